@@ -1,0 +1,67 @@
+"""What a shard asks of the pages that have left its head, and what it hands out when it flushes.
+
+These are the two seams between the pure state machine and the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Hits:
+    """Postings found for an array of keys.
+
+    Attributes:
+        places: int64, the places of the keys that have postings, ascending.
+        starts: int64, where each one's list starts in `rows`, and the end.
+        rows: int64, ascending in each list.
+    """
+
+    places: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+
+NO_HITS = Hits(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(slots=True)
+class KeptRows:
+    """Rows as stored: sketches uint64[n, 32], page refs, URLs."""
+
+    sketches: npt.NDArray[np.uint64]
+    refs: list[int]
+    urls: list[bytes]
+
+
+class Lookup(Protocol):
+    """What a shard asks of the pages that have left its head."""
+
+    def find(self, keys: Keys) -> Hits:
+        """Return the postings of `keys`."""
+
+    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+
+
+@dataclass(slots=True)
+class FlushedRows:
+    """What a flush takes from one shard: kept rows with their postings, and the shard's state.
+
+    `rows` ascend; `posting_keys` are sorted, with `posting_rows` ascending under equal keys.
+    """
+
+    rows: npt.NDArray[np.int64]
+    refs: npt.NDArray[np.uint64]
+    sketches: npt.NDArray[np.uint64]
+    urls: list[bytes]
+    posting_keys: Keys
+    posting_rows: npt.NDArray[np.uint32]
+    state: bytes

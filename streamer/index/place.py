@@ -1,0 +1,196 @@
+"""The rule for one page at one shard, as a kernel: candidates, verification, insertion.
+
+Pages of a batch are placed one after another, each seeing the ones before it. Candidates are the
+postings under the page's own keys, in runs and head together, in row order (the order of insertion),
+no more than the limit. The best kept match makes the page a duplicate: highest similarity, then lowest
+row. Otherwise the earliest undecided match holds the page; otherwise the page is inserted, with a
+posting under each key whose bucket, runs and head together, has room.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import int64, uint8, uint64
+
+from streamer.index.head import add_posting, find_slot
+from streamer.kernel import inline_kernel, kernel
+from streamer.sketch.resemblance import similarity
+
+UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
+SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
+
+FREE, UNDECIDED, KEPT = range(3)  # states of a head entry
+
+
+@inline_kernel
+def _insert_sorted(
+    rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int
+) -> int:
+    """Insert a candidate in row order unless it is there; return the number of candidates.
+
+    The arrays are as long as the limit: of more candidates, those with the lowest rows stay.
+    """
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    if low == rows.shape[0] or (low < count and rows[low] == row):
+        return count
+    count = min(count, rows.shape[0] - 1)
+    for i in range(count, low, -1):
+        rows[i] = rows[i - 1]
+        places[i] = places[i - 1]
+    rows[low] = row
+    places[low] = place
+    return count + 1
+
+
+@kernel
+def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in one piece, and a batch is one call
+    keys: npt.NDArray[np.uint64],
+    key_masks: npt.NDArray[np.uint64],
+    sketches: npt.NDArray[np.uint64],
+    content_bit: int,
+    limits: tuple[int, int, int],
+    final: npt.NDArray[np.bool_],
+    hits: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    run_sketches: npt.NDArray[np.uint64],
+    table: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]],
+    head: tuple[
+        npt.NDArray[np.int64],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint8],
+    ],
+    head_count: int,
+    next_row: int,
+    outcome: npt.NDArray[np.uint8],
+    best: npt.NDArray[np.int64],
+    best_similarity: npt.NDArray[np.int32],
+    best_content: npt.NDArray[np.bool_],
+) -> tuple[int, int, int]:
+    """Place the pages in order; return (entries in the head, next row, postings refused).
+
+    Args:
+        keys: uint64[n, own keys]; key_masks: uint64[n], which of them the page has, by bit.
+        sketches: uint64[n, 32].
+        content_bit: the place of the content key among the own keys, -1 if another shard's.
+        limits: similarity_min, bucket_max, candidates_max.
+        final: whether this shard is the page's last: inserted pages are kept at once.
+        hits: postings in the runs, for keys that have any: flat key places (ascending), starts of
+            their lists (one more than keys), rows (ascending in a list), places in run_sketches
+            (-1: not fetched, beyond the candidates that could count).
+        table: the head's hash table: keys, entries.
+        head: rows, keys, posting masks, sketches, states of the head's entries.
+        outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
+            head entry, or -1 - the place in run_sketches' rows, of the match.
+    """
+    hit_keys, hit_starts, hit_rows, hit_places = hits
+    head_rows, head_keys, head_masks, head_sketches, head_states = head
+    similarity_min, bucket_max, candidates_max = limits
+    own = keys.shape[1]
+    rows = np.empty(candidates_max, np.int64)
+    places = np.empty(candidates_max, np.int64)
+    sizes = np.empty(own, np.int64)
+    hit = refused = 0
+    for i in range(keys.shape[0]):
+        count = 0
+        for j in range(own):
+            sizes[j] = 0
+            while hit < hit_keys.shape[0] and hit_keys[hit] < i * own + j:
+                hit += 1
+            if not key_masks[i] >> uint64(j) & uint64(1):
+                continue
+            if hit < hit_keys.shape[0] and hit_keys[hit] == i * own + j:
+                sizes[j] = hit_starts[hit + 1] - hit_starts[hit]
+                for k in range(hit_starts[hit], hit_starts[hit + 1]):
+                    if hit_places[k] >= 0:
+                        count = _insert_sorted(rows, places, count, hit_rows[k], -1 - hit_places[k])
+            slot = find_slot(table[0], table[1], keys[i, j])
+            while table[1][slot] >= 0:
+                if table[0][slot] == keys[i, j] and head_states[table[1][slot]] != FREE:
+                    entry = int64(table[1][slot])
+                    sizes[j] += 1
+                    count = _insert_sorted(rows, places, count, head_rows[entry], entry)
+                slot = (slot + 1) & (table[0].shape[0] - 1)
+        best_place = waits_for = int64(-1)
+        best_score = int64(-1)
+        found = False
+        for k in range(count):
+            place = places[k]
+            if place < 0:
+                score = similarity(sketches[i], run_sketches[-1 - place])
+            else:
+                score = similarity(sketches[i], head_sketches[place])
+            if score < similarity_min:
+                continue
+            if place < 0 or head_states[place] == KEPT:
+                if score > best_score:
+                    best_score, best_place, found = score, place, True
+            elif waits_for < 0:
+                waits_for = place
+        best[i] = best_place if found else waits_for
+        best_similarity[i] = best_score
+        best_content[i] = False
+        if found:
+            outcome[i] = DUPLICATE
+            if content_bit >= 0 and key_masks[i] >> uint64(content_bit) & uint64(1):
+                best_content[i] = _same_content(
+                    keys[i, content_bit], i * own + content_bit, best_place, content_bit, hits, head_keys, head_masks
+                )
+            continue
+        if waits_for >= 0:
+            outcome[i] = HELD
+            continue
+        outcome[i] = UNIQUE
+        if key_masks[i] == 0:
+            outcome[i] = EMPTY
+            continue
+        mask = uint64(0)
+        for j in range(own):
+            head_keys[head_count, j] = keys[i, j]
+            if not key_masks[i] >> uint64(j) & uint64(1):
+                continue
+            if sizes[j] >= bucket_max:
+                refused += 1
+                continue
+            mask |= uint64(1) << uint64(j)
+            add_posting(table[0], table[1], keys[i, j], head_count)
+        head_rows[head_count] = next_row
+        head_masks[head_count] = mask
+        head_sketches[head_count] = sketches[i]
+        head_states[head_count] = uint8(KEPT if final[i] else UNDECIDED)
+        best[i] = head_count
+        head_count += 1
+        next_row += 1
+    return head_count, next_row, refused
+
+
+@inline_kernel
+def _same_content(
+    key: int,
+    flat: int,
+    place: int,
+    content_bit: int,
+    hits: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    head_keys: npt.NDArray[np.uint64],
+    head_masks: npt.NDArray[np.uint64],
+) -> bool:
+    """Tell whether the match at `place` has a posting under the same content key.
+
+    A posting, not just the key: a run has no other trace of it, and where the match lies must not show.
+    """
+    if place >= 0:
+        posted = head_masks[place] >> uint64(content_bit) & uint64(1)
+        return posted != 0 and head_keys[place, content_bit] == key
+    at = np.searchsorted(hits[0], flat)
+    if at < hits[0].shape[0] and hits[0][at] == flat:
+        for k in range(hits[1][at], hits[1][at + 1]):
+            if hits[3][k] == -1 - place:
+                return True
+    return False

@@ -1,0 +1,287 @@
+"""The store: RocksDB holds what has left the head, in files that are added whole and never changed.
+
+A flush writes one sorted file, rows, postings and all other state together, and ingests it: that one
+step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log of
+ours, because the input already is one. Runs of one size are merged into the next size by us, since
+postings lie packed in blocks; the store itself never has to compact.
+
+This is the only module that knows RocksDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    SstFileWriter,
+)
+
+from streamer.errors import StoreMismatch, StoreUnavailable
+from streamer.index.codec import (
+    FORMAT,
+    NUMBERS,
+    POSTINGS,
+    ROWS,
+    FlushMeta,
+    RunMeta,
+    ShardMeta,
+    StoreMeta,
+    entry_key,
+    entry_prefix,
+    is_meta_key,
+    meta_key,
+    pack_rows,
+)
+from streamer.index.lookup import FlushedRows
+from streamer.index.postings import Keys, Rows, block_bits, block_starts, merge_postings
+
+FAN_IN = 8  # runs of one level that become one of the next
+CACHE_BYTES = 64 << 20
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(CACHE_BYTES))
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(2)
+    return options
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn the store's failures into errors that name the cause and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise StoreUnavailable(_full(path)) from error
+        raise StoreUnavailable(f"Cannot use the index {path}: {error}.") from error
+    except Exception as error:  # rocksdict raises Exception itself, told apart by its text only
+        text = str(error)
+        if "No space left" in text:
+            raise StoreUnavailable(_full(path)) from error
+        if "lock" in text.lower():
+            raise StoreUnavailable(
+                f"The index {path} is in use by another process. Wait until that has ended, or use another --index."
+            ) from error
+        raise StoreUnavailable(f"Cannot use the index {path}: {text}.") from error
+
+
+def _full(path: Path) -> str:
+    return (
+        f"No space is left on the disk of the index {path}. Free some and run the same command again; "
+        "it goes on where the index stands."
+    )
+
+
+class Store:
+    """An open index directory. One writer at a time; readers may open it beside one."""
+
+    def __init__(self, path: Path, database: Any, meta: StoreMeta | None, *, writable: bool) -> None:  # noqa: ANN401 - rocksdict has no types
+        self.path = path
+        self._database = database
+        self._meta = meta
+        self.writable = writable
+
+    @classmethod
+    def open(cls, path: Path, *, writable: bool = True) -> Store:
+        """Open or (writable) create the store in the folder `path`.
+
+        Raises:
+            StoreUnavailable: it is locked, missing (reading), damaged, or the disk refuses.
+            StoreMismatch: its format is not ours.
+        """
+        if not writable and not (path / "CURRENT").exists():
+            raise StoreUnavailable(f"There is no index in {path.parent}. Name the folder given as --index.")
+        with _explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+            access = AccessType.read_write() if writable else AccessType.read_only(False)
+            database = Rdict(str(path), options=_options(), access_type=access)
+        store = cls(path, database, None, writable=writable)
+        with _explained(path):
+            store._meta = store._newest_meta()
+        if writable:
+            shutil.rmtree(store._incoming, ignore_errors=True)
+            store._drop_garbage()
+        return store
+
+    def _newest_meta(self) -> StoreMeta | None:
+        cursor = self._database.iter()
+        cursor.seek_to_last()
+        if not cursor.valid():
+            return None
+        key = cursor.key()
+        if not is_meta_key(key):
+            raise StoreMismatch(f"{self.path} holds something else than an index. Use another --index.")
+        head = msgspec.msgpack.decode(cursor.value(), type=dict[str, Any])
+        if head.get("format") != FORMAT:
+            raise StoreMismatch(
+                f"The index {self.path} has format {head.get('format')}, this version reads {FORMAT}. "
+                "Use the version that wrote it, or build a new index."
+            )
+        return msgspec.msgpack.decode(cursor.value(), type=StoreMeta)
+
+    @property
+    def meta(self) -> StoreMeta | None:
+        """Return the state of the newest flush; None in a store that has none yet."""
+        return self._meta
+
+    @property
+    def _incoming(self) -> Path:
+        return self.path.parent / "incoming"
+
+    def flush(
+        self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
+    ) -> None:
+        """Add what all shards flush, and all state, in one atomic step.
+
+        Raises:
+            StoreUnavailable: nothing was added; the index is what it was.
+        """
+        old = self._meta or StoreMeta(FORMAT, identity, 0, [ShardMeta() for _ in shards])
+        seq = old.seq + 1
+        metas: list[ShardMeta] = []
+        entries: list[tuple[bytes, bytes]] = []
+        for number, (shard, before) in enumerate(zip(shards, old.shards, strict=True)):
+            meta = ShardMeta(list(before.runs), list(before.flushes), shard.state)
+            if len(shard.rows):
+                flush = _flush_meta(seq, shard)
+                meta.runs.append(_run_meta(seq, 0, len(shard.posting_keys)))
+                meta.flushes.append(flush)
+                entries += _posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
+                entries += _row_entries(flush, number, shard)
+            metas.append(meta)
+        self._ingest(entries, StoreMeta(FORMAT, identity, seq, metas, old.garbage, owner))
+
+    def _ingest(self, entries: Iterable[tuple[bytes, bytes]], meta: StoreMeta) -> None:
+        """Write one sorted file and add it; `entries` are in order of their keys."""
+        file = self._incoming / f"{meta.seq:016x}.sst"
+        with _explained(self.path):
+            self._incoming.mkdir(exist_ok=True)
+            writer = SstFileWriter(options=_options())
+            writer.open(str(file))
+            for key, value in entries:
+                writer[key] = value
+            writer[meta_key(meta.seq)] = msgspec.msgpack.encode(meta)
+            writer.finish()
+            how = IngestExternalFileOptions()
+            how.set_move_files(True)
+            self._database.ingest_external_file([str(file)], how)
+        self._meta = meta
+
+    def merge(self) -> bool:
+        """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether."""
+        meta = self._meta
+        for number, shard in enumerate(meta.shards if meta else []):
+            for level in sorted({run.level for run in shard.runs}):
+                same = [run for run in shard.runs if run.level == level]
+                if meta and len(same) >= FAN_IN:
+                    self._merge_runs(meta, number, same[:FAN_IN])
+                    return True
+        return False
+
+    def _merge_runs(self, meta: StoreMeta, number: int, runs: list[RunMeta]) -> None:
+        keys, rows = merge_postings([self.read_run(number, run) for run in runs])
+        seq = meta.seq + 1
+        gone = {run.seq for run in runs}
+        shards = list(meta.shards)
+        old = shards[number]
+        kept = [run for run in old.runs if run.seq not in gone]
+        merged = _run_meta(seq, runs[0].level + 1, len(keys))
+        shards[number] = ShardMeta([*kept, merged], old.flushes, old.state)
+        garbage = [(number, seq) for seq in sorted(gone)]
+        entries = _posting_entries(seq, number, keys, rows)
+        self._ingest(entries, StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner))
+        self._drop_garbage()
+
+    def _drop_garbage(self) -> None:
+        """Delete the postings of runs that have been merged; done again if a kill came between."""
+        for shard, seq in self._meta.garbage if self._meta else []:
+            with _explained(self.path):
+                self._database.delete_range(
+                    entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard, POSTINGS + 1)
+                )
+
+    def read_run(self, shard: int, run: RunMeta) -> tuple[Keys, Rows]:
+        """Return all postings of a run, in order."""
+        keys: list[Keys] = []
+        rows: list[Rows] = []
+        prefix = entry_prefix(run.seq, shard, POSTINGS)
+        with _explained(self.path):
+            cursor = self._database.iter()
+            cursor.seek(prefix)
+            while cursor.valid() and cursor.key().startswith(prefix):
+                value = cursor.value()
+                count = len(value) // 12
+                keys.append(np.frombuffer(value, np.uint64, count))
+                rows.append(np.frombuffer(value, np.uint32, count, 8 * count))
+                cursor.next()
+        return np.concatenate(keys), np.concatenate(rows)
+
+    def read(self, keys: list[bytes]) -> list[bytes]:
+        """Return the values of `keys`, each of which exists, or b"" where it does not."""
+        with _explained(self.path):
+            return [value or b"" for value in self._database.get(keys)] if keys else []
+
+    def row_numbers(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
+        """Return the row numbers that a flush brought, ascending."""
+        if flush.dense:
+            return np.arange(flush.first_row, flush.last_row + 1)
+        return np.frombuffer(self.read([entry_key(flush.seq, shard, NUMBERS)])[0], "<i8")
+
+    def size_bytes(self) -> int:
+        """Return the bytes of the store's files."""
+        files = (os.scandir(self.path)) if self.path.exists() else []
+        return sum(entry.stat().st_size for entry in files if entry.is_file())
+
+    def close(self) -> None:
+        """Release the store and its lock."""
+        self._database.close()
+
+
+def _run_meta(seq: int, level: int, postings: int) -> RunMeta:
+    return RunMeta(seq, level, block_bits(postings), postings)
+
+
+def _flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
+    first, last, count = int(shard.rows[0]), int(shard.rows[-1]), len(shard.rows)
+    return FlushMeta(seq, first, last, count, dense=last - first + 1 == count)
+
+
+def _posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
+    starts = block_starts(keys, block_bits(len(keys))).tolist()
+    key_bytes, row_bytes = memoryview(keys).cast("B"), memoryview(rows).cast("B")
+    for block, (start, end) in enumerate(itertools.pairwise(starts)):
+        if start < end:
+            value = b"".join((key_bytes[8 * start : 8 * end], row_bytes[4 * start : 4 * end]))
+            yield entry_key(seq, shard, POSTINGS, block), value
+
+
+def _row_entries(
+    flush: FlushMeta, shard: int, flushed: FlushedRows
+) -> Iterator[tuple[bytes, bytes]]:
+    for block, value in enumerate(pack_rows(flushed.refs, flushed.sketches, flushed.urls)):
+        yield entry_key(flush.seq, shard, ROWS, block), value
+    if not flush.dense:
+        yield entry_key(flush.seq, shard, NUMBERS), flushed.rows.astype("<i8").tobytes()

@@ -1,0 +1,371 @@
+"""One shard of the index: a pure state machine over its log. apply(record) -> outputs.
+
+No I/O happens here: what has left the head is asked for through `Lookup`, flushing hands out what to
+write and is told when that is done. The simulator, the in-process replay and the Kafka agent drive this
+same class. With S shards a page travels shard 0, 1, ..., S-1, each looking at its own bands; it is
+undecided on the way and kept at the last. A page that matches an undecided one is held until that one
+is decided, and since it waits only for a page further along, nothing deadlocks.
+
+The state after a record depends on the records before it and on nothing else: not on the moments of
+flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import StoreMismatch
+from streamer.index.head import Head
+from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup
+from streamer.index.place import (
+    CONTENT,
+    DUPLICATE,
+    EMPTY,
+    FREE,
+    HELD,
+    KEPT,
+    SIGNATURE,
+    TOO_SHORT,
+    UNDECIDED,
+    UNIQUE,
+    place_pages,
+)
+from streamer.index.postings import ROWS_MAX, own_postings, sort_postings
+from streamer.index.records import (
+    VERDICTS,
+    Decisions,
+    Items,
+    Output,
+    Pages,
+    Record,
+    Verdicts,
+    shard_name,
+)
+from streamer.index.settings import MACHINE_VERSION, IndexSettings, bands_of
+from streamer.index.snapshot import (
+    Snapshot,
+    Undecided,
+    pack_pages,
+    pack_snapshot,
+    unpack_pages,
+    unpack_settings,
+    unpack_snapshot,
+)
+from streamer.sketch.resemblance import SKETCH_WORDS, similarity
+
+Places = npt.NDArray[np.int64]
+
+
+class Shard:
+    """Shard `number` of `shards`, for signatures of so many `bands`.
+
+    `lookup` answers for what has been flushed; `state` is the state of the last flush, or b"".
+
+    Raises:
+        StoreMismatch: the state was written by a later version of the machine.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        shards: int,
+        bands: int,
+        lookup: Lookup,
+        *,
+        state: bytes = b"",
+        head_capacity: int = 1024,
+    ) -> None:
+        self.number = number
+        self.last = number == shards - 1
+        self.shards = shards
+        self._bands = bands_of(number, shards, bands)
+        self._content_bit = self._bands[1] - self._bands[0] if number == 0 else -1
+        self._own_keys = self._bands[1] - self._bands[0] + (number == 0)
+        self._lookup = lookup
+        self.head = Head(self._own_keys, head_capacity)
+        self.settings: IndexSettings | None = None
+        self.marks: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
+        self.applied = 0
+        self.passed_over = 0
+        self.next_row = 0
+        self.refused = 0
+        self._undecided: dict[int, int] = {}  # page ref -> entry in the head
+        self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
+        self._outputs: list[Output] = []
+        if state:
+            self._restore(unpack_snapshot(state))
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def apply(self, record: Record) -> list[Output]:
+        """Take one record of the log; return what it makes the shard emit, in order.
+
+        Raises:
+            StoreMismatch: a CONFIG record of a later version, or of another number of shards.
+        """
+        self._outputs = []
+        self.applied += 1
+        first = self._accept(record)
+        if first is not None:
+            self._take(record.items, first)
+        return self._outputs
+
+    def _accept(self, record: Record) -> int | None:
+        """Apply the rule of intervals; return the place of the first new item, None to pass over."""
+        mark = self.marks.get(record.source, 0)
+        if not record.start <= mark < record.end:
+            self.passed_over += 1
+            return None
+        self.marks[record.source] = record.end
+        return int(np.searchsorted(record.numbers, mark))
+
+    def _take(self, items: Items, first: int) -> None:
+        if isinstance(items, IndexSettings):
+            self._configure(items)
+        elif isinstance(items, Pages):
+            if first < len(items):
+                self._place(items.take(range(first, len(items))) if first else items)
+        else:
+            for ref, kept in zip(items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True):
+                self._decide(ref, kept=kept)
+
+    def _configure(self, settings: IndexSettings) -> None:
+        if settings.version > MACHINE_VERSION:
+            raise StoreMismatch(
+                f"The log asks for version {settings.version} of the state machine, this program has "
+                f"{MACHINE_VERSION}. Run the program that wrote it; stop it cleanly before a change."
+            )
+        if settings.shards != self.shards:
+            raise StoreMismatch(
+                f"The index has {self.shards} shards, the settings ask for {settings.shards}. "
+                f"Use --shards {self.shards}, or build a new index."
+            )
+        self.settings = settings
+
+    def _emit(self, destination: str, items: Pages | Decisions | Verdicts) -> None:
+        if len(items):
+            start = self.sent.get(destination, 0)
+            self.sent[destination] = start + len(items)
+            self._outputs.append(Output(destination, start, items))
+
+    # ---- pages --------------------------------------------------------------------------------
+
+    def _place(self, pages: Pages) -> None:
+        """Decide, hold, or insert and forward pages, in order."""
+        settings = self.settings
+        assert settings is not None, "pages before the first CONFIG record"
+        count = len(pages)
+        if self.next_row + count >= ROWS_MAX:
+            raise StoreMismatch(f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards.")
+        keys, masks = self._own(pages)
+        hits = self._lookup.find(keys)
+        fetched, places = self._candidates(hits, count, settings.candidates_max)
+        comparable = pages.distinct >= settings.shingles_min
+        outcome, best = np.empty(count, np.uint8), np.empty(count, np.int64)
+        scores, content = np.empty(count, np.int32), np.empty(count, np.bool_)
+        self.head.reserve(count)
+        before = self.head.count
+        self.head.count, self.next_row, refused = place_pages(
+            keys, masks, np.ascontiguousarray(pages.sketches).view(np.uint64), self._content_bit,
+            (settings.similarity_min, settings.bucket_max, settings.candidates_max),
+            ~comparable | self.last, (hits.places, hits.starts, hits.rows, places), fetched.sketches,
+            self.head.table(), self.head.arrays(), self.head.count, self.next_row,
+            outcome, best, scores, content,
+        )  # fmt: skip
+        self.refused += refused
+        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
+        basis[~comparable] = TOO_SHORT
+        self._note_inserted(pages, np.flatnonzero(outcome == UNIQUE), before)
+        self._hold(pages, np.flatnonzero(outcome == HELD), best)
+        self._publish(pages, outcome, best, scores, basis, fetched)
+
+    def _own(self, pages: Pages) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        """Return the pages' keys at this shard, and by bit which of them each page has."""
+        first, end = self._bands
+        columns = [*range(first, end), *([pages.keys.shape[1] - 1] if self.number == 0 else [])]
+        if len(columns) == pages.keys.shape[1]:
+            keys = np.ascontiguousarray(pages.keys)
+        else:
+            keys = np.ascontiguousarray(pages.keys[:, columns])
+        assert self.settings is not None
+        all_keys = np.uint64((1 << self._own_keys) - 1)
+        content = np.uint64(1 << self._content_bit if self._content_bit >= 0 else 0)
+        masks = np.where(pages.distinct >= self.settings.shingles_min, all_keys, content)
+        masks[pages.tokens == 0] = 0
+        return keys, masks.astype(np.uint64)
+
+    def _candidates(self, hits: Hits, pages: int, limit: int) -> tuple[KeptRows, Places]:
+        """Fetch the rows found in the runs; return them, and the place of each hit among them.
+
+        Of a page with more than `limit`, only its earliest rows are fetched (-1: not fetched): no
+        others can be among its earliest candidates.
+        """
+        chosen = hits.rows
+        wanted = np.ones(len(chosen), np.bool_)
+        lengths = np.diff(hits.starts)
+        owner = np.repeat(hits.places // self._own_keys, lengths)
+        if len(chosen) > limit and np.bincount(owner, minlength=pages).max() > limit:
+            for page in np.flatnonzero(np.bincount(owner, minlength=pages) > limit):
+                mine = np.flatnonzero(owner == page)
+                rows = np.unique(chosen[mine])
+                if len(rows) > limit:
+                    wanted[mine] = chosen[mine] <= rows[limit - 1]
+        distinct = np.unique(chosen[wanted])
+        places = np.where(wanted, np.searchsorted(distinct, chosen), -1)
+        return self._lookup.rows(distinct), places.astype(np.int64)
+
+    def _note_inserted(self, pages: Pages, inserted: Places, before: int) -> None:
+        refs = pages.refs[inserted].tolist()
+        self.head.refs += refs
+        self.head.urls += [pages.urls[i] for i in inserted.tolist()]
+        if not self.last:
+            states = self.head.states[before : self.head.count]
+            for i in np.flatnonzero(states == UNDECIDED).tolist():
+                self._undecided[refs[i]] = before + i
+
+    def _hold(self, pages: Pages, held: Places, best: Places) -> None:
+        for i in held.tolist():
+            row = int(self.head.rows[best[i]])
+            self._held.setdefault(row, []).append(pages.take([i]))
+
+    def _publish(  # noqa: PLR0913 - the columns of one result
+        self,
+        pages: Pages,
+        outcome: npt.NDArray[np.uint8],
+        best: Places,
+        scores: npt.NDArray[np.int32],
+        basis: npt.NDArray[np.uint8],
+        fetched: KeptRows,
+    ) -> None:
+        """Emit the verdicts, the pages to forward and the news for the shards before."""
+        inserted = outcome == UNIQUE
+        kept = inserted.copy()
+        kept[inserted] = self.head.states[best[inserted]] == KEPT
+        decided = np.flatnonzero(kept | (outcome == DUPLICATE) | (outcome == EMPTY))
+        refs = np.zeros(len(decided), np.uint64)
+        urls = [b""] * len(decided)
+        for i, page in enumerate(decided.tolist()):
+            if outcome[page] == DUPLICATE:
+                place = int(best[page])
+                refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
+                urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
+        similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
+        judged = pages if len(decided) == len(pages) else pages.take(decided)
+        self._emit(VERDICTS, Verdicts(judged, similarities, basis[decided], refs, urls))
+        if self.number:
+            self._tell(pages.refs[decided], kept[decided])
+        if not self.last:
+            self._emit(shard_name(self.number + 1), pages.take(np.flatnonzero(inserted & ~kept)))
+
+    def _tell(self, refs: npt.NDArray[np.uint64], kept: npt.NDArray[np.bool_]) -> None:
+        for shard in range(self.number):
+            self._emit(shard_name(shard), Decisions(refs, kept))
+
+    # ---- decisions from shards further along ----------------------------------------------------
+
+    def _decide(self, ref: int, *, kept: bool) -> None:
+        """Take the fate of an undecided page, and free those that wait for it."""
+        entry = self._undecided.pop(ref, None)
+        if entry is None:
+            return
+        self.head.states[entry] = KEPT if kept else FREE
+        for page in self._held.pop(int(self.head.rows[entry]), ()):
+            if kept:
+                self._duplicate_of(page, entry)
+            else:
+                self._place(page)
+
+    def _duplicate_of(self, page: Pages, entry: int) -> None:
+        """Emit the verdict on a page that was held for the entry, now kept."""
+        score = similarity(page.sketches.view(np.uint64)[0], self.head.sketches[entry])
+        same = self._same_content(page, entry)
+        verdict = Verdicts(
+            page,
+            np.array([score], np.int32),
+            np.array([CONTENT if same else SIGNATURE], np.uint8),
+            np.array([self.head.refs[entry]], np.uint64),
+            [self.head.urls[entry]],
+        )
+        self._emit(VERDICTS, verdict)
+        self._tell(page.refs, np.zeros(1, np.bool_))
+
+    def _same_content(self, page: Pages, entry: int) -> bool:
+        bit = self._content_bit
+        posted = bit >= 0 and bool(self.head.masks[entry] >> np.uint64(bit) & np.uint64(1))
+        return posted and bool(page.keys[0, -1] == self.head.keys[entry, bit])
+
+    # ---- state ----------------------------------------------------------------------------------
+
+    @property
+    def open_pages(self) -> int:
+        """Return the pages that came and have no verdict yet: undecided and held ones."""
+        return len(self._undecided) + sum(map(len, self._held.values()))
+
+    @property
+    def kept_in_head(self) -> int:
+        """Return the head's entries that a flush would move to the runs, at most."""
+        return self.head.count - len(self._undecided)
+
+    def snapshot(self) -> FlushedRows:
+        """Return what a flush must write; the shard is unchanged until `flushed` is called."""
+        head = self.head
+        kept = np.flatnonzero(head.states[: head.count] == KEPT)
+        masks = head.masks[kept]
+        total = int(np.bitwise_count(masks).sum())
+        keys, rows = np.empty(total, np.uint64), np.empty(total, np.uint32)
+        own_postings(head.keys[kept], masks, head.rows[kept], keys, rows)
+        keys, rows = sort_postings(keys, rows)
+        listed = kept.tolist()
+        refs = np.array([head.refs[i] for i in listed], np.uint64)
+        urls = [head.urls[i] for i in listed]
+        return FlushedRows(head.rows[kept], refs, head.sketches[kept], urls, keys, rows, self._packed())
+
+    def flushed(self) -> None:
+        """Let go of what the last snapshot holds: it is in the runs now."""
+        head = self.head
+        head.retain(np.flatnonzero(head.states[: head.count] == UNDECIDED))
+        self._undecided = {ref: entry for entry, ref in enumerate(head.refs)}
+
+    def _packed(self) -> bytes:
+        head = self.head
+        left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
+        undecided = Undecided(
+            head.rows[left].tobytes(),
+            [head.refs[i] for i in left.tolist()],
+            head.keys[left].tobytes(),
+            head.masks[left].tobytes(),
+            head.sketches[left].tobytes(),
+            [head.urls[i] for i in left.tolist()],
+        )
+        held = [(row, [pack_pages(page) for page in self._held[row]]) for row in sorted(self._held)]
+        settings = self.settings.model_dump() if self.settings else None
+        return pack_snapshot(
+            Snapshot(
+                settings, self.marks, self.sent, self.applied, self.next_row, self.refused,
+                undecided, held,
+            )
+        )  # fmt: skip
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        if settings := unpack_settings(snapshot.settings):
+            self._configure(settings)
+        self.marks, self.sent = snapshot.marks, snapshot.sent
+        self.applied, self.next_row, self.refused = (
+            snapshot.applied,
+            snapshot.next_row,
+            snapshot.refused,
+        )
+        self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
+        left, head = snapshot.undecided, self.head
+        count = len(left.refs)
+        head.reserve(count)
+        head.rows[:count] = np.frombuffer(left.rows, np.int64)
+        head.keys[:count] = np.frombuffer(left.keys, np.uint64).reshape(count, self._own_keys)
+        head.masks[:count] = np.frombuffer(left.masks, np.uint64)
+        head.sketches[:count] = np.frombuffer(left.sketches, np.uint64).reshape(count, SKETCH_WORDS)
+        head.states[:count] = UNDECIDED
+        head.refs, head.urls, head.count = left.refs, left.urls, count
+        head.retain(np.arange(count))
+        self._undecided = {ref: entry for entry, ref in enumerate(head.refs)}

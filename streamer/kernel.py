@@ -1,0 +1,90 @@
+"""How a kernel is compiled: the one place that names numba's options.
+
+A kernel is a plain function over numpy arrays, compiled to native code on first use, without the
+interpreter lock. Compiled code is cached on disk. numba looks only at the file of a kernel when it
+decides whether its cache is fresh, and would keep old code after a change in a function that the
+kernel calls; so the cache lies in a folder named after a digest of all of this package's sources.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _cache_folder() -> Path:
+    """Return the folder for compiled kernels: beside the package, else in the user's cache."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for source in sorted(package.rglob("*.py")):
+        if source.parent.name in {"text", "sketch", "index"} or source.parent == package:
+            digest.update(source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    beside = package / "__pycache__"
+    try:
+        beside.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=beside):
+            return beside / name
+    except OSError:
+        root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(root) / "streamer" / name
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = str(_cache_folder())
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` to native code that releases the interpreter lock; cache it on disk."""
+    compiled: Function = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    return compiled
+
+
+def inline_kernel(function: Function) -> Function:
+    """Compile `function` for use within kernels only: its body is inlined at each call."""
+    compiled: Function = numba.njit(nogil=True, inline="always")(function)
+    return compiled
+
+
+@intrinsic
+def popcount(_context: Any, value: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+    """Count the one bits of an unsigned 64-bit integer (one machine instruction)."""
+
+    def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - as popcount
+    """Count the zero bits below the lowest one bit of an unsigned 64-bit integer; 64 for 0."""
+
+    def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def load_u64(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
+    """Read eight bytes of a uint8 array, little-endian, at any byte offset; no bounds check."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        structure = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(structure.data, [arguments[1]])
+        word = builder.bitcast(place, ir.IntType(64).as_pointer())
+        return builder.load(word, align=1)
+
+    return types.uint64(array, types.intp), generate

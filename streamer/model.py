@@ -1,0 +1,120 @@
+"""What goes in and what comes out: the types behind schemas/.
+
+A page's identity is its page ref: 64 bits, the number of its source in the index's catalogue (24 bits)
+and its sequence number there (40 bits): the offset in a partition, the record's ordinal in a file.
+Refs of one source rise with the source's own order.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+SEQUENCE_BITS = 40
+SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+SOURCES_MAX = 1 << 24
+SIMILARITY_ONE = 10_000  # similarities are whole ten-thousandths, so that they compare exactly
+
+VERDICT_SCHEMA = "streamer.verdict/1"
+DEAD_LETTER_SCHEMA = "streamer.dead_letter/1"
+
+
+def page_ref(source: int, sequence: int) -> int:
+    """Pack a source's number and a sequence number in it into a page ref."""
+    assert 0 <= source < SOURCES_MAX, source
+    assert 0 <= sequence <= SEQUENCE_MASK, sequence
+    return source << SEQUENCE_BITS | sequence
+
+
+def split_ref(ref: int) -> tuple[int, int]:
+    """Return (source, sequence) of a page ref."""
+    return ref >> SEQUENCE_BITS, ref & SEQUENCE_MASK
+
+
+class Location(msgspec.Struct, frozen=True):
+    """Where a record was read: a topic's partition and offset, or a file's name, 0 and ordinal."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Decision(StrEnum):
+    """What a verdict says of a page."""
+
+    UNIQUE = "unique"
+    DUPLICATE = "duplicate"
+
+
+class Basis(StrEnum):
+    """What a verdict rests on."""
+
+    SIGNATURE = "signature"
+    CONTENT = "content"
+    TOO_SHORT = "too_short"
+
+
+class Representative(msgspec.Struct, frozen=True):
+    """The kept page that a duplicate is a duplicate of."""
+
+    page: Location
+    url: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """One verdict, as published: no clock, no host, the same bytes at every repeat.
+
+    `similarity` is the estimated resemblance in [0, 1] with four decimals; null on unique pages.
+    `text_bytes` is the length of the visible text in UTF-8. `carried` holds the input fields that
+    `--carry` names. `index` is the fingerprint of the settings that shaped the signature.
+    """
+
+    page: Location
+    url: str
+    verdict: Decision
+    basis: Basis
+    similarity: float | None
+    representative: Representative | None
+    same_url: bool
+    text_bytes: int
+    index: str
+    carried: dict[str, Any] = {}
+    schema: str = VERDICT_SCHEMA
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that could not be judged, with its original bytes.
+
+    `value_base64` holds the bytes as read, cut at the run's limit (`truncated`); `value_bytes` is
+    their full length.
+    """
+
+    page: Location
+    code: str
+    detail: str
+    key_base64: str | None
+    value_base64: str
+    value_bytes: int
+    truncated: bool
+    schema: str = DEAD_LETTER_SCHEMA
+
+
+class Page(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One page as a crawler sends it: `body` is text or HTML, `body_base64` its bytes.
+
+    Exactly one of the two is there. `charset` is what the crawler was told of the bytes;
+    `fetched_at` is carried, never compared. Unknown fields are ignored.
+    """
+
+    url: str
+    body: str | msgspec.UnsetType = msgspec.UNSET
+    body_base64: str | msgspec.UnsetType = msgspec.UNSET
+    content_type: str | None = None
+    charset: str | None = None
+    fetched_at: str | int | float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.body is msgspec.UNSET) == (self.body_base64 is msgspec.UNSET):
+            raise ValueError("a page has exactly one of `body` and `body_base64`; give one")

@@ -1,0 +1,1 @@
+"""Tokens to shingles to a signature: min-hashes, band keys, resemblance sketch."""

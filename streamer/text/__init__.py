@@ -1,0 +1,1 @@
+"""Bytes to visible text to tokens: charset, HTML scanner, canonical form."""
