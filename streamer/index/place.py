@@ -15,10 +15,12 @@ from numba import int64, uint8, uint64
 
 from streamer.index.head import add_posting, find_slot
 from streamer.kernel import inline_kernel, kernel
+from streamer.model import Basis
 from streamer.sketch.resemblance import similarity
 
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
+BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
 FREE, UNDECIDED, KEPT = range(3)  # states of a head entry
 

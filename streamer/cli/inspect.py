@@ -1,0 +1,100 @@
+"""`streamer inspect`: what an index holds, read beside a running writer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streamer.index.codec import StoreMeta
+from streamer.index.runs import Store
+from streamer.index.snapshot import Snapshot, unpack_snapshot
+from streamer.stream.catalogue import unpack_catalogue
+from streamer.stream.index_folder import read_meta
+
+
+def inspect(
+    index: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Show an index: format, fingerprint, position, pages kept, bytes, runs, buckets.
+
+    Example: streamer inspect my-index
+    """
+    store, meta = read_meta(index)
+    try:
+        report = describe(store, meta)
+    finally:
+        store.close()
+    if json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)))
+    else:
+        _print(report)
+
+
+def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
+    """Return what an index holds, as JSON values."""
+    catalogue = unpack_catalogue(meta.owner)
+    shards = [unpack_snapshot(shard.state) for shard in meta.shards]
+    return {
+        "format": meta.format,
+        "identity": meta.identity,
+        "flushes": meta.seq,
+        "settings": shards[0].settings,
+        "bytes": store.size_bytes(),
+        "position": {
+            entry.name: {"records": entry.position, "finished": entry.finished}
+            for entry in catalogue.entries
+        },
+        "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
+    }
+
+
+def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot) -> dict[str, Any]:
+    disk = meta.shards[number]
+    sizes = _bucket_sizes(store, meta, number)
+    bucket_max = shard.settings["bucket_max"] if shard.settings else 0
+    powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)) if len(sizes) else []
+    return {
+        "pages_kept": sum(flush.rows for flush in disk.flushes),
+        "undecided": len(shard.undecided.refs),
+        "held": sum(len(pages) for _, pages in shard.held),
+        "runs": [{"level": run.level, "postings": run.postings} for run in disk.runs],
+        "buckets": len(sizes),
+        "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
+        "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
+        "postings_refused": shard.refused,
+    }
+
+
+def _bucket_sizes(store: Store, meta: StoreMeta, number: int) -> Any:  # noqa: ANN401 - an array of counts
+    """Return the postings of each bucket, over all runs."""
+    runs = [store.read_run(number, run)[0] for run in meta.shards[number].runs]
+    keys = np.concatenate(runs) if runs else np.empty(0, np.uint64)
+    return np.unique(keys, return_counts=True)[1]
+
+
+def _print(report: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+    for name in ("format", "flushes", "bytes"):
+        table.add_row(name, f"{report[name]:,}")
+    for name, value in [*report["identity"].items(), *(report["settings"] or {}).items()]:
+        table.add_row(name, str(value))
+    for name, at in report["position"].items():
+        table.add_row(f"position in {name}", f"{at['records']:,}{'' if at['finished'] else ' (not at its end)'}")
+    for number, shard in enumerate(report["shards"]):
+        table.add_row(f"shard {number}", "")
+        for name in ("pages_kept", "undecided", "held", "buckets", "buckets_saturated", "postings_refused"):
+            table.add_row(f"  {name.replace('_', ' ')}", f"{shard[name]:,}")
+        table.add_row("  runs", ", ".join(f"{r['postings']:,} (level {r['level']})" for r in shard["runs"]) or "none")
+        for size, count in shard["buckets_by_size"].items():
+            table.add_row(f"  buckets {size} pages", f"{count:,}")
+    console.print(table)

@@ -1,0 +1,47 @@
+"""The progress bar of a replay: bytes, pages a second and the estimated end, on a terminal only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from streamer.stream.files import Source
+from streamer.stream.replay import Progress as Report
+
+
+@contextmanager
+def progress_bar(sources: Sequence[Source]) -> Iterator[Report]:
+    """Yield a function to be told (bytes read, records judged); it draws on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _bytes, _records: None
+        return
+    sizes = [source.total_bytes for source in sources]
+    total = sum(size or 0 for size in sizes) if all(size is not None for size in sizes) else None
+    bar = Progress(
+        TextColumn("{task.fields[records]:,} records"),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[rate]:,.0f} records/s"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )
+    with bar:
+        task = bar.add_task("", total=total, records=0, rate=0.0)
+
+        def report(bytes_read: int, records: int) -> None:
+            elapsed = bar.tasks[0].elapsed or 1e-9
+            bar.update(task, completed=bytes_read, records=records, rate=records / elapsed)
+
+        yield report

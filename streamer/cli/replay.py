@@ -1,0 +1,188 @@
+"""`streamer replay`: files in, verdicts out, in one process."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from streamer.cli import options
+from streamer.cli.progress import progress_bar
+from streamer.cli.summary import Summary, print_summary, summarise
+from streamer.config import Settings, load_settings
+from streamer.errors import SettingsError
+from streamer.sketch.signer import Signer
+from streamer.stream.catalogue import unpack_catalogue
+from streamer.stream.detector import Detector
+from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping, parse_fields
+from streamer.stream.files import Source, open_sources
+from streamer.stream.index_folder import IndexFolder
+from streamer.stream.outputs import STANDARD_OUTPUT, OutputFile, output_key
+from streamer.stream.parse import PageParser
+from streamer.stream.presets import PRESETS
+from streamer.stream.replay import Outcome, Replay
+
+INTERRUPTED = 130
+
+
+def replay(  # noqa: PLR0913 - the options of the command line
+    pages: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PAGES...",
+            help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, or - for standard input.",
+        ),
+    ],
+    verdicts: Annotated[str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")],
+    index: Annotated[
+        Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
+    ] = None,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(help="Where records that cannot be judged go. [default: VERDICTS.dead.jsonl]"),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help=f"Field mapping of a crawler: {', '.join(sorted(PRESETS))}.")
+    ] = None,
+    fields: Annotated[
+        str | None,
+        typer.Option(help='Field mapping as JSON or a file with it, such as {"url": "/response_url"}.'),
+    ] = None,
+    carry: Annotated[
+        list[str] | None,
+        typer.Option(help="Input field to copy into the verdict; may be given several times."),
+    ] = None,
+    threshold: options.Threshold = None,
+    min_shingles: options.MinShingles = None,
+    shingle_width: options.ShingleWidth = None,
+    bands: options.Bands = None,
+    rows: options.RowsOption = None,
+    shards: options.Shards = None,
+    key_file: options.KeyFile = None,
+    threads: options.Threads = None,
+    head_pages: options.HeadPages = None,
+    config: options.ConfigFile = None,
+) -> None:
+    """Judge the pages of files: one verdict a page, unique or duplicate of which.
+
+    With --index, a run that was interrupted goes on where its index stands, and a file that was judged
+    before is passed over; one that has grown goes on where it ended.
+
+    Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
+    """
+    settings = load_settings(
+        config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
+        bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
+        head_pages=head_pages,
+    )  # fmt: skip
+    parser = _parser(preset, fields, carry or (), settings)
+    opened = open_sources(pages, settings.page_bytes_max)
+    names = _output_names(verdicts, dead_letters)
+    console = Console(stderr=verdicts == STANDARD_OUTPUT)
+    with _index_folder(index, settings) as (folder, lasting):
+        outcome, result = _run(folder, opened.sources, names, parser, settings, lasting=lasting)
+    print_summary(console, result)
+    if summary is not None:
+        summary.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    if outcome.interrupted:
+        console.print("Interrupted. The same command goes on from here." if index else "Interrupted.")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _parser(
+    preset: str | None, fields: str | None, carry: Sequence[str], settings: Settings
+) -> PageParser:
+    if preset is not None and fields is not None:
+        raise SettingsError("Give --preset or --fields, not both.")
+    mapping: FieldMapping = DEFAULT_MAPPING
+    if preset is not None:
+        if preset not in PRESETS:
+            raise SettingsError(f"There is no preset {preset}; there are {', '.join(sorted(PRESETS))}.")
+        mapping = PRESETS[preset]
+    elif fields is not None:
+        mapping = parse_fields(fields)
+    try:
+        return PageParser(mapping, carry, settings.page_bytes_max)
+    except ValueError as error:
+        raise SettingsError(f"--carry cannot be used: {error}.") from error
+
+
+def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | None]:
+    """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise."""
+    if dead_letters is None and verdicts != STANDARD_OUTPUT:
+        dead_letters = f"{verdicts}.dead.jsonl"
+    if dead_letters is not None and output_key(dead_letters) == output_key(verdicts):
+        raise SettingsError("--verdicts and --dead-letters must be different files.")
+    return verdicts, dead_letters
+
+
+@contextmanager
+def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[IndexFolder, bool]]:
+    """Open the index, or a temporary one; yield it and whether it lasts."""
+    with tempfile.TemporaryDirectory(prefix="streamer-") as temporary:
+        path = index or Path(temporary) / "index"
+        folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
+        try:
+            yield folder, index is not None
+        finally:
+            folder.store.close()
+
+
+def _run(  # noqa: PLR0913 - what a run is made of
+    folder: IndexFolder,
+    sources: Sequence[Source],
+    names: tuple[str, str | None],
+    parser: PageParser,
+    settings: Settings,
+    *,
+    lasting: bool,
+) -> tuple[Outcome, Summary]:
+    detector = Detector(folder, settings.index, head_pages=settings.head_pages)
+    catalogue = unpack_catalogue(detector.owner_state)
+
+    def make_signer() -> Signer:
+        return Signer(settings.signature, folder.secret)
+
+    outputs = [
+        OutputFile.open(name, catalogue.outputs.get(output_key(name)), lasting=lasting)
+        for name in names
+        if name is not None
+    ]
+    job = Replay(
+        detector, catalogue, parser, make_signer, folder.fingerprint, settings.signing_threads
+    )
+    try:
+        with _stopped_by_signals(job.stop), progress_bar(sources) as report:
+            outcome = job.run(sources, outputs[0], outputs[1] if len(outputs) > 1 else None, report)
+    finally:
+        for output in outputs:
+            with suppress(OSError):  # what failed has been reported, or stands in the error under way
+                output.close()
+    return outcome, summarise(outcome, catalogue, detector, folder)
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the run after the batch in hand; a second one ends it at once."""
+
+    def handle(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

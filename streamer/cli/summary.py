@@ -1,0 +1,109 @@
+"""The summary at the end of a replay: what this run did, and where the index stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from streamer.stream.catalogue import Catalogue, Totals
+from streamer.stream.detector import Detector
+from streamer.stream.index_folder import IndexFolder
+from streamer.stream.replay import Outcome
+
+
+class Summary(msgspec.Struct):
+    """The summary as JSON; `total` counts all runs on this index, the rest is of this run."""
+
+    records: int
+    pages: int
+    unique: int
+    duplicates: int
+    duplicates_by_basis: dict[str, int]
+    too_short: int
+    dead_letters: dict[str, int]
+    skipped: dict[str, int]
+    seconds: float
+    pages_per_second: float
+    index_bytes: int
+    index_pages: int
+    index_fingerprint: str
+    saturated_postings: int
+    sources_done_before: int
+    interrupted: bool
+    total: dict[str, Any]
+
+
+def pages_of(totals: Totals) -> int:
+    """Return the number of pages that got a verdict."""
+    return totals.unique + sum(totals.duplicates.values())
+
+
+def summarise(
+    outcome: Outcome, catalogue: Catalogue, detector: Detector, folder: IndexFolder
+) -> Summary:
+    """Return the summary of a run."""
+    totals = outcome.totals
+    meta = folder.store.meta
+    kept = max(sum(flush.rows for flush in shard.flushes) for shard in meta.shards) if meta else 0
+    return Summary(
+        records=totals.records,
+        pages=pages_of(totals),
+        unique=totals.unique,
+        duplicates=sum(totals.duplicates.values()),
+        duplicates_by_basis=totals.duplicates,
+        too_short=totals.too_short,
+        dead_letters=totals.dead,
+        skipped=totals.skipped,
+        seconds=round(outcome.seconds, 3),
+        pages_per_second=round(pages_of(totals) / outcome.seconds, 1) if outcome.seconds else 0.0,
+        index_bytes=folder.store.size_bytes(),
+        index_pages=kept,
+        index_fingerprint=folder.fingerprint,
+        saturated_postings=sum(shard.refused for shard in detector.shards),
+        sources_done_before=outcome.sources_done_before,
+        interrupted=outcome.interrupted,
+        total=msgspec.to_builtins(catalogue.totals),
+    )
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Print the summary as a table."""
+    if not summary.records and not summary.interrupted:
+        console.print(
+            "Nothing new: all records of these files have been judged before "
+            f"({summary.total['records']:,} records in this index)."
+        )
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, value in _lines(summary):
+        table.add_row(name, value)
+    console.print(table)
+
+
+def _lines(summary: Summary) -> list[tuple[str, str]]:
+    lines = [
+        ("records", f"{summary.records:,}"),
+        ("pages judged", f"{summary.pages:,}"),
+        ("  unique", f"{summary.unique:,}"),
+        ("  duplicates", f"{summary.duplicates:,}"),
+    ]
+    lines += [(f"    by {name}", f"{n:,}") for name, n in sorted(summary.duplicates_by_basis.items())]
+    lines += [("  too short to compare", f"{summary.too_short:,}")]
+    lines += [("dead letters", f"{sum(summary.dead_letters.values()):,}")]
+    lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
+    lines += [("skipped", f"{sum(summary.skipped.values()):,}")]
+    lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.skipped.items())]
+    if summary.sources_done_before:
+        lines.append(("files judged before", f"{summary.sources_done_before:,}"))
+    return [
+        *lines,
+        ("pages a second", f"{summary.pages_per_second:,.0f}"),
+        ("seconds", f"{summary.seconds:,.1f}"),
+        ("pages in the index", f"{summary.index_pages:,}"),
+        ("index size", f"{summary.index_bytes / 1e6:,.1f} MB"),
+    ]

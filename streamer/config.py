@@ -1,0 +1,107 @@
+"""All settings, in one frozen tree: flags before environment before a file before defaults.
+
+Every setting `name` can be given as a flag, as the environment variable STREAMER_NAME, or in a TOML
+file. Nothing needs to be set. The tree is built at the edge; each part of the program gets only the
+part that it needs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from streamer.errors import SettingsError
+from streamer.index.settings import IndexSettings
+from streamer.sketch.settings import SignatureSettings
+
+
+class Settings(BaseSettings):
+    """The settings of a run; see each field's description."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="STREAMER_")
+    config_file: ClassVar[Path | None] = None
+
+    threshold: float = Field(0.8, gt=0, le=1, description="least resemblance of duplicates")
+    shingle_width: int = Field(5, ge=1, le=32, description="tokens a shingle")
+    bands: int = Field(14, ge=1, le=48, description="band keys a page")
+    rows: int = Field(6, ge=1, le=32, description="min-hashes a band")
+    min_shingles: int = Field(8, ge=1, le=32, description="fewer distinct ones match equal content only")
+    bucket_max: int = Field(64, ge=1, le=4096, description="pages under one band key; the earliest stay")
+    candidates_max: int = Field(128, ge=1, le=4096, description="candidates verified a page")
+    shards: int = Field(1, ge=1, le=48, description="shards that the bands are split over")
+    key_file: Path | None = Field(None, description="file with the secret of all hashes")
+    threads: int = Field(0, ge=0, le=256, description="threads that sign pages; 0: one a core")
+    page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
+    head_pages: int = Field(65_536, ge=1, description="kept pages in memory before a flush")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order the sources: flags, environment, file."""
+        del dotenv_settings, file_secret_settings
+        file = TomlConfigSettingsSource(settings_cls, cls.config_file)
+        return init_settings, env_settings, file
+
+    @property
+    def signature(self) -> SignatureSettings:
+        """Return what shapes a signature."""
+        return SignatureSettings(
+            shingle_width=self.shingle_width, bands=self.bands, rows=self.rows
+        )
+
+    @property
+    def index(self) -> IndexSettings:
+        """Return what shapes a verdict."""
+        return IndexSettings(
+            threshold=self.threshold,
+            shingles_min=self.min_shingles,
+            bucket_max=self.bucket_max,
+            candidates_max=self.candidates_max,
+            shards=self.shards,
+        )
+
+    @property
+    def signing_threads(self) -> int:
+        """Return the number of signing threads."""
+        return self.threads or len(os.sched_getaffinity(0))
+
+
+def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
+    """Return the settings; flags that are None were not given.
+
+    Raises:
+        SettingsError: one sentence that names the setting and what it may be.
+    """
+
+    class FromFile(Settings):
+        pass
+
+    FromFile.config_file = config_file
+    if config_file is not None and not config_file.is_file():
+        raise SettingsError(f"There is no settings file {config_file}.")
+    try:
+        settings = FromFile(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"The setting {name} = {first['input']!r} cannot be: {first['msg']}.") from error
+    except ValueError as error:
+        raise SettingsError(f"The settings file {config_file} cannot be read: {error}.") from error
+    if settings.shards > settings.bands:
+        raise SettingsError(f"{settings.shards} shards need as many bands, there are {settings.bands}.")
+    return settings

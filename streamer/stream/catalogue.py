@@ -1,0 +1,111 @@
+"""The catalogue: the sources of an index by number, and how far and what of each has been judged.
+
+A page ref holds its source's number, so numbers are given once and never again. A file is known by
+its path, size and the digest of its beginning: one that has grown goes on where it ended, one that
+has changed is refused, since its records no longer are the ones that were judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from streamer.errors import StoreMismatch
+from streamer.model import SOURCES_MAX
+from streamer.stream.files import FileIdentity, Source
+
+
+class SourceEntry(msgspec.Struct):
+    """One source: its name in verdicts, its identity (None: standard input), what was read of it.
+
+    `position` is the ordinal of the first record that is not judged yet, `last_digest` that of the
+    record before it, `finished` whether the file had ended there.
+    """
+
+    name: str
+    path: str
+    identity: tuple[int, str, int] | None
+    position: int = 0
+    last_digest: str = ""
+    finished: bool = False
+
+
+class Totals(msgspec.Struct):
+    """What became of all records, up to the positions in the catalogue."""
+
+    records: int = 0
+    unique: int = 0
+    duplicates: dict[str, int] = {}
+    too_short: int = 0
+    dead: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+
+
+class Catalogue(msgspec.Struct):
+    """The replay's own part of an index's state, stored with each flush.
+
+    `outputs` holds the bytes of each output file that belong to the flushed state.
+    """
+
+    entries: list[SourceEntry] = []
+    outputs: dict[str, int] = {}
+    totals: Totals = msgspec.field(default_factory=Totals)
+
+    def names(self) -> dict[int, str]:
+        """Return the sources' names by number."""
+        return {number: entry.name for number, entry in enumerate(self.entries)}
+
+    def enter(self, source: Source) -> int:
+        """Return the number of `source`, entering it if it is new.
+
+        Raises:
+            StoreMismatch: the file is another one than the index has read under this path.
+            InputError: the file cannot be read.
+        """
+        identity = source.identity()
+        path = identity.path if identity else source.name
+        for number, entry in enumerate(self.entries):
+            if entry.path == path:
+                _check_same(entry, source)
+                if identity:
+                    if entry.identity and identity.size_bytes > entry.identity[0]:
+                        entry.finished = False
+                    entry.identity = (identity.size_bytes, identity.head_digest, identity.head_bytes)
+                return number
+        if len(self.entries) >= SOURCES_MAX:
+            raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
+        known = (identity.size_bytes, identity.head_digest, identity.head_bytes) if identity else None
+        self.entries.append(SourceEntry(source.name, path, known))
+        return len(self.entries) - 1
+
+
+def _check_same(entry: SourceEntry, source: Source) -> None:
+    if entry.identity is None:
+        return
+    size, digest, covered = entry.identity
+    if not FileIdentity(entry.path, size, digest, covered).continued_by(source.name):
+        raise StoreMismatch(changed(source.name, "its beginning or its size is another than then"))
+
+
+def changed(name: str, what: str) -> str:
+    """Return the message about a file that is not the one the index has read."""
+    return (
+        f"{name} has changed since the index read it: {what}. Give the new pages under another "
+        "name, or start over with a new --index."
+    )
+
+
+def record_digest(record: bytes) -> str:
+    """Return a digest that tells records apart."""
+    return hashlib.blake2b(record, digest_size=8).hexdigest()
+
+
+def pack_catalogue(catalogue: Catalogue) -> bytes:
+    """Return the catalogue as bytes."""
+    return msgspec.msgpack.encode(catalogue)
+
+
+def unpack_catalogue(data: bytes) -> Catalogue:
+    """Return the catalogue in `data`; an empty one for b""."""
+    return msgspec.msgpack.decode(data, type=Catalogue) if data else Catalogue()

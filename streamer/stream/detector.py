@@ -1,0 +1,117 @@
+"""All shards of an index in one process: records in, verdicts out, flushes when they are due.
+
+Between two calls every shard is quiet: what one emits for another is applied at once, in the order in
+which it was emitted. So no page is open between records, and one flush of all shards together is a
+state of the whole index.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from streamer.index.records import CONFIG, VERDICTS, Pages, Record, Verdicts, shard_name, source_name
+from streamer.index.run_lookup import RunLookup
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
+from streamer.model import SEQUENCE_MASK
+
+from streamer.stream.index_folder import IndexFolder
+
+HEAD_PAGES = 65_536
+RECORDS_BETWEEN_FLUSHES = 1 << 20  # bounds what a restart repeats where hardly a page is kept
+SECONDS_BETWEEN_FLUSHES = 60.0
+
+
+class Detector:
+    """Drive the shards of an open index.
+
+    `clock` tells seconds; it decides when to flush, and the moment of a flush shows in no verdict.
+    """
+
+    def __init__(
+        self,
+        folder: IndexFolder,
+        settings: IndexSettings,
+        *,
+        head_pages: int = HEAD_PAGES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._head_pages = head_pages
+        self._clock = clock
+        meta = folder.store.meta
+        self.owner_state = meta.owner if meta else b""
+        bands = int(folder.identity["bands"])
+        states = [shard.state for shard in meta.shards] if meta else [b""] * settings.shards
+        self._lookups = [RunLookup(folder.store, i) for i in range(settings.shards)]
+        self.shards = [
+            Shard(i, settings.shards, bands, lookup, state=state, head_capacity=head_pages + 1024)
+            for i, (lookup, state) in enumerate(zip(self._lookups, states, strict=True))
+        ]
+        self._flushed_at = clock()
+        self._records = 0
+        self.configure(settings)
+
+    def configure(self, settings: IndexSettings) -> None:
+        """Put a CONFIG record into the log if these settings are not in force."""
+        for shard in self.shards:
+            if shard.settings != settings:
+                mark = shard.marks.get(CONFIG, 0)
+                shard.apply(Record(CONFIG, mark, mark + 1, np.array([mark]), settings))
+
+    def position(self, source: int) -> int:
+        """Return the first sequence number of a source that is not applied yet."""
+        return self.shards[0].marks.get(source_name(source), 0)
+
+    def judge(self, source: int, start: int, end: int, pages: Pages) -> list[Verdicts]:
+        """Apply the pages read in [start, end) of a source; return their verdicts, each page's one."""
+        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+        queue = deque([(0, Record(source_name(source), start, end, numbers, pages))])
+        verdicts: list[Verdicts] = []
+        while queue:
+            number, record = queue.popleft()
+            for output in self.shards[number].apply(record):
+                if isinstance(output.items, Verdicts):
+                    assert output.destination == VERDICTS, output.destination
+                    verdicts.append(output.items)
+                else:
+                    other = int(output.destination.removeprefix(shard_name(0)[:-1]))
+                    sequence = np.arange(output.start, output.end)
+                    queue.append(
+                        (other, Record(shard_name(number), output.start, output.end, sequence, output.items))
+                    )
+        self._records += end - start
+        return verdicts
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Tell whether a head is full, or records or time enough have passed."""
+        return (
+            any(shard.kept_in_head >= self._head_pages for shard in self.shards)
+            or self._records >= RECORDS_BETWEEN_FLUSHES
+            or (self._records > 0 and self._clock() - self._flushed_at >= SECONDS_BETWEEN_FLUSHES)
+        )
+
+    def flush(self, owner_state: bytes) -> None:
+        """Write all state in one atomic step, then merge runs where there are many.
+
+        `owner_state` must describe outputs that are on disk already.
+        """
+        store = self._folder.store
+        store.flush(self._folder.identity, [shard.snapshot() for shard in self.shards], owner_state)
+        for shard in self.shards:
+            shard.flushed()
+        while store.merge():
+            pass
+        for lookup in self._lookups:
+            lookup.refresh()
+        self._records = 0
+        self._flushed_at = self._clock()
+
+    def close(self) -> None:
+        """Release the index; what was not flushed is repeated by the next run."""
+        self._folder.store.close()

@@ -1,0 +1,139 @@
+"""An index's folder: its secret, its store, and whether they fit the settings of this run.
+
+    DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
+    DIR/store/        the runs and all state
+    DIR/incoming/     the file that a flush is writing; of no use after a kill
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.codec import StoreMeta
+from streamer.index.runs import Store
+from streamer.sketch.secret import create_secret, derive_keys, read_secret
+from streamer.sketch.settings import SignatureSettings
+
+Identity = dict[str, str | int | float]
+
+_MEANING = {
+    "bands": "--bands",
+    "key": "--key-file",
+    "rows": "--rows",
+    "shards": "--shards",
+    "shingle_width": "--shingle-width",
+}
+
+
+def store_folder(folder: Path) -> Path:
+    """Return where the store of an index lies."""
+    return folder / "store"
+
+
+def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
+    """Return the secret of an index: of the key file, else its own.
+
+    Raises:
+        SettingsError: a key file is unusable, or the index was made with one that is not given.
+    """
+    if key_file is not None:
+        return read_secret(key_file)
+    if not _own_key(folder).exists():
+        raise SettingsError(f"The index {folder} was made with a key file. Give it with --key-file.")
+    return read_secret(_own_key(folder))
+
+
+def _own_key(folder: Path) -> Path:
+    return folder / "secret.key"
+
+
+def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
+    """Return the secret of an index, a new random one if neither it nor a key file is there.
+
+    Raises:
+        SettingsError: a key file is unusable, or the index was made with one that is not given.
+        StoreUnavailable: the folder cannot be written.
+    """
+    exists = _own_key(folder).exists() or (store_folder(folder) / "CURRENT").exists()
+    if key_file is not None or exists:
+        return obtain_existing_secret(folder, key_file)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return create_secret(_own_key(folder))
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
+
+
+def identity_of(signature: SignatureSettings, shards: int, secret: bytes) -> Identity:
+    """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
+    key_id = derive_keys(secret, signature.shingle_width, signature.hashes).id
+    return {
+        "fingerprint": signature.fingerprint(key_id),
+        "key": key_id,
+        "shards": shards,
+        **signature.model_dump(),
+    }
+
+
+def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
+    """Raise StoreMismatch, naming what differs, unless the index fits the settings."""
+    if found == wanted:
+        return
+    differing = [name for name in _MEANING if found.get(name) != wanted.get(name)]
+    parts = [f"{_MEANING[n]} is {found.get(n)} there and {wanted.get(n)} here" for n in differing]
+    what = "; ".join(parts) or "it was made by another version or under another Unicode version"
+    raise StoreMismatch(
+        f"The index {folder} was made with other settings: {what}. "
+        "Use the index's settings, or another --index."
+    )
+
+
+@dataclass(slots=True)
+class IndexFolder:
+    """An open index: its store, what identifies it, and its secret."""
+
+    path: Path
+    store: Store
+    identity: Identity
+    secret: bytes
+
+    @classmethod
+    def open(
+        cls, path: Path, signature: SignatureSettings, shards: int, key_file: Path | None = None
+    ) -> IndexFolder:
+        """Open or create the index in `path` for writing.
+
+        Raises:
+            SettingsError: the key file is unusable or missing.
+            StoreMismatch: the index was made with other settings.
+            StoreUnavailable: it is in use, or the disk refuses.
+        """
+        secret = obtain_secret(path, key_file)
+        identity = identity_of(signature, shards, secret)
+        store = Store.open(store_folder(path))
+        try:
+            if store.meta is not None:
+                check_identity(path, store.meta.identity, identity)
+        except StoreMismatch:
+            store.close()
+            raise
+        return cls(path, store, identity, secret)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint that verdicts carry."""
+        return str(self.identity["fingerprint"])
+
+
+def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
+    """Open an index for reading, beside a writer if there is one.
+
+    Raises:
+        StoreUnavailable: there is none, or it has no flush yet.
+    """
+    store = Store.open(store_folder(folder), writable=False)
+    if store.meta is None:
+        raise StoreUnavailable(f"The index {folder} is empty: nothing has been flushed to it yet.")
+    return store, store.meta

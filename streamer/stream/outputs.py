@@ -1,0 +1,109 @@
+"""Output files that end with each line exactly once, whatever kill came between.
+
+The index stores, with each flush, how long each output file was. What lies behind that length is the
+work of a run that was killed before its next flush: it is cut off, and written again, the same bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+
+STANDARD_OUTPUT = "-"
+_BUFFER_BYTES = 1 << 20
+
+
+class OutputFile:
+    """An append-only output. `length` is its length in bytes, buffered ones included.
+
+    Standard output cannot be cut: after a kill, lines may come again there, the same bytes.
+    """
+
+    def __init__(self, name: str, file: BinaryIO, length: int) -> None:
+        self.name = name
+        self.length = length
+        self._file = file
+
+    @property
+    def key(self) -> str:
+        """Return the name under which the index knows this output."""
+        return output_key(self.name)
+
+    @classmethod
+    def open(cls, name: str, known: int | None, *, lasting: bool) -> OutputFile:
+        """Open an output whose first `known` bytes belong to the index's state; None: never seen.
+
+        With an index that does not last (`lasting` False) the file is simply written anew.
+
+        Raises:
+            StoreMismatch: the file is shorter than the index knows it to be.
+            SettingsError: it exists and is none of this index's, or cannot be opened.
+        """
+        if name == STANDARD_OUTPUT:
+            return cls(name, sys.stdout.buffer, 0)
+        path = Path(name)
+        size = path.stat().st_size if path.exists() else 0
+        if lasting and known is None and size:
+            raise SettingsError(
+                f"{name} exists and was not written with this index. Remove it, or name another file."
+            )
+        if lasting and known is not None and size < known:
+            raise StoreMismatch(
+                f"{name} has {size} bytes, but the index has published {known} to it. "
+                "Put the file back, or name another one for what is still to come."
+            )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("r+b" if path.exists() else "w+b", buffering=_BUFFER_BYTES)
+            length = known or 0
+            if path.is_file():
+                file.truncate(length)
+                file.seek(length)
+        except OSError as error:
+            raise SettingsError(f"Cannot write {name}: {error.strerror}.") from error
+        return cls(name, file, length)
+
+    def write(self, data: bytes) -> None:
+        """Append `data`.
+
+        Raises:
+            StoreUnavailable: the disk is full, or the reader of a pipe is gone.
+        """
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.length += len(data)
+
+    def sync(self) -> None:
+        """Bring everything to the disk."""
+        try:
+            self._file.flush()
+            if self.name != STANDARD_OUTPUT:
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a device or pipe cannot be synced and need not be
+                raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Close the file; buffered bytes that nobody synced are let go if they cannot be written."""
+        if self.name != STANDARD_OUTPUT:
+            self._file.close()
+
+    def _failed(self, error: OSError) -> StoreUnavailable:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return StoreUnavailable(
+                f"No space is left for {self.name}. Free some and run the same command again; "
+                "it goes on where the index stands."
+            )
+        return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
+
+
+def output_key(name: str) -> str:
+    """Return the name of an output in the index's state: its resolved path."""
+    return name if name == STANDARD_OUTPUT else str(Path(name).resolve())

@@ -1,0 +1,229 @@
+"""The detector over files, in one process: read, parse and sign ahead; judge in order; write.
+
+One thread reads, judges and writes; others parse and sign the next batches meanwhile, in native code
+without the interpreter lock. Batches come back in the order of reading, so verdicts do not depend on
+the number of threads. With each flush of the index go the positions in all sources and the lengths of
+all outputs: a run that ends in any way is taken up where the last flush stands.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamer.errors import StoreMismatch
+from streamer.index.place import BASIS_NAMES, TOO_SHORT
+from streamer.index.records import Pages, Verdicts
+from streamer.model import page_ref
+from streamer.sketch.signer import Signer
+from streamer.stream.batch import PageBatch
+from streamer.stream.catalogue import (
+    Catalogue,
+    SourceEntry,
+    Totals,
+    changed,
+    pack_catalogue,
+    record_digest,
+)
+from streamer.stream.chunk import RawChunk
+from streamer.stream.detector import Detector
+from streamer.stream.files import Source
+from streamer.stream.outputs import OutputFile
+from streamer.stream.parse import PageParser
+from streamer.stream.stages import (
+    dead_letter,
+    dead_letter_lines,
+    file_locator,
+    sign,
+    verdict_lines,
+)
+
+Progress = Callable[[int, int], None]  # bytes read of all sources, records judged
+
+
+@dataclass(slots=True)
+class Work:
+    """A chunk on its way: what was read, and what parsing and signing make of it.
+
+    Both are None at the end of a source.
+    """
+
+    source: int
+    bytes_read: int
+    chunk: RawChunk | None
+    result: Future[tuple[PageBatch, Pages]] | None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did: its own totals, and how it ended."""
+
+    totals: Totals = field(default_factory=Totals)
+    seconds: float = 0.0
+    interrupted: bool = False
+    sources_done_before: int = 0
+
+
+class Replay:
+    """Run sources through a detector into output files. `stop` may be set from any thread."""
+
+    def __init__(
+        self,
+        detector: Detector,
+        catalogue: Catalogue,
+        parser: PageParser,
+        make_signer: Callable[[], Signer],
+        fingerprint: str,
+        threads: int,
+    ) -> None:
+        self._detector = detector
+        self._catalogue = catalogue
+        self._parser = parser
+        self._make_signer = make_signer
+        self._fingerprint = fingerprint
+        self._threads = threads
+        self._local = threading.local()
+        self._outcome = Outcome()
+        self.stop = threading.Event()
+
+    def run(
+        self,
+        sources: Sequence[Source],
+        verdicts: OutputFile,
+        dead_letters: OutputFile | None,
+        progress: Progress = lambda _bytes, _records: None,
+    ) -> Outcome:
+        """Judge all records of `sources` that have not been judged; return what was done.
+
+        Raises:
+            StreamerError: the input or the index cannot be used; everything up to the last flush
+                stands, and the same command goes on from there.
+        """
+        started = time.perf_counter()
+        numbered = [(self._catalogue.enter(source), source) for source in sources]
+        self._locate = file_locator(self._catalogue.names())
+        self._flush(verdicts, dead_letters)  # from here on the index knows its sources and outputs
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="sign") as pool:
+            for work in self._ahead(pool, numbered):
+                self._judge(work, verdicts, dead_letters)
+                progress(work.bytes_read, self._outcome.totals.records)
+                if self._detector.flush_is_due:
+                    self._flush(verdicts, dead_letters)
+        self._outcome.interrupted = self.stop.is_set()
+        self._flush(verdicts, dead_letters)
+        self._outcome.seconds = time.perf_counter() - started
+        return self._outcome
+
+    # ---- ahead of the judgement ------------------------------------------------------------------
+
+    def _ahead(self, pool: ThreadPoolExecutor, numbered: list[tuple[int, Source]]) -> Iterator[Work]:
+        """Yield work in the order of reading, with some of it parsed and signed ahead."""
+        waiting: deque[Work] = deque()
+        for number, chunk, bytes_read in self._chunks(numbered):
+            result = pool.submit(self._prepare, number, chunk) if chunk else None
+            waiting.append(Work(number, bytes_read, chunk, result))
+            if len(waiting) > self._threads + 1:
+                yield waiting.popleft()
+            if self.stop.is_set():
+                break
+        while waiting and not self.stop.is_set():
+            yield waiting.popleft()
+        for work in waiting:
+            if work.result:
+                work.result.cancel()
+
+    def _chunks(
+        self, numbered: list[tuple[int, Source]]
+    ) -> Iterator[tuple[int, RawChunk | None, int]]:
+        """Yield (source, chunk, bytes read so far in all sources); None ends a source."""
+        before = 0
+        for number, source in numbered:
+            entry = self._catalogue.entries[number]
+            if entry.finished:
+                self._outcome.sources_done_before += 1
+            else:
+                for chunk in self._new_chunks(entry, source):
+                    yield number, chunk, before + chunk.bytes_read
+                yield number, None, before + (source.total_bytes or 0)
+            before += source.total_bytes or 0
+
+    def _new_chunks(self, entry: SourceEntry, source: Source) -> Iterator[RawChunk]:
+        """Yield the chunks after the entry's position, once its last record is found unchanged."""
+        start = entry.position
+        if not (start and entry.last_digest and entry.identity):
+            yield from source.read(start)
+            return
+        checked = False
+        for chunk in source.read(start - 1):
+            if checked:
+                yield chunk
+                continue
+            checked = True
+            if not chunk.lines or record_digest(chunk.lines[0]) != entry.last_digest:
+                raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
+            if chunk.end > start:
+                yield RawChunk(start, chunk.end, chunk.bytes_read, chunk.lines[1:])
+        if not checked:
+            raise StoreMismatch(changed(source.name, f"record {start - 1} is missing"))
+
+    def _prepare(self, number: int, chunk: RawChunk) -> tuple[PageBatch, Pages]:
+        """Parse and sign a chunk, in a thread of the pool."""
+        signer: Signer | None = getattr(self._local, "signer", None)
+        if signer is None:
+            signer = self._local.signer = self._make_signer()
+        batch = self._parser.parse(chunk)
+        return batch, sign(signer, number, batch)
+
+    # ---- judgement ---------------------------------------------------------------------------------
+
+    def _judge(self, work: Work, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
+        entry = self._catalogue.entries[work.source]
+        chunk = work.chunk
+        if chunk is None or work.result is None:
+            entry.finished = True
+            return
+        batch, pages = work.result.result()
+        if dead_letters is not None and batch.dead:
+            letters = [
+                dead_letter(d, self._locate(page_ref(work.source, d.sequence))) for d in batch.dead
+            ]
+            dead_letters.write(dead_letter_lines(letters))
+        for block in self._detector.judge(work.source, chunk.start, chunk.end, pages):
+            verdicts.write(verdict_lines(block, self._locate, self._fingerprint))
+            for totals in (self._catalogue.totals, self._outcome.totals):
+                _count_verdicts(totals, block)
+        for totals in (self._catalogue.totals, self._outcome.totals):
+            _count_batch(totals, batch)
+        entry.position = chunk.end
+        entry.last_digest = record_digest(chunk.lines[-1]) if chunk.lines else ""
+
+    def _flush(self, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
+        """Bring outputs to the disk, then the index with their lengths."""
+        for output in filter(None, (verdicts, dead_letters)):
+            output.sync()
+            self._catalogue.outputs[output.key] = output.length
+        self._detector.flush(pack_catalogue(self._catalogue))
+
+
+def _count_verdicts(totals: Totals, block: Verdicts) -> None:
+    duplicate = block.similarities >= 0
+    totals.unique += int(np.count_nonzero(~duplicate))
+    totals.too_short += int(np.count_nonzero(block.basis == TOO_SHORT))
+    for basis, name in enumerate(BASIS_NAMES):
+        count = int(np.count_nonzero(duplicate & (block.basis == basis)))
+        if count:
+            totals.duplicates[name] = totals.duplicates.get(name, 0) + count
+
+
+def _count_batch(totals: Totals, batch: PageBatch) -> None:
+    totals.records += batch.end - batch.start
+    for rejected in batch.dead:
+        totals.dead[rejected.code] = totals.dead.get(rejected.code, 0) + 1
+    for code, count in batch.skipped.items():
+        totals.skipped[code] = totals.skipped.get(code, 0) + count
