@@ -167,8 +167,9 @@ class Store:
             meta = ShardMeta(list(before.runs), list(before.flushes), shard.state)
             if len(shard.rows):
                 flush = _flush_meta(seq, shard)
-                meta.runs.append(_run_meta(seq, 0, len(shard.posting_keys)))
                 meta.flushes.append(flush)
+                if len(shard.posting_keys):  # none, if every bucket that the rows met was full
+                    meta.runs.append(_run_meta(seq, 0, len(shard.posting_keys)))
                 entries += _posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
                 entries += _row_entries(flush, number, shard)
             metas.append(meta)

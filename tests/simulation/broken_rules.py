@@ -1,0 +1,184 @@
+"""The shard with one rule broken at a time: the simulator has to notice each.
+
+Most rules are broken by overriding the method that keeps them. Those inside the placing kernel are
+broken in its source text, which is compiled anew: the text must be there, so that a mutant cannot
+quietly become the real thing when the code changes.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import streamer.index.place as place_module
+from streamer.index import shard as shard_module
+from streamer.index.lookup import FlushedRows
+from streamer.index.place import FREE
+from streamer.index.records import Pages, Record
+from streamer.index.shard import Shard
+from streamer.index.snapshot import Snapshot, pack_snapshot, unpack_snapshot
+
+
+class MarkLast(Shard):
+    """A mark a source, but items at or below it are not told apart."""
+
+    def _accept(self, record: Record) -> int | None:
+        if record.end <= self.marks.get(record.source, 0):
+            return None
+        self.marks[record.source] = record.end
+        return 0
+
+
+class MarkFirst(Shard):
+    """The mark is the first number of a record instead of its end."""
+
+    def _accept(self, record: Record) -> int | None:
+        if record.start + 1 <= self.marks.get(record.source, 0):
+            return None
+        self.marks[record.source] = record.start + 1
+        return 0
+
+
+class HoleTaken(Shard):
+    """A record behind a hole is taken."""
+
+    def _accept(self, record: Record) -> int | None:
+        mark = self.marks.get(record.source, 0)
+        if record.end <= mark:
+            return None
+        self.marks[record.source] = record.end
+        return int(np.searchsorted(record.numbers, mark))
+
+
+class ItemMarksLost(Shard):
+    """Records between shards are trusted to come once."""
+
+    def _accept(self, record: Record) -> int | None:
+        if not record.source.startswith("shard"):
+            return super()._accept(record)
+        self.marks[record.source] = record.end
+        return 0
+
+
+def _forgetting(**gone: Any) -> type[Shard]:  # noqa: ANN401 - values of a snapshot
+    class Forgetful(Shard):
+        """A flush leaves a part of the state out."""
+
+        def _packed(self) -> bytes:
+            snapshot: Snapshot = unpack_snapshot(super()._packed())
+            for name, value in gone.items():
+                setattr(snapshot, name, value)
+            return pack_snapshot(snapshot)
+
+    return Forgetful
+
+
+class NoUndecided(Shard):
+    """A flush leaves the undecided pages out."""
+
+    def _packed(self) -> bytes:
+        snapshot = unpack_snapshot(super()._packed())
+        for name in ("rows", "keys", "masks", "sketches"):
+            setattr(snapshot.undecided, name, b"")
+        snapshot.undecided.refs, snapshot.undecided.urls = [], []
+        return pack_snapshot(snapshot)
+
+
+class RowAtFlush(Shard):
+    """Rows are numbered anew when a flush passes them by."""
+
+    def flushed(self) -> None:
+        super().flushed()
+        for entry in range(self.head.count):
+            self.head.rows[entry] = self.next_row
+            self.next_row += 1
+
+
+class CapAtFlush(Shard):
+    """Buckets are capped when they are written, not when a posting is added."""
+
+    def snapshot(self) -> FlushedRows:
+        flushed = super().snapshot()
+        assert self.settings is not None
+        hits = self._lookup.find(flushed.posting_keys)
+        before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
+        keep, counts = [], dict[int, int]()
+        for i, key in enumerate(flushed.posting_keys.tolist()):
+            counts[key] = counts.get(key, before.get(i, 0)) + 1
+            keep.append(counts[key] <= self.settings.bucket_max)
+        flushed.posting_keys = flushed.posting_keys[keep]
+        flushed.posting_rows = flushed.posting_rows[keep]
+        return flushed
+
+
+class NoDrop(Shard):
+    """Shards before are told of kept pages only."""
+
+    def _tell(self, refs: Any, kept: Any) -> None:
+        super()._tell(refs[kept], kept[kept])
+
+
+class DropForgets(Shard):
+    """Pages that were held for a dropped one are forgotten."""
+
+    def _decide(self, ref: int, *, kept: bool) -> None:
+        entry = self._undecided.get(ref)
+        if entry is not None and not kept:
+            self._undecided.pop(ref)
+            self.head.states[entry] = FREE
+            self._held.pop(int(self.head.rows[entry]), None)
+        else:
+            super()._decide(ref, kept=kept)
+
+
+def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
+    """Return a shard whose placing kernel has `old` replaced by `new` in its source."""
+    source = Path(place_module.__file__).read_text()
+    assert source.count(old) == 1, f"the kernel has changed: {old!r}"
+    module = types.ModuleType("broken_place")
+    uncached = source.replace(old, new).replace("@kernel\n", "@uncached\n")
+    module.__dict__["uncached"] = numba.njit(nogil=True)
+    exec(compile(uncached, "broken_place", "exec"), module.__dict__)  # noqa: S102 - our own source, altered
+
+    class Broken(base):  # type: ignore[misc, valid-type]
+        """Places pages with the altered kernel."""
+
+        def _place(self, pages: Pages) -> None:
+            real = shard_module.place_pages
+            shard_module.place_pages = module.__dict__["place_pages"]
+            try:
+                super()._place(pages)
+            finally:
+                shard_module.place_pages = real
+
+    return Broken
+
+
+RULES: dict[str, Callable[[], type[Shard]]] = {
+    "mark-last": lambda: MarkLast,
+    "mark-first": lambda: MarkFirst,
+    "hole-taken": lambda: HoleTaken,
+    "item-marks-lost": lambda: ItemMarksLost,
+    "no-undecided": lambda: NoUndecided,
+    "no-held": lambda: _forgetting(held=[]),
+    "no-seen": lambda: _forgetting(marks={}),
+    "no-sent": lambda: _forgetting(sent={}),
+    "row-at-flush": lambda: RowAtFlush,
+    "no-drop": lambda: NoDrop,
+    "drop-forgets": lambda: DropForgets,
+    "cap-per-store": lambda: _with_kernel(
+        "sizes[j] = hit_starts[hit + 1] - hit_starts[hit]", "sizes[j] = 0"
+    ),
+    "cap-at-flush": lambda: _with_kernel("if sizes[j] >= bucket_max:", "if False:", CapAtFlush),
+    "candidates-head-first": lambda: _with_kernel(
+        "count, hit_rows[k], -1 - hit_places[k])", "count, hit_rows[k] + (1 << 40), -1 - hit_places[k])"
+    ),
+    "no-hold": lambda: _with_kernel("if waits_for >= 0:", "if False:"),
+    "hold-is-kept": lambda: _with_kernel("if place < 0 or head_states[place] == KEPT:", "if True:"),
+}
+WORLD_FLAWS = ("settings-in-code",)

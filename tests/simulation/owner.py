@@ -1,0 +1,129 @@
+"""One process that folds a shard: the real Shard over a real store, and what it has not published yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.simulation.pages import BANDS, split
+
+from streamer.index.codec import ShardMeta
+from streamer.index.lookup import NO_HITS, Hits, Keys, KeptRows
+from streamer.index.place import FREE, KEPT
+from streamer.index.run_lookup import RunLookup
+from streamer.index.runs import Store
+from streamer.index.shard import Shard
+from streamer.index.snapshot import pack_pages
+
+FOREVER = 10**9
+
+
+class NothingFlushed:
+    """The look-ups of a shard that never flushes: the fold that everything is held against."""
+
+    def find(self, keys: Keys) -> Hits:
+        """Find nothing."""
+        del keys
+        return NO_HITS
+
+    def rows(self, rows: Any) -> KeptRows:
+        """Return no rows; no others are asked for."""
+        assert not len(rows)
+        return KeptRows(np.empty((0, 32), np.uint64), [], [])
+
+
+class Owner:
+    """Folds shard `number`; `life` counts down for a zombie, `doomed` after a failed publish."""
+
+    def __init__(self, machine: type[Shard], number: int, shards: int, disk: Path, skip: int) -> None:
+        self.number = number
+        self.disk = disk
+        self.store = Store.open(disk / "store")
+        self.lookup = RunLookup(self.store, 0)
+        meta = self.store.meta
+        state = meta.shards[0].state if meta else b""
+        self.shard = machine(number, shards, BANDS, self.lookup, state=state, head_capacity=4)
+        self.queues: dict[str, list[tuple[int, Any, int]]] = defaultdict(list)
+        self.skip = skip  # committed: records below are applied, their outputs are out already
+        self.life = self.doomed = FOREVER
+
+    @property
+    def live(self) -> bool:
+        return self.life == FOREVER and self.doomed == FOREVER
+
+    @property
+    def busy(self) -> bool:
+        return any(self.queues.values())
+
+    def published(self) -> int:
+        """Return the log position below which everything is published."""
+        waiting = [queue[0][2] for queue in self.queues.values() if queue]
+        return min(waiting, default=self.shard.applied)
+
+    def take(self, record: Any) -> None:
+        """Apply a record; queue what it makes the shard emit, unless that is out already."""
+        position = self.shard.applied
+        for output in self.shard.apply(record):
+            if position >= self.skip:
+                numbered = enumerate(split(output.items), output.start)
+                self.queues[output.destination] += [(n, item, position) for n, item in numbered]
+
+    def flush(self) -> None:
+        """Flush and merge."""
+        self.store.flush({}, [self.shard.snapshot()], b"")
+        self.shard.flushed()
+        while self.store.merge():
+            pass
+        self.lookup.refresh()
+
+    def canon(self) -> Any:
+        return canon(self.shard, self.store)
+
+
+def copy_disk(source: Path, target: Path) -> Path:
+    """Copy an index as it lies on disk now; the sorted files never change and are linked."""
+
+    def link(a: str, b: str) -> None:
+        os.link(a, b) if a.endswith(".sst") else shutil.copyfile(a, b)
+
+    shutil.copytree(source, target, copy_function=link)
+    return target
+
+
+def canon(shard: Shard, store: Store | None) -> Any:
+    """Return a shard's state in a form that does not tell head and runs apart."""
+    head = shard.head
+    rows: dict[int, tuple[int, bytes, bool]] = {}
+    buckets: dict[int, list[int]] = defaultdict(list)
+    disk = store.meta.shards[0] if store and store.meta else ShardMeta()
+    for run in disk.runs:
+        for key, row in zip(*(a.tolist() for a in store.read_run(0, run)), strict=True):
+            buckets[key].append(row)
+    for flush in disk.flushes:
+        numbers = store.row_numbers(0, flush)
+        stored = shard._lookup.rows(numbers)
+        for row, ref, sketch in zip(numbers.tolist(), stored.refs, stored.sketches, strict=True):
+            rows[row] = (ref, sketch.tobytes(), True)
+    for entry in range(head.count):
+        if head.states[entry] == FREE:
+            continue
+        row = int(head.rows[entry])
+        rows[row] = (head.refs[entry], head.sketches[entry].tobytes(), bool(head.states[entry] == KEPT))
+        for bit in range(head.own_keys):
+            if int(head.masks[entry]) >> bit & 1:
+                buckets[int(head.keys[entry, bit])].append(row)
+    held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}
+    return (
+        rows,
+        {key: sorted(found) for key, found in buckets.items()},
+        held,
+        shard.marks,
+        shard.sent,
+        shard.next_row,
+        shard.applied,
+        shard.settings,
+    )

@@ -1,0 +1,82 @@
+"""Pages for the simulator: signatures with a known resemblance, single items, and joining them.
+
+A page's signature has one component a band. Equal components give equal band keys and equal symbols in
+their part of the sketch, so the share of equal components is, up to chance agreement, the resemblance.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+import numpy as np
+
+from streamer.index.records import Decisions, Items, Pages, Verdicts
+from streamer.sketch.resemblance import BINS
+
+BANDS = 6
+Signature = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _symbols(component: int, value: int) -> bytes:
+    """Return the sketch bytes of one component: BINS / BANDS bins, all filled."""
+    draw = random.Random(f"{component} {value}")
+    return bytes(
+        sum((1 + draw.randrange(3)) << shift for shift in (0, 2, 4, 6))
+        for _ in range(BINS // 4 // BANDS)
+    )
+
+
+def make_page(ref: int, signature: Signature) -> Pages:
+    """Return one page."""
+    sketch = b"".join(_symbols(i, value) for i, value in enumerate(signature))
+    sketch += bytes([0b01010101]) * (BINS // 4 - len(sketch))
+    keys = [hash((i, value)) & (1 << 64) - 1 for i, value in enumerate(signature)]
+    keys.append(hash(signature) & (1 << 64) - 1)
+    return Pages(
+        np.array([ref], np.uint64),
+        np.array([keys], np.uint64),
+        np.frombuffer(sketch, np.uint8).reshape(1, -1),
+        np.array([32], np.uint8),
+        np.array([100], np.uint32),
+        np.array([1000], np.int64),
+        [b"url-%d" % ref],
+        [None],
+        [b""],
+    )
+
+
+def split(items: Pages | Decisions | Verdicts) -> list[Items | tuple[int, ...]]:
+    """Return the items one by one; verdicts as (ref, similarity, basis, representative)."""
+    if isinstance(items, Pages):
+        return [items.take([i]) for i in range(len(items))]
+    if isinstance(items, Decisions):
+        return [Decisions(items.refs[i : i + 1], items.kept[i : i + 1]) for i in range(len(items))]
+    return list(
+        zip(
+            items.pages.refs.tolist(),
+            items.similarities.tolist(),
+            items.basis.tolist(),
+            items.representative_refs.tolist(),
+            strict=True,
+        )
+    )
+
+
+def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
+    """Return single items of one kind as one block."""
+    first = items[0]
+    if isinstance(first, Decisions):
+        return Decisions(
+            np.concatenate([d.refs for d in items]),
+            np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
+        )
+    pages = [p for p in items if isinstance(p, Pages)]
+    columns = ("refs", "keys", "sketches", "distinct", "tokens", "text_bytes")
+    return Pages(
+        *(np.concatenate([getattr(p, name) for p in pages]) for name in columns),
+        urls=[p.urls[0] for p in pages],
+        message_keys=[p.message_keys[0] for p in pages],
+        carried=[p.carried[0] for p in pages],
+    )

@@ -1,0 +1,429 @@
+"""The simulator: signers, shards, logs and disks under one seed, with everything that goes wrong.
+
+Random interleavings of every step; kills between any two of them; publishes that fail though the next
+one may be on its way; zombies that go on publishing but can no longer commit; lost disks and disks that
+went back; offsets with gaps, dead letters, a topic made anew; outputs cut into records anyhow; settings
+that change on the way. The shard is the real class, its store is the real store on a real disk.
+
+At the end: each page has one verdict, whose repeats are identical, or is a dead letter; representatives
+are kept and similar enough; no two kept pages match; with one shard the verdicts are those of a naive
+serial index; every restored state and every stream is the fold of the logs; nothing stays open.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
+from tests.simulation.pages import BANDS, Signature, join, make_page
+
+from streamer.index.place import CONTENT
+from streamer.index.records import CONFIG, VERDICTS, Pages, Record, shard_name, source_name
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
+from streamer.model import page_ref
+from streamer.sketch.resemblance import similarity
+
+PARTITIONS = 3
+OPEN_MAX = 12  # the gauge at which signers pause
+HEAD_MAX = 12
+RECORDS_MAX = 30  # between flushes
+CALM = 1200  # steps after which nothing goes wrong any more, so that every run ends
+STEPS_MAX = 40_000
+
+
+@dataclass(eq=False)
+class Signer:
+    """Reads one partition of one incarnation of the topic; `box` holds what is not published."""
+
+    partition: int
+    incarnation: int
+    position: int
+    box: list[Record] = field(default_factory=list)
+    life: int = FOREVER
+    doomed: int = FOREVER
+
+
+class World:
+    """One run. `machine` is the shard class under test; `flaws` are broken rules of the world's own."""
+
+    def __init__(
+        self, seed: int, folder: Path, machine: type[Shard] = Shard, flaws: frozenset[str] = frozenset()
+    ) -> None:
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.machine = machine
+        self.flaws = flaws
+        self.shards = self.random.choice((1, 1, 2, 3, 4))
+        self.disks_made = 0
+        self._choose_settings()
+        self._choose_pages()
+        self.logs: list[list[Record]] = [
+            [Record(CONFIG, 0, 1, np.array([0]), self.settings)] for _ in range(self.shards)
+        ]
+        self.verdict_log: list[tuple[str, int, int, list[tuple[int, Any]]]] = []
+        self.dead: set[int] = set()
+        self.page_commits = dict.fromkeys(range(PARTITIONS), (0, 0))
+        self.log_commits = [0] * self.shards
+        self.old_disks: list[list[Path]] = [[] for _ in range(self.shards)]
+        self.owners = [[self._own(i, None, 0)] for i in range(self.shards)]
+        self.signers = {p: [Signer(p, 0, 0)] for p in range(PARTITIONS)}
+        self.speeds = [self.random.choice((0.08, 1, 1)) if self.shards > 1 else 1 for _ in self.logs]
+
+    # ---- what the world is made of -----------------------------------------------------------------
+
+    def _choose_settings(self) -> None:
+        draw = self.random
+        limits = draw.choice(((64, 128), (64, 128), (2, 128), (64, 2), (3, 3)))
+        self.crowded = limits != (64, 128)
+        equal = 3 if self.crowded and draw.random() < 0.7 else draw.choice((1, 2, 3))
+        # resemblance of pages with `equal` of six components equal is equal / 6, up to chance
+        self.settings = IndexSettings(
+            threshold=equal / BANDS - 0.08,
+            bucket_max=limits[0],
+            candidates_max=limits[1],
+            shards=self.shards,
+        )
+        changed = self.settings.model_copy(update={"threshold": (equal + 1) / BANDS - 0.08})
+        self.later = changed if draw.random() < 0.4 or "settings-in-code" in self.flaws else None
+        self.change_at = {i: draw.randint(20, 300) for i in range(self.shards)} if self.later else {}
+        self.flush_rate = draw.choice((0, 0.02, 0.1))
+
+    def _choose_pages(self) -> None:
+        draw, count = self.random, 100
+        bases = 3 if self.crowded else draw.choice((3, count // 4))
+        base = [tuple(draw.getrandbits(30) for _ in range(BANDS)) for _ in range(bases)]
+        altered = 0.6 if self.crowded else draw.choice((0, 0.1, 0.6))
+        self.topic: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self.pages: dict[int, Pages] = {}
+        self.spoilt: dict[int, float] = {}  # how often signing a page fails
+        for i in range(count):
+            where = (i % PARTITIONS, int(i >= count // 2))
+            offsets = self.topic[where]
+            offset = offsets[-1] + draw.choice((1, 1, 1, 2, 4)) if offsets else draw.choice((0, 0, 3))
+            offsets.append(offset)
+            signature: Signature = tuple(
+                draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
+            )
+            ref = page_ref(self._source(*where), offset)
+            self.pages[ref] = make_page(ref, signature)
+            self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
+
+    @staticmethod
+    def _source(partition: int, incarnation: int) -> int:
+        return incarnation * PARTITIONS + partition
+
+    def _own(self, number: int, disk: Path | None, skip: int) -> Owner:
+        self.disks_made += 1
+        target = self.folder / f"disk-{self.disks_made}"
+        if disk is None:
+            target.mkdir()
+        else:
+            copy_disk(disk, target)
+        return Owner(self.machine, number, self.shards, target, skip)
+
+    # ---- steps --------------------------------------------------------------------------------------
+
+    def paused(self) -> bool:
+        """Tell whether the gauge at shard 0 stops the signers: every open page is open there."""
+        shard = self.owners[0][-1].shard
+        unread = sum(
+            len(record.items) for record in self.logs[0][shard.applied :] if isinstance(record.items, Pages)
+        )
+        return unread + shard.open_pages > OPEN_MAX
+
+    def step_signer(self, signer: Signer, now: int) -> None:
+        """Sign some pages, or publish what was signed, or commit."""
+        draw = self.random
+        left = [o for o in self.topic[signer.partition, signer.incarnation] if o >= signer.position]
+        idle = signer.doomed == FOREVER and len(signer.box) < 2 and not self.paused()
+        if left and idle and (draw.random() < 0.5 or not signer.box):
+            self._sign(signer, left[: draw.randint(1, 3)])
+        elif signer.box:
+            record = signer.box.pop(0)
+            if now < CALM and draw.random() < 0.03 and signer.doomed == FOREVER:
+                signer.doomed = 2  # this publish fails; the next may be on its way already
+                return
+            self.logs[0].append(record)
+            if signer.life == signer.doomed == FOREVER:
+                self.page_commits[signer.partition] = (signer.incarnation, record.end)
+
+    def _sign(self, signer: Signer, offsets: list[int]) -> None:
+        source = self._source(signer.partition, signer.incarnation)
+        start, signer.position = signer.position, offsets[-1] + 1
+        good: list[Pages] = []
+        numbers: list[int] = []
+        for offset in offsets:
+            ref = page_ref(source, offset)
+            if self.random.random() < self.spoilt[ref]:
+                self.dead.add(ref)
+            else:
+                good.append(self.pages[ref])
+                numbers.append(offset)
+        items = join(good) if good else self.pages[next(iter(self.pages))].take([])
+        record = Record(source_name(source), start, signer.position, np.array(numbers, np.int64), items)
+        signer.box.append(record)
+
+    def step_owner(self, owner: Owner, now: int) -> None:
+        """Flush, apply a record, or publish some outputs; then commit what is published."""
+        draw, shard = self.random, owner.shard
+        log = self.logs[owner.number]
+        newest = owner is self.owners[owner.number][-1]
+        flushed = self._flushed_position(owner)
+        due = (
+            shard.kept_in_head >= HEAD_MAX
+            or shard.applied - flushed >= RECORDS_MAX
+            or draw.random() < self.flush_rate
+        )
+        if owner.live and newest and due and not owner.busy and shard.applied > flushed:
+            owner.flush()
+            if draw.random() < 0.3:
+                self.disks_made += 1
+                kept = copy_disk(owner.disk, self.folder / f"disk-{self.disks_made}")
+                self.old_disks[owner.number].append(kept)
+            return
+        may_apply = shard.applied < len(log) and owner.doomed == FOREVER
+        if may_apply and (draw.random() < 0.6 or not owner.busy) and not (due and owner.busy):
+            owner.take(log[shard.applied])
+        elif owner.busy:
+            self._publish(owner, now)
+        if owner.live and draw.random() < 0.5:
+            committed = self.log_commits[owner.number]
+            self.log_commits[owner.number] = max(committed, owner.published())
+        assert shard.open_pages <= OPEN_MAX + 40, "open pages are unbounded"
+
+    @staticmethod
+    def _flushed_position(owner: Owner) -> int:
+        """Return the log position of the owner's last flush."""
+        meta = owner.store.meta
+        from streamer.index.snapshot import unpack_snapshot  # noqa: PLC0415 - only here
+
+        return unpack_snapshot(meta.shards[0].state).applied if meta else 0
+
+    def _publish(self, owner: Owner, now: int) -> None:
+        """Publish the first few items for one destination, as one record."""
+        draw = self.random
+        destination = draw.choice([d for d, queue in owner.queues.items() if queue])
+        queue = owner.queues[destination]
+        cut = queue[: draw.randint(1, 4)]
+        del queue[: len(cut)]
+        if now < CALM and draw.random() < 0.02 and owner.doomed == FOREVER:
+            owner.doomed = 2
+            return
+        start, end = cut[0][0], cut[-1][0] + 1
+        source = shard_name(owner.number)
+        if destination == VERDICTS:
+            self.verdict_log.append((source, start, end, [(n, item) for n, item, _ in cut]))
+        else:
+            target = int(destination.split(":")[1])
+            items = join([item for _, item, _ in cut])
+            self.logs[target].append(Record(source, start, end, np.arange(start, end), items))
+
+    # ---- what goes wrong ---------------------------------------------------------------------------
+
+    def disturb(self, now: int) -> None:
+        """Kill, replace and rebalance; count down what is doomed."""
+        for partition in self.signers:
+            self._disturb_signer(partition, now)
+        for number in range(self.shards):
+            owner = self.owners[number][-1]
+            chance = self.random.random() if now < CALM else 1
+            owner.doomed -= owner.doomed < FOREVER
+            if owner.doomed <= 0 or chance < 0.006:
+                owner.store.close()
+                self.owners[number][-1] = self._restart(number, owner, now)
+            elif chance < 0.010:
+                owner.life = self.random.randint(5, 100)  # a zombie from now on
+                self.owners[number].append(self._restart(number, owner, now))
+        for crowd in (*self.signers.values(), *self.owners):
+            for one in list(crowd[:-1]):
+                one.life -= 1
+                if one.life <= 0 or one.doomed < FOREVER:
+                    crowd.remove(one)
+                    if isinstance(one, Owner):
+                        one.store.close()
+
+    def _disturb_signer(self, partition: int, now: int) -> None:
+        signer = self.signers[partition][-1]
+        incarnation, offset = self.page_commits[partition]
+        chance = self.random.random() if now < CALM else 1
+        signer.doomed -= signer.doomed < FOREVER
+        if signer.doomed <= 0 or chance < 0.004:
+            self.signers[partition][-1] = Signer(partition, incarnation, offset)
+        elif chance < 0.008:
+            signer.life = self.random.randint(5, 100)
+            self.signers[partition].append(Signer(partition, incarnation, offset))
+        elif incarnation == 0 and offset > self.topic[partition, 0][-1] and not signer.box:
+            self.page_commits[partition] = (1, 0)  # the topic is made anew
+            self.signers[partition][-1] = Signer(partition, 1, 0)
+
+    def _restart(self, number: int, before: Owner, now: int) -> Owner:
+        """Return a new owner: on the same disk, or on one that was lost or went back."""
+        disk: Path | None = before.disk
+        if now < CALM and self.random.random() < 0.3:
+            disk = self.random.choice([None, *self.old_disks[number]])
+        owner = self._own(number, disk, self.log_commits[number])
+        if "settings-in-code" in self.flaws and now > self.change_at[number]:
+            owner.shard.settings = self.later
+        elif self.random.random() < 0.3 and not self.flaws:
+            self._check_fold(owner)
+        return owner
+
+    # ---- the run -------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run to the end and check everything.
+
+        Raises:
+            AssertionError: a promise is broken.
+        """
+        try:
+            for now in range(STEPS_MAX):
+                actions = list(self._actions(now))
+                if actions:
+                    action, who = self.random.choice(actions)
+                    action(who, now)
+                for number, at in self.change_at.items():
+                    if now == at and self.later and "settings-in-code" not in self.flaws:
+                        self.logs[number].append(Record(CONFIG, 1, 2, np.array([1]), self.later))
+                self.disturb(now)
+                if not actions and self._done():
+                    break
+            else:
+                raise AssertionError("stalled")
+            self._check()
+        finally:
+            for owner in (o for crowd in self.owners for o in crowd):
+                owner.store.close()
+
+    def _actions(self, now: int) -> Iterator[tuple[Any, Any]]:
+        for crowd in self.signers.values():
+            for signer in crowd:
+                last = self.topic[signer.partition, signer.incarnation][-1]
+                if signer.box or (signer.position <= last and not self.paused()):
+                    yield self.step_signer, signer
+        for number, crowd in enumerate(self.owners):
+            for owner in crowd:
+                work = owner.shard.applied < len(self.logs[number]) or owner.busy
+                if work and (now > STEPS_MAX * 3 // 4 or self.random.random() < self.speeds[number]):
+                    yield self.step_owner, owner
+
+    def _done(self) -> bool:
+        signed = all(
+            crowd[-1].incarnation and not crowd[-1].box and crowd[-1].position > self.topic[p, 1][-1]
+            for p, crowd in self.signers.items()
+        )
+        folded = all(
+            not crowd[-1].busy and crowd[-1].shard.applied == len(log)
+            for crowd, log in zip(self.owners, self.logs, strict=True)
+        )
+        return signed and folded
+
+    # ---- the promises --------------------------------------------------------------------------------
+
+    def _fold(self, number: int, end: int | None = None) -> tuple[Shard, list[Any]]:
+        """Fold a log with a shard that never flushes; return it and its outputs."""
+        shard = self.machine(number, self.shards, BANDS, NothingFlushed(), head_capacity=64)
+        outputs = [output for record in self.logs[number][:end] for output in shard.apply(record)]
+        return shard, outputs
+
+    def _check_fold(self, owner: Owner) -> None:
+        shard, _ = self._fold(owner.number, owner.shard.applied)
+        assert canon(shard, None) == owner.canon(), "the restored state is not the fold of the log"
+
+    def _check(self) -> None:
+        verdicts = self._check_verdicts()
+        kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
+        self._check_representatives(verdicts, set(kept))
+        if not self.crowded:
+            self._check_kept(kept)
+        assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
+        self._check_streams()
+        if self.shards == 1 and not self.later:
+            assert self._serial() == verdicts, "not the serial index"
+
+    def _check_verdicts(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+        for _, _, _, items in self.verdict_log:
+            for _, verdict in items:
+                found[verdict[0]].add(verdict)
+        lost = [ref for ref in self.pages if ref not in found and ref not in self.dead]
+        assert not lost, ("no verdict", len(lost), min(lost))
+        twice = [ref for ref, verdicts in found.items() if len(verdicts) > 1]
+        assert not twice, ("two verdicts", twice)
+        return {ref: next(iter(verdicts)) for ref, verdicts in found.items()}
+
+    def _similarity(self, a: int, b: int) -> int:
+        first, second = (self.pages[ref].sketches.view(np.uint64)[0] for ref in (a, b))
+        return int(similarity(first, second))
+
+    def _check_representatives(self, verdicts: dict[int, tuple[int, ...]], kept: set[int]) -> None:
+        for ref, (_, score, _, other) in verdicts.items():
+            if score >= 0:
+                assert other in kept, ("the representative was not kept", ref, other)
+                assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
+                assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
+
+    def _check_kept(self, kept: list[int]) -> None:
+        need = (self.later or self.settings).similarity_min
+        for i, a in enumerate(kept):
+            keys = set(self.pages[a].keys[0].tolist())
+            for b in kept[:i]:
+                shares_key = keys & set(self.pages[b].keys[0].tolist())
+                assert not shares_key or self._similarity(a, b) < need, ("two kept pages match", a, b)
+
+    def _check_streams(self) -> None:
+        """Check that every stream, read by the one rule, is the fold of its source's log."""
+        wanted: dict[tuple[str, str], int] = {}
+        for number, crowd in enumerate(self.owners):
+            shard, outputs = self._fold(number)
+            if not self.flaws:
+                assert canon(shard, None) == crowd[-1].canon(), "the last state is not the fold"
+            for output in outputs:
+                wanted[shard_name(number), output.destination] = output.end
+        for number, log in enumerate(self.logs):
+            marks: dict[str, int] = defaultdict(int)
+            for record in log:
+                if record.start <= marks[record.source] < record.end:
+                    marks[record.source] = record.end
+            for source in (s for s in marks if s.startswith("shard")):
+                assert marks[source] == wanted[source, shard_name(number)], "a stream has a hole"
+
+    def _serial(self) -> dict[int, tuple[int, ...]]:
+        """Return the verdicts of a plain index over the pages in the order of the log."""
+        verdicts: dict[int, tuple[int, ...]] = {}
+        buckets: dict[int, list[int]] = defaultdict(list)
+        rank: dict[int, int] = {}
+        for ref in self._log_order():
+            keys = self.pages[ref].keys[0].tolist()
+            found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
+            scored = [(-self._similarity(ref, r), rank[r], r) for r in found[: self.settings.candidates_max]]
+            matches = [m for m in scored if -m[0] >= self.settings.similarity_min]
+            if matches:
+                score, _, other = min(matches)
+                basis = CONTENT if other in buckets[keys[-1]] else 0
+                verdicts[ref] = (ref, -score, basis, other)
+                continue
+            verdicts[ref] = (ref, -1, 0, 0)
+            rank[ref] = len(rank)
+            for key in keys:
+                if len(buckets[key]) < self.settings.bucket_max:
+                    buckets[key].append(ref)
+        return verdicts
+
+    def _log_order(self) -> Iterator[int]:
+        marks: dict[str, int] = defaultdict(int)
+        for record in self.logs[0]:
+            mark = marks[record.source]
+            if not record.start <= mark < record.end:
+                continue
+            marks[record.source] = record.end
+            if isinstance(record.items, Pages):
+                numbered = zip(record.numbers.tolist(), record.items.refs.tolist(), strict=True)
+                yield from (ref for number, ref in numbered if number >= mark)
