@@ -14,6 +14,7 @@ from streamer.cli.inspect import inspect
 from streamer.cli.replay import replay
 from streamer.cli.sample import sample
 from streamer.cli.score import score
+from streamer.cli.warm import warm
 from streamer.errors import StreamerError
 
 EPILOG = """
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (replay, inspect, check, sample, score):
+for command in (replay, inspect, check, sample, score, warm):
     app.command()(command)
 
 

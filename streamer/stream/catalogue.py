@@ -96,9 +96,9 @@ def changed(name: str, what: str) -> str:
     )
 
 
-def record_digest(record: bytes) -> str:
-    """Return a digest that tells records apart."""
-    return hashlib.blake2b(record, digest_size=8).hexdigest()
+def record_digest(line: bytes) -> str:
+    """Return a digest that tells lines apart, whether or not a newline ends them yet."""
+    return hashlib.blake2b(line.rstrip(b"\r\n"), digest_size=8).hexdigest()
 
 
 def pack_catalogue(catalogue: Catalogue) -> bytes:

@@ -1,6 +1,6 @@
 """The promises under every interleaving, kill and loss that a seed can think of.
 
-STREAMER_SIM_SEEDS sets how many seeds run (500 by default); STREAMER_SIM_FIRST the first one.
+SIMULATION_SEEDS sets how many seeds run (500 by default); SIMULATION_FIRST the first one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from tests.simulation.world import World
 
 from streamer.index.shard import Shard
 
-SEEDS = int(os.environ.get("STREAMER_SIM_SEEDS", "500"))
-FIRST = int(os.environ.get("STREAMER_SIM_FIRST", "0"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "500"))
+FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 CHUNK = 25
 MUTANT_SEEDS = 200
 

@@ -1,0 +1,53 @@
+"""`streamer warm`: compile the kernels ahead, so that the first run starts at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.console import Console
+
+from streamer.index.lookup import NO_HITS, Hits, Keys, KeptRows
+from streamer.index.postings import block_starts, search_blocks
+from streamer.index.filter import KeyFilter
+from streamer.index.records import CONFIG, Record, source_name
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
+from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import Signer
+from streamer.stream.batch import ESCAPED, HTML, PageBatch
+from streamer.stream.stages import sign
+
+
+class _Nothing:
+    """The look-ups of an index with no runs."""
+
+    def find(self, keys: Keys) -> Hits:
+        """Find nothing, by way of the kernels that would."""
+        key_filter = KeyFilter(len(keys))
+        key_filter.add(keys.reshape(-1)[:0])
+        key_filter.places(keys.reshape(-1))
+        empty = np.empty(0, np.int64)
+        search_blocks(np.empty(0, np.uint8), np.zeros(1, np.int64), keys[:0, 0].copy(), empty, empty)
+        return NO_HITS
+
+    def rows(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> KeptRows:
+        """Return no rows."""
+        return KeptRows(np.empty((len(rows), SKETCH_WORDS), np.uint64), [], [])
+
+
+def warm_kernels() -> None:
+    """Compile every kernel on the way of a page, or load it from the cache."""
+    batch = PageBatch(0, 1, [0], [None], ["u"], [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""])
+    pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
+    shard = Shard(0, 1, 14, _Nothing())
+    shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
+    shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
+    flushed = shard.snapshot()
+    block_starts(flushed.posting_keys, 1)
+    shard.flushed()
+
+
+def warm() -> None:
+    """Compile the kernels and keep them on disk; later runs of this version start at once."""
+    with Console(stderr=True).status("compiling the kernels (once a version and machine)"):
+        warm_kernels()

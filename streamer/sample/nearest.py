@@ -1,0 +1,84 @@
+"""The exact nearest kept page: a similarity join that grows in the order of the stream.
+
+The idea is prefix filtering (Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007): with
+all shingles in one order, the rarest first, two sets of resemblance >= t share one of their first
+n - ceil(t * n) + 1 shingles, n their own size. Only those are looked up and indexed, so what all
+pages of a site share costs nothing. No pair at or above `floor` is missed; none below it is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamer.sample.reference import Exact, Shingles
+
+Ranks = npt.NDArray[np.int64]
+
+
+class KeptPages:
+    """The kept pages so far, and the greatest resemblance of any page to one of them.
+
+    Pages are named by their index in `pages`. `floor` in (0, 1] is the least resemblance asked for.
+    """
+
+    def __init__(self, pages: Sequence[Exact], floor: float, min_shingles: int) -> None:
+        assert 0 < floor <= 1, floor
+        self._pages = pages
+        self._floor = floor
+        self._min_shingles = max(1, min_shingles)
+        self._ranks = _ranks([page.shingles for page in pages])
+        self._by_shingle: dict[int, list[int]] = defaultdict(list)
+        self._sequences: set[bytes] = set()
+
+    def keep(self, page: int) -> None:
+        """Add a page to those kept."""
+        self._sequences.add(self._pages[page].sequence)
+        for shingle in self._prefix(page):
+            self._by_shingle[shingle].append(page)
+
+    def best(self, page: int) -> float:
+        """Return the greatest resemblance to a kept page where it is >= floor, else 0."""
+        if self._pages[page].sequence in self._sequences:
+            return 1.0
+        prefix = self._prefix(page)
+        candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
+        found = (self._resemblance(page, kept) for kept in candidates)
+        return max((value for value in found if value >= self._floor), default=0.0)
+
+    def _prefix(self, page: int) -> list[int]:
+        """Return the page's rarest shingles, one of which any match shares; none if it is short."""
+        ranks = self._ranks[page]
+        if len(ranks) < self._min_shingles:
+            return []
+        # A product a hair above a whole number must not round up: one shingle more does no harm.
+        least = math.ceil(self._floor * len(ranks) - 1e-9)
+        prefix: list[int] = ranks[: len(ranks) - least + 1].tolist()
+        return prefix
+
+    def _resemblance(self, page: int, kept: int) -> float:
+        left, right = self._ranks[page], self._ranks[kept]
+        smaller, larger = sorted((len(left), len(right)))
+        if smaller < self._floor * larger:
+            return 0.0
+        common = len(np.intersect1d(left, right, assume_unique=True))
+        return common / (smaller + larger - common)
+
+
+def _ranks(sets: list[Shingles]) -> list[Ranks]:
+    """Number all shingles by rising frequency; return each set as ascending numbers."""
+    if not sets:
+        return []
+    joined = np.concatenate(sets)
+    _, inverse, counts = np.unique(joined, return_inverse=True, return_counts=True)
+    rank = np.empty(len(counts), np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
+    parts = np.split(rank[inverse], np.cumsum([len(one) for one in sets])[:-1])
+    return [np.sort(part) for part in parts]

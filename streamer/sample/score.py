@@ -1,0 +1,191 @@
+"""The score of a verdict stream: page-level precision and recall against exact resemblance.
+
+A page is a true duplicate if an earlier page *that the detector itself kept* has exact resemblance
+>= threshold with it; a said duplicate is right if that holds with its representative. So a detector
+is judged on its own kept set, and one early mistake is counted once. A representative that was not
+kept before is counted apart, as is what lies within `margin` of the threshold: there the measured
+text and the detector's canonical form may differ by a token.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamer.errors import InputError
+from streamer.model import Decision
+from streamer.sample.nearest import KeptPages
+from streamer.sample.pages import Pages, read_pages
+from streamer.sample.reference import MIN_SHINGLES, resemblance
+from streamer.sample.truth import read_kinds
+from streamer.sample.verdict_file import read_verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from streamer.sample.verdict_file import Said
+
+THRESHOLD = 0.8
+MARGIN = 0.05
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Decisions by what they should have been; "positive" is "duplicate"."""
+
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+    true_negative: int = 0
+
+    def count(self, *, said: bool, right: bool) -> None:
+        """Count one decision: `said` duplicate or not, and whether that is right."""
+        if said:
+            self.true_positive += right
+            self.false_positive += not right
+        else:
+            self.true_negative += right
+            self.false_negative += not right
+
+    @property
+    def pages(self) -> int:
+        """Return the number of pages judged."""
+        return self.duplicates + self.false_negative + self.true_negative
+
+    @property
+    def duplicates(self) -> int:
+        """Return the number of pages called duplicate."""
+        return self.true_positive + self.false_positive
+
+    @property
+    def precision(self) -> float:
+        """Return the share of right ones among the said duplicates; 0 where none was said."""
+        return self.true_positive / max(1, self.duplicates)
+
+    @property
+    def recall(self) -> float:
+        """Return the share of true duplicates that were said; 0 where there is none."""
+        return self.true_positive / max(1, self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float:
+        """Return the harmonic mean of precision and recall."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+@dataclass(slots=True)
+class Score:
+    """The score of one verdict file.
+
+    Attributes:
+        outcomes: of all pages.
+        clear: of the pages whose resemblance is not within `margin` of the threshold.
+        kinds: by planted kind, where there is a truth file.
+        kept: pages said to be unique.
+        missing: pages without a verdict.
+        repeats: further verdicts of a page; the first one counts.
+        unknown: verdicts of no page in the files.
+        bad_representatives: duplicates of a page that was not kept before.
+    """
+
+    threshold: float
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    clear: Outcomes = field(default_factory=Outcomes)
+    kinds: dict[str, Outcomes] = field(default_factory=dict)
+    kept: int = 0
+    missing: int = 0
+    repeats: int = 0
+    unknown: int = 0
+    bad_representatives: int = 0
+
+    @property
+    def precision(self) -> float:
+        """Return the precision over all pages."""
+        return self.outcomes.precision
+
+    @property
+    def recall(self) -> float:
+        """Return the recall over all pages."""
+        return self.outcomes.recall
+
+    @property
+    def f1(self) -> float:
+        """Return the F1 over all pages."""
+        return self.outcomes.f1
+
+
+def score(
+    pages: Sequence[Path],
+    verdicts: Path,
+    threshold: float = THRESHOLD,
+    *,
+    truth: Path | None = None,
+    margin: float = MARGIN,
+    min_shingles: int = MIN_SHINGLES,
+) -> Score:
+    """Score the verdicts of the pages in JSON-lines files, in the order of the files.
+
+    `threshold` in (0, 1]. `truth` is the truth file of the first pages file; it adds the kinds.
+
+    Raises:
+        InputError: a file cannot be read, or no verdict is of a page in the files.
+    """
+    assert 0 < threshold <= 1, threshold
+    table = read_pages(pages)
+    kinds = read_kinds(truth) if truth else {}
+    result = Score(threshold)
+    by_page = _verdicts_by_page(table, verdicts, result)
+    kept = KeptPages(table.exact, max(threshold - margin, threshold / 2), min_shingles)
+    kept_pages: set[int] = set()
+    for page in range(len(table)):
+        said = by_page.get(page)
+        if said is None:
+            result.missing += 1
+            continue
+        if said.verdict is Decision.DUPLICATE:
+            place = said.representative
+            other = table.find(place.page, place.url) if place else None
+            result.bad_representatives += other not in kept_pages
+            value = 0.0
+            if other is not None:
+                value = resemblance(table.exact[page], table.exact[other], min_shingles)
+        else:
+            value = kept.best(page)
+            kept.keep(page)
+            kept_pages.add(page)
+        _count(result, said, value, margin, kinds.get(table.ordinals[page]))
+    result.kept = len(kept_pages)
+    return result
+
+
+def _count(result: Score, said: Said, value: float, margin: float, kind: str | None) -> None:
+    """Count one decision whose page has the exact resemblance `value` to what it is judged by."""
+    duplicate = said.verdict is Decision.DUPLICATE
+    right = (value >= result.threshold) == duplicate
+    counted = [result.outcomes]
+    if abs(value - result.threshold) >= margin:
+        counted.append(result.clear)
+    if kind is not None:
+        counted.append(result.kinds.setdefault(kind, Outcomes()))
+    for outcomes in counted:
+        outcomes.count(said=duplicate, right=right)
+
+
+def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Said]:
+    """Return the first verdict of each page; count the others in `result`."""
+    found: dict[int, Said] = {}
+    seen: Counter[str] = Counter()
+    for said in read_verdicts(path):
+        page = pages.find(said.page, said.url)
+        seen["unknown" if page is None else "repeats" if page in found else "first"] += 1
+        if page is not None:
+            found.setdefault(page, said)
+    if seen["unknown"] and not found:
+        raise InputError(
+            f"{path}: its verdicts are not of these pages; name the files it was made of"
+        )
+    result.repeats, result.unknown = seen["repeats"], seen["unknown"]
+    return found

@@ -1,0 +1,113 @@
+"""Sites: a host, a language, a layout, and all that stands on each of its pages.
+
+A site's furniture is drawn once, so its pages share their navigation, footer, styles and scripts,
+as the pages of one real site do. `render` sets an article into the site's layout, `print_view` and
+`bare_page` into plainer ones. None draws anything: the same article gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from random import Random
+from typing import TYPE_CHECKING
+
+from streamer.sample import layouts
+from streamer.sample.prose import Article, draw_topic, draw_words
+from streamer.sample.words import LANGUAGES, Language
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SIDEBAR_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One site. `layout` is an index into `layouts.LAYOUTS`."""
+
+    host: str
+    language: Language
+    layout: int
+    name: str
+    menu: tuple[tuple[str, str], ...]
+    sidebar: tuple[tuple[str, str], ...]
+    notices: tuple[str, ...]
+    styles: str
+    script: str
+
+    def render(self, article: Article, query: str = "") -> str:
+        """Return the page of `article`; `query` is appended to each link of the site."""
+        return layouts.LAYOUTS[self.layout](self._blocks(article, query))
+
+    def print_view(self, article: Article) -> str:
+        """Return the page as made for paper: the article and one line of furniture."""
+        return layouts.paper(self._blocks(article, ""))
+
+    def bare_page(self, article: Article) -> str:
+        """Return the paragraphs of `article` as a page without furniture."""
+        return layouts.bare(self._blocks(article, ""))
+
+    def _blocks(self, article: Article, query: str) -> layouts.Blocks:
+        joiner = article.language.joiner
+        return layouts.Blocks(
+            language=self.language.code,
+            site=escape(self.name),
+            title=escape(article.title),
+            menu=_items(self.menu, query),
+            sidebar=_items(self.sidebar, query),
+            notices=[escape(notice) for notice in self.notices],
+            paragraphs=[escape(joiner.join(words)) for words in article.paragraphs],
+            styles=self.styles,
+            script=self.script,
+        )
+
+
+def _items(links: Sequence[tuple[str, str]], query: str) -> str:
+    """Return the links as list items, each address followed by `query`."""
+    return "\n".join(
+        f'    <li class="item i{n}"><a class="link" href="{path}{query}">{escape(label)}</a></li>'
+        for n, (path, label) in enumerate(links)
+    )
+
+
+def make_site(seed: int, number: int) -> Site:
+    """Make site `number` of the crawl of `seed`; languages and layouts take turns."""
+    rng = Random(f"{seed}/site/{number}")  # noqa: S311 - a repeatable crawl, not a secret
+    language = LANGUAGES[number % len(LANGUAGES)]
+    topic = draw_topic(rng, language)
+    sidebar = []
+    for _ in range(4 + int(rng.random() * (SIDEBAR_MAX - 3))):
+        label = language.joiner.join(draw_words(rng, language, topic, 4))
+        sidebar.append((f"/{rng.getrandbits(24):06x}.html", label))
+    notices = rng.sample(language.furniture, 2 + int(rng.random() * 3))
+    return Site(
+        host=f"www.site{number:04}.example",
+        language=language,
+        layout=number // len(LANGUAGES) % len(layouts.LAYOUTS),
+        name=language.joiner.join(topic[:2]).title(),
+        menu=tuple((f"/{n}/", label) for n, label in enumerate(language.labels)),
+        sidebar=tuple(sidebar),
+        notices=tuple(notices),
+        styles=_styles(rng),
+        script=_script(rng),
+    )
+
+
+def _styles(rng: Random) -> str:
+    """Return 20 to 99 rules of a style sheet."""
+    names = ("header", "item", "link", "main", "side", "foot", "notice", "lead", "card", "grid")
+    return "\n".join(
+        f".{names[n % len(names)]}-{rng.getrandbits(16):04x} {{ margin: 0 {rng.getrandbits(5)}px;"
+        f" color: #{rng.getrandbits(24):06x}; }}"
+        for n in range(20 + int(rng.random() * 80))
+    )
+
+
+def _script(rng: Random) -> str:
+    """Return a script of 15 to 94 statements; it holds `<` and tags in strings, as scripts do."""
+    return "\n".join(
+        f'if (w["{rng.getrandbits(32):08x}"] < {rng.getrandbits(8)}) '
+        f'{{ d.push("<p class=\'x\'>" + {rng.getrandbits(20)} + "<\\/p>"); }}'
+        for _ in range(15 + int(rng.random() * 80))
+    )

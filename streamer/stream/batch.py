@@ -1,0 +1,59 @@
+"""The unit of work between the stages: a run of consecutive records of one source.
+
+A batch covers [start, end) of its source's own sequence. Every sequence number in it ends in exactly
+one place: `pages`, `dead`, or a count in `skipped` (for Kafka also in a gap of the offsets).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+ESCAPED = 1  # the body is the inside of a JSON string: escapes not yet undone
+HTML = 2  # the body is HTML; otherwise plain text
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One record as its source gives it; `value` is None for a deletion (a Kafka tombstone)."""
+
+    sequence: int
+    value: bytes | None
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record on its way to the dead letters: its bytes as read (maybe cut), and why."""
+
+    sequence: int
+    code: str
+    detail: str
+    key: bytes | None
+    value: bytes
+    value_bytes: int
+
+
+@dataclass(slots=True)
+class PageBatch:
+    """Pages as parallel lists, one entry a page, ascending by `sequences`.
+
+    `bodies` are UTF-8 (as far as the source is honest), marked by `flags`; `carried` holds one JSON
+    object a page as bytes, empty where nothing is carried.
+    """
+
+    start: int
+    end: int
+    sequences: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    bodies: list[Buffer] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    carried: list[bytes] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self.sequences)

@@ -1,0 +1,56 @@
+"""What a source hands to the parser: a run of consecutive records, not yet understood.
+
+A chunk covers the ordinals [start, end) of its source. Every ordinal is in exactly one place: a
+line, a page, a dead letter, or a count in `skipped`. Lines are a bare list of bytes, without an
+object each, because reading them must cost next to nothing; whatever cannot be a line (too long,
+torn off) therefore makes up a chunk of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from streamer.stream.batch import Rejected
+
+CHUNK_RECORDS_MAX = 1_000
+CHUNK_BYTES_MAX = 1 << 20  # a quarter of 4 MiB: lines are read twice as fast, within the cache
+PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
+KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
+
+
+@dataclass(frozen=True, slots=True)
+class WarcPage:
+    """A WARC record that may be a page.
+
+    `headers` are the record's own, names in lower case, first value of each; `block` is what
+    follows them: for a response the HTTP headers and the body, as stored.
+    """
+
+    sequence: int
+    kind: str
+    headers: dict[str, str]
+    block: bytes
+
+
+@dataclass(slots=True)
+class RawChunk:
+    """Consecutive records [start, end) of one source.
+
+    Line i of `lines` has the ordinal start + i: where there are lines, there is nothing else.
+    `bytes_read` is the position in the file as stored, compressed or not: for progress only.
+    """
+
+    start: int
+    end: int
+    bytes_read: int
+    lines: list[bytes] = field(default_factory=list)
+    pages: list[WarcPage] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+def over_limit(sequence: int, head: bytes, value_bytes: int, key: bytes | None = None) -> Rejected:
+    """Return the dead letter of a record that is over the page limit; `head` is how it begins."""
+    kept = bytes(head[:KEPT_BYTES_MAX])
+    return Rejected(sequence, "record_too_large", f"{value_bytes} bytes", key, kept, value_bytes)

@@ -1,0 +1,220 @@
+"""Undo what wraps a body: base64, chunked transfer, content encodings.
+
+Headers are a hint, not the truth: a body that does not look encoded is left as it is, and one that
+begins with a compressor's magic is expanded though no header says so (text never begins with those
+bytes). No expansion ever holds more than `limit` bytes, whatever its ratio. What is encoded and
+cannot be undone to its end is `bad_content_encoding`: a half-expanded page is never passed on.
+Nothing here decides on characters; that is the charset's part.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from typing import TYPE_CHECKING
+
+import brotli
+from backports import zstd
+
+from streamer.errors import InvalidPage
+from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack
+CHUNKS_MAX = 1 << 17  # of one chunked body: bounds the time that one-byte chunks take
+WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as content encoding
+
+_NO_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "8bit", "binary"})
+_CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{0,1024})?\r?\n")
+_SPACE = re.compile(r"\s+")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_HEAD_BYTES = 1024
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes behind base64, of either alphabet, with line breaks, padded or not.
+
+    Raises:
+        InvalidPage: `bad_base64`.
+    """
+    packed = _SPACE.sub("", text).translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
+    try:
+        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidPage("bad_base64", str(error)) from error
+
+
+def guess_base64(text: str) -> bytes | None:
+    """Return the bytes behind `text` if it is base64 of markup or of compressed data, else None.
+
+    A short plain word is valid base64 too: so the bytes must look like something that is sent.
+    """
+    try:
+        body = decode_base64(text)
+    except InvalidPage:
+        return None
+    return body if b"<" in body[:_HEAD_BYTES] or body.startswith((GZIP_MAGIC, ZSTD_MAGIC)) else None
+
+
+def undo_chunks(body: bytes, *, declared: bool) -> bytes:
+    """Return `body` without chunked transfer (RFC 9112, 7.1); unchanged where it is not chunked.
+
+    Without a header, the first chunk must be whole and followed by another chunk's size. A body
+    that was cut off within a chunk gives what there is.
+
+    Raises:
+        InvalidPage: `bad_content_encoding`, where there are more chunks than `CHUNKS_MAX`.
+    """
+    parts: list[bytes] = []
+    at = 0
+    while size_line := _CHUNK_SIZE.match(body, at):
+        size = int(size_line[1], 16)
+        begin = size_line.end()
+        at = begin + size
+        if size == 0 or at >= len(body):
+            parts.append(body[begin:at])
+            return b"".join(parts) if declared or len(parts) > 1 else body
+        parts.append(body[begin:at])
+        at += 2 if body.startswith(b"\r\n", at) else 1 if body.startswith(b"\n", at) else len(body)
+        if len(parts) > CHUNKS_MAX:
+            raise InvalidPage("bad_content_encoding", f"more than {CHUNKS_MAX} chunks")
+    ended = at == len(body) and bool(parts)
+    return b"".join(parts) if ended and (declared or len(parts) > 1) else body
+
+
+def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
+    """Return `body` without its content encodings; `names` in the order in which they were applied.
+
+    Raises:
+        InvalidPage: `bad_content_encoding`, or `decompressed_too_large`, over `limit` bytes.
+    """
+    known = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    if len(known) > LAYERS_MAX:
+        raise InvalidPage("bad_content_encoding", f"{len(known)} encodings")
+    for name in reversed(known):
+        undo = _DECODERS.get(name)
+        if undo is None:
+            raise InvalidPage("bad_content_encoding", f"unknown encoding {name[:40]!r}")
+        body = undo(body, limit)
+    for _ in range(LAYERS_MAX):
+        if body.startswith(GZIP_MAGIC):
+            body = _gunzip(body, limit)
+        elif body.startswith(ZSTD_MAGIC):
+            body = _unzstd(body, limit)
+        else:
+            return body
+    raise InvalidPage("bad_content_encoding", f"more than {LAYERS_MAX} encodings")
+
+
+def split_names(header: str) -> list[str]:
+    """Return the encodings that a Content-Encoding or Transfer-Encoding header lists, in order."""
+    return [_plain_name(name) for name in header.split(",")]
+
+
+def _plain_name(name: str) -> str:
+    return name.strip().strip("\"'").lower().removeprefix("x-")
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    """Undo gzip, of several members too; what follows the last member is not looked at."""
+    if not body.startswith(GZIP_MAGIC):
+        return body
+    out = b""
+    while body.startswith(GZIP_MAGIC):
+        part, body = _inflate(body, 16 + zlib.MAX_WBITS, limit - len(out))
+        out += part
+    return out
+
+
+def _undeflate(body: bytes, limit: int) -> bytes:
+    """Undo deflate: the zlib format by the standard, the bare stream as many servers send it."""
+    failure: InvalidPage | None = None
+    for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
+        try:
+            return _inflate(body, window, limit)[0]
+        except InvalidPage as error:
+            if error.code != "bad_content_encoding":
+                raise
+            failure = failure or error
+    return _plain_or(body, failure)
+
+
+def _inflate(body: bytes, window: int, limit: int) -> tuple[bytes, bytes]:
+    """Return one zlib stream's content and the bytes after it."""
+    stream = zlib.decompressobj(window)
+    try:
+        out = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise InvalidPage("bad_content_encoding", str(error)) from error
+    _check_end(len(out), limit, ended=stream.eof)
+    return out, stream.unused_data
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    """Undo zstd, of several frames too."""
+    if not body.startswith(ZSTD_MAGIC):
+        return body
+    out = b""
+    while body.startswith(ZSTD_MAGIC):
+        frame = zstd.ZstdDecompressor(
+            options={zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
+        )
+        left = limit - len(out)
+        try:
+            part = frame.decompress(body, left + 1)
+        except zstd.ZstdError as error:
+            raise InvalidPage("bad_content_encoding", str(error)) from error
+        _check_end(len(part), left, ended=frame.eof)
+        out += part
+        body = frame.unused_data
+    return out
+
+
+def _unbrotli(body: bytes, limit: int) -> bytes:
+    """Undo brotli, which has no magic: what does not decode but looks like text stays as it is."""
+    stream = brotli.Decompressor()
+    parts: list[bytes] = []
+    left = limit
+    try:
+        data = body
+        while not stream.is_finished():
+            part = stream.process(data, output_buffer_limit=min(left + 1, 1 << 20))
+            if not part and stream.can_accept_more_data():
+                break
+            data = b""
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                break
+    except brotli.error as error:
+        return _plain_or(body, InvalidPage("bad_content_encoding", str(error)))
+    _check_end(limit - left, limit, ended=stream.is_finished())
+    return b"".join(parts)
+
+
+def _check_end(size: int, limit: int, *, ended: bool) -> None:
+    """Refuse an expansion that is over the limit or that stops before its end."""
+    if size > limit:
+        raise InvalidPage("decompressed_too_large", f"more than {limit} bytes")
+    if not ended:
+        raise InvalidPage("bad_content_encoding", "the encoded body ends early")
+
+
+def _plain_or(body: bytes, failure: InvalidPage | None) -> bytes:
+    """Return `body` where it looks like text, as the header was wrong; else raise `failure`."""
+    if failure is not None and _CONTROLS.search(body, 0, _HEAD_BYTES):
+        raise failure
+    return body
+
+
+_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gunzip,
+    "deflate": _undeflate,
+    "br": _unbrotli,
+    "brotli": _unbrotli,
+    "zstd": _unzstd,
+}

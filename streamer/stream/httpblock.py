@@ -1,0 +1,83 @@
+"""A WARC record's block as fields and a body: the HTTP response in it taken apart.
+
+The fields are those that the preset `warc` names. warcio parses the headers; transfer and content
+encodings are undone by what the body is, with the headers as a hint, under their own names or as
+renamed by crawlers (`X-Crawler-Content-Encoding`, `X-Crawler-Transfer-Encoding`). A response that
+is not HTTP (DNS look-ups, for one) is no page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
+
+from streamer.errors import InvalidPage, SkippedRecord
+from streamer.stream.encodings import split_names, undo_chunks, undo_encodings
+from streamer.stream.warc import HEADERS_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from streamer.stream.chunk import WarcPage
+    from streamer.stream.message import Fields
+
+_END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(r"\d{3}")
+
+
+def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], bytes]]:
+    """Return a record's fields and how to get its body, no longer than `limit` bytes.
+
+    Raises:
+        InvalidPage: `bad_warc_record`, where a response has no usable HTTP headers. The body raises
+            `bad_content_encoding` or `decompressed_too_large`.
+        SkippedRecord: `response_not_http`.
+    """
+    fields: Fields = dict(page.headers)
+    if page.kind != "response":
+        if page.kind == "conversion":
+            fields.pop("warc-identified-payload-type", None)  # says what the text was made of
+        return fields, lambda: page.block
+    stored_as = fields.pop("content-type", "application/http")
+    if not stored_as.lower().startswith("application/http"):
+        raise SkippedRecord("response_not_http")
+    status, headers, body = _split(page.block)
+    fields["http"] = headers
+    fields["status"] = status
+    return fields, lambda: _unwrapped(headers, body, limit)
+
+
+def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
+    """Return the status, the headers by lower-case name, and the body of an HTTP response."""
+    end = _END_OF_HEADERS.search(block, 0, HEADERS_BYTES_MAX)
+    if end is None and len(block) > HEADERS_BYTES_MAX:
+        raise InvalidPage("bad_warc_record", f"HTTP headers of more than {HEADERS_BYTES_MAX} bytes")
+    cut = end.end() if end else len(block)
+    try:
+        parsed = StatusAndHeadersParser(["HTTP/"]).parse(io.BytesIO(block[:cut]))
+    except (StatusAndHeadersParserException, EOFError) as error:
+        raise InvalidPage("bad_warc_record", "a response without an HTTP status line") from error
+    status = _STATUS.search(parsed.statusline)
+    if status is None:
+        raise InvalidPage("bad_warc_record", "an HTTP status line without a status")
+    headers: dict[str, Any] = {}
+    for name, value in parsed.headers:
+        headers.setdefault(name.lower(), value)
+    return status[0], headers, block[cut:]
+
+
+def _unwrapped(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
+    """Undo chunked transfer, then content encodings; a transfer may be compressed too."""
+    transfer = split_names(_header(headers, "transfer-encoding"))
+    content = split_names(_header(headers, "content-encoding"))
+    body = undo_chunks(body, declared="chunked" in transfer)
+    return undo_encodings(body, content + [name for name in transfer if name != "chunked"], limit)
+
+
+def _header(headers: dict[str, Any], name: str) -> str:
+    """Return a header, or the one that a crawler renamed it to because it no longer holds."""
+    value = headers.get(name) or headers.get(f"x-crawler-{name}") or ""
+    return str(value)

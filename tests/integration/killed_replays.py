@@ -1,0 +1,91 @@
+"""Kill replays at random moments, go on, and compare with one that was left in peace.
+
+Each replay is a forked child that runs the real command; `kill -9` ends it after a random time. Once
+an index has got through, its outputs are compared byte for byte with those of the quiet run.
+
+    python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3] [--seed 1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from streamer.cli.main import app
+from streamer.cli.warm import warm_kernels
+from streamer.sample.truth import write_crawl
+
+PAGES = 3000
+
+
+def start_replay(folder: Path, name: str, shards: int) -> int:
+    """Fork a child that replays the sample into index `name`; return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    inputs = [str(folder / "a" / "pages.jsonl"), str(folder / "b" / "pages.jsonl")]
+    verdicts = str(folder / f"{name}.jsonl")
+    sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
+    sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
+    sys.argv += ["--head-pages", "64", "--shards", str(shards)]
+    code = 1
+    try:
+        app(standalone_mode=False)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def wait(child: int) -> int:
+    """Return a child's exit code; negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def outputs(folder: Path, name: str) -> tuple[bytes, bytes]:
+    """Return the verdicts and the dead letters of a finished replay."""
+    verdicts = folder / f"{name}.jsonl"
+    return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
+
+
+def main() -> None:
+    """Run until so many kills have hit a running replay; print what came of it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    folder, draw = options.folder, random.Random(options.seed)
+    for part, seed in (("a", 1), ("b", 2)):
+        write_crawl(folder / part, PAGES // 2, seed)
+    (folder / "key").write_text("ab" * 32 + "\n")
+    warm_kernels()
+    began = time.monotonic()
+    assert wait(start_replay(folder, "quiet", options.shards)) == 0, "the quiet replay failed"
+    duration = time.monotonic() - began
+    wanted = outputs(folder, "quiet")
+    kills = rounds = 0
+    while kills < options.kills:
+        rounds += 1
+        code = -1
+        while code:
+            child = start_replay(folder, f"killed-{rounds}", options.shards)
+            time.sleep(draw.uniform(0, duration))
+            os.kill(child, signal.SIGKILL)
+            code = wait(child)
+            assert code in {0, -signal.SIGKILL}, f"replay {rounds} ended with {code}"
+            kills += code != 0
+        assert outputs(folder, f"killed-{rounds}") == wanted, f"replay {rounds} differs"
+    print(f"{kills} kills, {rounds} replays got through, all equal to the quiet one")  # noqa: T201 - the result
+
+
+if __name__ == "__main__":
+    main()

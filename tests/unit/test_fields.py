@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import SettingsError
+from streamer.stream.batch import ESCAPED, HTML
+from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping, parse_fields
+from streamer.stream.parse import PageParser
+from streamer.stream.pointer import MISSING, parse_pointer, resolve
+from streamer.stream.presets import PRESETS, field_mapping
+from streamer.stream.times import normalise_time
+from streamer.stream.url import URL_BYTES_MAX
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.stream.batch import PageBatch
+
+
+def parse(value: bytes | Any, **settings: Any) -> PageBatch:
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return PageParser(**settings).parse_messages(7, 8, [(7, b"k", raw)])
+
+
+def text_of(batch: PageBatch) -> str:
+    (body,), (flags,) = batch.bodies, batch.flags
+    if flags & ESCAPED:
+        return str(json.loads(b'"' + bytes(body) + b'"'))
+    return bytes(body).decode()
+
+
+def code_of(batch: PageBatch) -> str:
+    assert not batch.sequences
+    if batch.skipped:
+        assert not batch.dead
+        (code,) = batch.skipped.elements()
+        return code
+    (dead,) = batch.dead
+    assert (dead.sequence, dead.key) == (7, b"k")
+    return dead.code
+
+
+def test_a_pointer_walks_objects_and_arrays() -> None:
+    document = {"a": [{"b/c": {"~": 1}}], "": {"": 2}, "n": None}
+    assert resolve(document, parse_pointer("/a/0/b~1c/~0")) == 1
+    assert resolve(document, parse_pointer("//")) == 2
+    assert resolve(document, parse_pointer("/n")) is None
+    for text in ("/a/1", "/a/00", "/a/-", "/a/b", "/a/0/b~1c/~0/x", "/n/x", "/A"):
+        assert resolve(document, parse_pointer(text)) is MISSING
+
+
+@pytest.mark.parametrize("text", ["", "url", "/a~", "/a~2b"])
+def test_what_is_no_pointer_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no JSON Pointer"):
+        parse_pointer(text)
+
+
+def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
+    batch = parse(rb'{"url": "http://a.example/", "body": "\"x\" \u00e9\n", "z": [1e999999]}')
+    assert batch.urls == ["http://a.example/"]
+    assert bytes(batch.bodies[0]) == rb"\"x\" \u00e9\n"
+    assert (batch.flags, batch.sequences, batch.keys) == ([ESCAPED], [7], [b"k"])
+    assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+
+
+@given(texts.filter(str.strip), st.booleans(), st.sampled_from([None, "text/plain", "text/html"]))
+def test_both_ways_give_the_same_page(body: str, ascii_only: bool, kind: str | None) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    message = {"url": "http://a.example/", "body": body, "content_type": kind}
+    value = json.dumps(message, ensure_ascii=ascii_only).encode()
+    quick, careful = parse(value), parse(value, carry=["nothing"])
+    assert text_of(quick) == text_of(careful) == body
+    assert quick.flags == careful.flags
+    assert quick.urls == careful.urls
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (b"{", "invalid_json"),
+        (b"\x00\xff\x1f\x8b garbage", "invalid_json"),
+        (b'{"url": "u", "body": "a\x00b"}', "invalid_json"),
+        (b'{"url": "u", "body": "b"} x', "invalid_json"),
+        (b'{"url": "u", "body": NaN}', "invalid_json"),
+        (b'{"url": "u", "z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_json"),
+        (b"json failed to parse", "invalid_json"),
+        (b"[]", "not_an_object"),
+        (b'"text"', "not_an_object"),
+        (b"[" * 100_000, "not_an_object"),
+        ({"body": "b"}, "missing_url"),
+        ({"url": None, "body": "b"}, "missing_url"),
+        ({"url": " \n", "body": "b"}, "missing_url"),
+        ({"url": 5, "body": "b"}, "wrong_type"),
+        ({"url": 1.5, "body": "b"}, "wrong_type"),
+        ({"url": ["a", "b"], "body": "b"}, "wrong_type"),
+        ({"url": "x" * (URL_BYTES_MAX + 1), "body": "b"}, "url_too_long"),
+        ({"url": "ä" * (URL_BYTES_MAX // 2 + 1), "body": "b"}, "url_too_long"),
+        ({"url": "u"}, "missing_body"),
+        ({"url": "u", "body": None}, "wrong_type"),
+        ({"url": "u", "body": 1}, "wrong_type"),
+        ({"url": "u", "body": {"a": 1}}, "wrong_type"),
+        (b'{"url": "u", "body": 1' + b"0" * 5000 + b"}", "wrong_type"),
+        ({"url": "u", "body_base64": 1}, "wrong_type"),
+        ({"url": "u", "body": "b", "content_type": 1.5}, "wrong_type"),
+        ({"url": "u", "body": ""}, "empty_body"),
+        ({"url": "u", "body": " \t\r\n\f "}, "empty_body"),
+        ({"url": "u", "body_base64": ""}, "empty_body"),
+        ({"url": "u", "body_base64": "IA=="}, "empty_body"),
+        ({"url": "u", "body_base64": "*"}, "bad_base64"),
+        ({"url": "u", "body_base64": "H4sIAAAA"}, "bad_content_encoding"),
+        ({"url": "u", "body": "b", "content_type": "image/png"}, "type_not_text"),
+        ({"url": "u", "body": "b", "content_type": "application/pdf; x=y"}, "type_not_text"),
+        ({"url": "u", "body_base64": "iVBORw0KGgoAAAAN"}, "type_not_text"),
+        (b"", "deletion"),
+    ],
+)
+def test_a_message_that_is_no_page_has_a_code(value: object, code: str) -> None:
+    assert code_of(parse(value)) == code
+
+
+def test_a_null_value_is_a_deletion() -> None:
+    assert PageParser().parse_messages(7, 8, [(7, None, None)]).skipped == {"deletion": 1}
+
+
+def test_the_longest_url_passes() -> None:
+    assert parse({"url": "x" * URL_BYTES_MAX, "body": "b"}).urls == ["x" * URL_BYTES_MAX]
+
+
+def test_a_value_over_the_limit_is_refused_with_its_beginning() -> None:
+    batch = parse({"url": "u", "body": "b" * 100}, page_bytes_max=99)
+    assert code_of(batch) == "record_too_large"
+    assert batch.dead[0].value.startswith(b'{"url"')
+
+
+def test_a_bomb_in_base64_is_refused_at_the_limit() -> None:
+    packed = base64.b64encode(gzip.compress(bytes(1 << 20))).decode()
+    batch = parse({"url": "u", "body_base64": packed}, page_bytes_max=1 << 19)
+    assert code_of(batch) == "decompressed_too_large"
+
+
+def test_of_duplicate_names_the_last_one_counts() -> None:
+    for carry in ([], ["x"]):
+        batch = parse(b'{"url": "a", "body": "1", "url": "b", "body": "2"}', carry=carry)
+        assert (batch.urls, text_of(batch)) == (["b"], "2")
+
+
+def test_half_surrogate_pairs_and_broken_utf8_become_replacement_characters() -> None:
+    batch = parse(rb'{"url": "a\ud83d", "body": "x\udc00y\ud83d\ude00 \\ud800"}')
+    assert batch.urls == ["a\ufffd"]
+    assert text_of(batch) == "x\ufffdy\U0001f600 \\ud800"
+    assert parse(b'{"url": "a\xff", "body": "b"}').urls == ["a\ufffd"]
+
+
+def test_controls_and_newlines_do_not_survive_in_a_url() -> None:
+    batch = parse({"url": " \x00http://a.example/b\n c\x00d\x85\u2028\t", "body": "b"})
+    assert parse({"url": "http://a\nb\x7f", "body": "b"}).urls == ["http://ab%7F"]
+    assert batch.urls == ["http://a.example/b c%00d%C2%85%E2%80%A8"]
+
+
+def test_a_byte_order_mark_before_a_message_does_no_harm() -> None:
+    assert parse(b'\xef\xbb\xbf{"url": "a", "body": "b"}').urls == ["a"]
+
+
+def test_body_counts_before_body_base64_unless_it_is_blank() -> None:
+    packed = base64.b64encode(b"bytes").decode()
+    assert text_of(parse({"url": "u", "body": "text", "body_base64": packed})) == "text"
+    assert text_of(parse({"url": "u", "body": "", "body_base64": packed})) == "bytes"
+    assert text_of(parse({"url": "u", "body": None, "body_base64": packed})) == "bytes"
+
+
+def test_bytes_are_decoded_by_the_declared_charset() -> None:
+    packed = base64.b64encode("grün".encode("latin-1")).decode()
+    by_field = parse({"url": "u", "body_base64": packed, "charset": "iso-8859-1"})
+    kind = "text/plain; charset='ISO-8859-1'"
+    by_type = parse({"url": "u", "body_base64": packed, "content_type": kind})
+    assert text_of(by_field) == text_of(by_type) == "grün"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["<html><p>x", "\n\t <!DOCTYPE html><p>x"],
+)
+def test_markup_is_recognised_also_behind_escapes(body: str) -> None:
+    value = json.dumps({"url": "u", "body": body}).encode()
+    assert parse(value).flags == [ESCAPED | HTML]
+    escaped = value.replace(b"<", rb"\u003c").replace(b">", rb"\u003E")
+    assert parse(escaped).flags == [ESCAPED | HTML]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(200, None), ("204", None), (None, None), (301, "skip"), ("0", "skip")]
+)
+def test_the_status_decides_what_is_a_page(status: object, code: str | None) -> None:
+    mapping = FieldMapping.model_validate({"status": "/s"})
+    batch = parse({"url": "u", "body": "b", "s": status}, mapping=mapping)
+    assert batch.skipped == ({"status_not_2xx": 1} if code else {})
+    assert len(batch) == (0 if code else 1)
+
+
+def test_patterns_for_status_and_type_can_be_named() -> None:
+    mapping = parse_fields(
+        '{"url": "/u", "body": "/b", "status": "/s", "content_type": "/t",'
+        ' "pages_status": [404, "2xx"], "pages_type": "application/*+json"}'
+    )
+    assert [mapping.accepts_status(status) for status in ("404", "299", "400", "20")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert mapping.accepts_type("Application/ld+JSON; charset=x")
+    assert not mapping.accepts_type("application/json")
+    assert mapping.accepts_type("")
+
+
+def test_the_content_encoding_is_read_from_the_message() -> None:
+    mapping = parse_fields(
+        '{"url": "/u", "body": "/b", "base64": "yes", "content_encoding": "/h/enc"}'
+    )
+    packed = base64.b64encode(gzip.compress(b"words")).decode()
+    batch = parse({"u": ["u"], "b": packed, "h": {"enc": ["gzip"]}}, mapping=mapping)
+    assert text_of(batch) == "words"
+
+
+def test_fields_come_from_a_file_and_only_the_named_ones_count(tmp_path: Path) -> None:
+    path = tmp_path / "fields.json"
+    path.write_text('{"url": ["/u", "/v"], "body": "/b"}')
+    mapping = field_mapping(str(path))
+    assert mapping.content_type == ()
+    assert parse({"u": None, "v": "x", "b": "y"}, mapping=mapping).urls == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no-such-file", "'no-such-file' is no preset, no JSON object and no readable file"),
+        ("{", "not JSON"),
+        ('{"url": "/u", "body": "/b", "uri": "/x"}', "uri: no such field; the fields are url,"),
+        ('{"url": "u", "body": "/b"}', "url: 'u' is no JSON Pointer: it begins with /"),
+        ('{"url": 1, "body": "/b"}', "url: "),
+        ('{"body": "/b"}', "url: a page needs one"),
+        ('{"url": "/u"}', "body: a page needs one"),
+        ('{"url": "/u", "body": "/b", "base64": "maybe"}', "base64: "),
+        ('{"url": "/u", "body": "/b", "pages_status": "ok"}', "pages_status: 'ok' is no status"),
+    ],
+)
+def test_a_mapping_that_cannot_be_used_is_a_clear_settings_error(text: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        field_mapping(text)
+    assert message in str(caught.value)
+    assert "scrapy-cluster" in str(caught.value)
+
+
+def test_presets_are_named_and_the_default_is_the_page_schema() -> None:
+    assert set(PRESETS) == {"page", "scrapy-cluster", "nutch", "norconex", "frontera", "warc"}
+    assert field_mapping(None) == field_mapping("page") == DEFAULT_MAPPING
+
+
+def test_carried_fields_come_in_the_order_asked_for() -> None:
+    message = {
+        "url": "u",
+        "body": "b",
+        "fetched_at": 1767225600,
+        "depth": {"n": [3]},
+        "big": "x" * 5000,
+        "odd": "\ud800",
+    }
+    carry = ["fetched_at", "/depth/n", "odd", "nowhere", "big", "url"]
+    (carried,) = parse(message, carry=carry).carried
+    assert carried == (
+        '{"fetched_at":"2026-01-01T00:00:00Z","/depth/n":[3],"odd":"\ufffd","url":"u"}'.encode()
+    )
+
+
+def test_a_time_that_cannot_be_read_is_carried_as_it_is() -> None:
+    (carried,) = parse(
+        {"url": "u", "body": "b", "fetched_at": "soon"}, carry=["fetched_at"]
+    ).carried
+    assert msgspec.json.decode(carried) == {"fetched_at": "soon"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.250+02:00", "2026-01-02T01:04:05.250Z"),
+        ("2026-01-02 03:04:05", "2026-01-02T03:04:05Z"),
+        (1767225600, "2026-01-01T00:00:00Z"),
+        ("1767225600.5", "2026-01-01T00:00:00.500Z"),
+        (1767225600123, "2026-01-01T00:00:00.123Z"),
+        ("20260102030405", "2026-01-02T03:04:05Z"),
+        ("20260102030405678", "2026-01-02T03:04:05.678Z"),
+        ("Fri Jan 02 03:04:05 UTC 2026", "2026-01-02T03:04:05Z"),
+        ("Fri, 02 Jan 2026 03:04:05 GMT", "2026-01-02T03:04:05Z"),
+        ("soon", None),
+        ("20261399000000", None),
+        (True, None),
+        (None, None),
+        (1e300, None),
+        ("9" * 100, None),
+        ("0001-01-01T00:00:00+14:00", None),
+    ],
+)
+def test_times_are_told_apart_by_their_shape(value: object, expected: str | None) -> None:
+    assert normalise_time(value) == expected
+
+
+@given(st.text(max_size=30) | st.floats() | st.integers())
+def test_no_value_of_a_time_raises(value: object) -> None:
+    for name in ("auto", "iso", "epoch_s", "epoch_ms", "digits", "java"):
+        result = normalise_time(value, name)
+        assert result is None or result.endswith("Z")

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import InputError
+from streamer.stream.bytestream import ByteStream
+from streamer.stream.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX
+from streamer.stream.files import HEAD_BYTES_MAX, Source, identify, open_sources
+from streamer.stream.jsonl import read_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.stream.chunk import RawChunk
+
+
+def lines_of(chunks: list[RawChunk]) -> dict[int, bytes]:
+    return {
+        chunk.start + at: line.rstrip(b"\r\n")
+        for chunk in chunks
+        for at, line in enumerate(chunk.lines)
+    }
+
+
+def read(path: Path, start: int = 0, limit: int = 1 << 20) -> list[RawChunk]:
+    chunks = list(Source(str(path), is_regular=True, page_bytes_max=limit).read(start))
+    at = start
+    for chunk in chunks:
+        assert chunk.start == at < chunk.end
+        assert len(chunk.lines) + len(chunk.dead) == chunk.end - chunk.start
+        at = chunk.end
+    return chunks
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lines") / "pages.jsonl"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [b"", b"\r", b"a", b"bcd", b"e" * 9, b"g" * 10, b"h" * 10 + b"\r", b"f" * 30]
+        ),
+        max_size=20,
+    ),
+    st.booleans(),
+    st.integers(0, 22),
+)
+def test_every_line_has_its_ordinal_from_any_start(
+    scratch: Path,
+    parts: list[bytes],
+    ended: bool,  # noqa: FBT001 - drawn by Hypothesis
+    start: int,
+) -> None:
+    content = b"\n".join(parts) + (b"\n" if ended else b"")
+    scratch.write_bytes(content)
+    expected = list(io.BytesIO(content))
+    chunks = read(scratch, start, limit=10)
+    dead = {letter.sequence: letter for chunk in chunks for letter in chunk.dead}
+    lines = lines_of(chunks)
+    assert sorted(lines | dead) == list(range(start, len(expected)))
+    for ordinal in range(start, len(expected)):
+        line = expected[ordinal]
+        if len(line) <= 10:
+            assert lines[ordinal] == line.rstrip(b"\r\n")
+        else:
+            assert dead[ordinal].code == "record_too_large"
+            assert dead[ordinal].value_bytes == len(line.rstrip(b"\n"))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
+def test_the_compression_is_told_by_content(tmp_path: Path, pack: type[bytes]) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(pack(b"a\nb\n"))
+    assert lines_of(read(path)) == {0: b"a", 1: b"b"}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_several_members_are_one_input(tmp_path: Path, pack: type[bytes]) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(pack(b"a\nb") + pack(b"c\nd\n"))
+    assert lines_of(read(path)) == {0: b"a", 1: b"bc", 2: b"d"}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_complete_lines_before_a_tear_are_read_and_the_tail_is_one_dead_letter(
+    tmp_path: Path, pack: type[bytes]
+) -> None:
+    path = tmp_path / "pages.jsonl"
+    whole = pack(b"first\nsecond\nthi")
+    torn = pack(os.urandom(3000).hex().encode())
+    path.write_bytes(whole + torn[: len(torn) // 2])
+    chunks = read(path)
+    assert lines_of(chunks) == {0: b"first", 1: b"second"}
+    (dead,) = (letter for chunk in chunks for letter in chunk.dead)
+    assert (dead.sequence, dead.code) == (2, "truncated_input")
+    assert dead.value.startswith(b"thi")
+
+
+def test_bytes_after_a_gzip_member_that_are_no_member_are_a_tear(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(gzip.compress(b"a\n") + b"garbage")
+    chunks = read(path)
+    assert lines_of(chunks) == {0: b"a"}
+    assert [letter.code for chunk in chunks for letter in chunk.dead] == ["truncated_input"]
+
+
+def test_reading_from_beyond_a_torn_end_gives_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(gzip.compress(b"a\nb\n")[:-4])
+    assert [letter.sequence for chunk in read(path) for letter in chunk.dead] == [2]
+    assert read(path, 3) == []
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n")
+    assert lines_of(read(path)) == {0: b"a", 1: b"\xef\xbb\xbfb"}
+
+
+def test_chunks_end_at_a_thousand_lines_or_a_mebibyte(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"x\n" * 2500)
+    assert [len(chunk.lines) for chunk in read(path)] == [CHUNK_RECORDS_MAX] * 2 + [500]
+    path.write_bytes((b"x" * 99_999 + b"\n") * 30)
+    assert [len(chunk.lines) for chunk in read(path)] == [CHUNK_BYTES_MAX // 100_000 + 1] * 2 + [8]
+
+
+def test_bytes_read_rise_to_the_size_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl.gz"
+    path.write_bytes(gzip.compress(os.urandom(1 << 20).hex().encode() + b"\n" + b"a\n" * 5000))
+    source = open_sources([str(path)]).sources[0]
+    positions = [chunk.bytes_read for chunk in source.read()]
+    assert positions == sorted(positions)
+    assert positions[-1] == source.total_bytes == path.stat().st_size
+
+
+def test_a_directory_stands_for_its_page_files_by_name(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    names = ["b/x.WARC.gz", "c.ndjson", "a.jsonl.zst", "d.warc.wet.gz", "e.json"]
+    for name in [*names, "notes.txt", "b/page.html"]:
+        (tmp_path / name).write_bytes(b"")
+    found = open_sources([str(tmp_path)])
+    assert [source.name for source in found.sources] == sorted(str(tmp_path / n) for n in names)
+    assert found.files_ignored == 2
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"")
+    (tmp_path / "link.jsonl").symlink_to(path)
+    found = open_sources([str(path), str(tmp_path / "link.jsonl"), str(tmp_path)])
+    assert [source.name for source in found.sources] == [str(path)]
+
+
+def test_what_cannot_be_opened_is_an_error_with_path_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "a.txt"
+    text.write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"missing\.jsonl: no such file; check"):
+        open_sources([str(tmp_path / "missing.jsonl")])
+    with pytest.raises(InputError, match=r"a\.txt: not a known kind of file; name it"):
+        open_sources([str(text)])
+    with pytest.raises(InputError, match="empty: holds no page files; page files end in"):
+        open_sources([str(tmp_path / "empty")])
+    (tmp_path / "locked.jsonl").write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    with pytest.raises(InputError, match=r"locked\.jsonl: no permission to read; change"):
+        open_sources([str(tmp_path / "locked.jsonl")])
+
+
+def test_a_file_that_goes_away_before_it_is_read_is_an_input_error(tmp_path: Path) -> None:
+    source = Source(str(tmp_path / "gone.jsonl"), is_regular=True)
+    with pytest.raises(InputError, match=r"gone\.jsonl: No such file"):
+        list(source.read())
+    with pytest.raises(InputError, match=r"gone\.jsonl: No such file"):
+        source.identity()
+
+
+def test_a_file_that_has_grown_is_known_again_and_a_changed_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+    old = identify(str(path))
+    assert (old.size_bytes, old.head_bytes) == (4, 4)
+    path.write_bytes(b"one\ntwo\n")
+    assert old.continued_by(str(path))
+    assert identify(str(path)).head_digest != old.head_digest
+    path.write_bytes(b"One\ntwo\n")
+    assert not old.continued_by(str(path))
+    path.write_bytes(b"on")
+    assert not old.continued_by(str(path))
+
+
+def test_the_digest_covers_no_more_than_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"x" * HEAD_BYTES_MAX + b"tail")
+    identity = identify(str(path))
+    assert (identity.size_bytes, identity.head_bytes) == (HEAD_BYTES_MAX + 4, HEAD_BYTES_MAX)
+    path.write_bytes(b"x" * HEAD_BYTES_MAX + b"TAIL")
+    assert identity.continued_by(str(path))
+    path.write_bytes(b"x" * HEAD_BYTES_MAX)
+    assert not identity.continued_by(str(path))
+
+
+def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    source = open_sources([str(pipe)]).sources[0]
+    assert source.identity() is None
+    assert source.total_bytes is None
+    for content, in_lines in ((b"a\n", 1), (b"WARC/1.0\r\n", 0)):
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+        writer.start()
+        chunks = list(source.read())
+        writer.join()
+        assert sum(len(chunk.lines) for chunk in chunks) == in_lines
+
+
+def test_standard_input_is_read_and_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "in"
+    path.write_bytes(gzip.compress(b"a\nb\n"))
+    with path.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        chunks = list(open_sources(["-"]).sources[0].read())
+        assert not file.closed
+    assert lines_of(chunks) == {0: b"a", 1: b"b"}
+
+
+def test_the_first_damage_is_the_one_that_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    member = gzip.compress(b"a\n")
+    path.write_bytes(member[:-8] + bytes(8) + member * 3)
+    with ByteStream(str(path)) as stream:
+        assert stream.reader.read() == b"a\n"
+        damage = stream.damage
+        assert stream.reader.read() == b""
+        assert stream.damage == damage
+        assert damage is not None
+        assert damage.startswith("CRC check failed")
+
+
+def test_a_stream_without_damage_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"a\n")
+    with ByteStream(str(path)) as stream:
+        assert [chunk.lines for chunk in read_lines(stream, 0, 10)] == [[b"a\n"]]
+        assert stream.damage is None
