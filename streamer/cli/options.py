@@ -18,7 +18,7 @@ Threshold = Annotated[
 MinShingles = Annotated[
     int | None,
     typer.Option(
-        help="Pages with fewer distinct shingles match equal content only. [default: 8]",
+        help="Pages with fewer distinct shingles match equal content only. [default: 5]",
         rich_help_panel=_VERDICTS,
     ),
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -163,7 +162,7 @@ def _run(  # noqa: PLR0913 - what a run is made of
         detector, catalogue, parser, make_signer, folder.fingerprint, settings.signing_threads
     )
     try:
-        with _stopped_by_signals(job.stop), progress_bar(sources) as report:
+        with _stopped_by_signals(job), progress_bar(sources) as report:
             outcome = job.run(sources, outputs[0], outputs[1] if len(outputs) > 1 else None, report)
     finally:
         for output in outputs:
@@ -173,12 +172,12 @@ def _run(  # noqa: PLR0913 - what a run is made of
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def _stopped_by_signals(job: Replay) -> Iterator[None]:
     """Let SIGINT and SIGTERM end the run after the batch in hand; a second one ends it at once."""
 
     def handle(number: int, _frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        stop.set()
+        job.interrupt()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -21,10 +21,10 @@ class IndexSettings(BaseModel):
 
     threshold: float = Field(default=0.8, gt=0, le=1, description="least resemblance of duplicates")
     shingles_min: int = Field(
-        default=8, ge=1, le=DISTINCT_MAX, description="distinct shingles below which only equal content matches"
+        default=5, ge=1, le=DISTINCT_MAX, description="distinct shingles below which only equal content matches"
     )
     bucket_max: int = Field(default=64, ge=1, le=4096, description="postings a bucket; the earliest stay")
-    candidates_max: int = Field(default=128, ge=1, le=4096, description="candidates verified a page; the earliest")
+    candidates_max: int = Field(default=1024, ge=1, le=4096, description="candidates verified a page; the earliest")
     shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
     version: int = Field(default=MACHINE_VERSION, description="version of the state machine's rules")
 

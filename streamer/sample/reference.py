@@ -20,7 +20,7 @@ import numpy.typing as npt
 from streamer.model import Page
 
 SHINGLE_WIDTH = 5
-MIN_SHINGLES = 8  # pages with fewer are compared by equal token sequences only
+MIN_SHINGLES = 5  # pages with fewer are compared by equal token sequences only
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg"})
 _BLOCKS = """
 address article aside blockquote body br button canvas caption center col colgroup dd details dialog

@@ -68,7 +68,9 @@ class Catalogue(msgspec.Struct):
         for number, entry in enumerate(self.entries):
             if entry.path == path:
                 _check_same(entry, source)
-                if identity:
+                if identity is None:
+                    entry.finished = False  # whether there is more can only be found by reading
+                else:
                     if entry.identity and identity.size_bytes > entry.identity[0]:
                         entry.finished = False
                     entry.identity = (identity.size_bytes, identity.head_digest, identity.head_bytes)

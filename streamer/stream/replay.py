@@ -44,6 +44,7 @@ from streamer.stream.stages import (
     verdict_lines,
 )
 
+Read = tuple[int, RawChunk | None, int]  # source, its next chunk (None: its end), bytes so far
 Progress = Callable[[int, int], None]  # bytes read of all sources, records judged
 
 
@@ -70,8 +71,15 @@ class Outcome:
     sources_done_before: int = 0
 
 
+class Interrupted(BaseException):
+    """Raised by `Replay.interrupt` out of a read that may never return."""
+
+
 class Replay:
-    """Run sources through a detector into output files. `stop` may be set from any thread."""
+    """Run sources through a detector into output files.
+
+    `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
+    """
 
     def __init__(
         self,
@@ -90,7 +98,18 @@ class Replay:
         self._threads = threads
         self._local = threading.local()
         self._outcome = Outcome()
-        self.stop = threading.Event()
+        self._stop = False
+        self._reading = False
+
+    def interrupt(self) -> None:
+        """Ask the run to end; to be called in the thread that runs it.
+
+        Raises:
+            Interrupted: the thread is reading, and might wait for input for ever.
+        """
+        self._stop = True
+        if self._reading:
+            raise Interrupted
 
     def run(
         self,
@@ -115,7 +134,7 @@ class Replay:
                 progress(work.bytes_read, self._outcome.totals.records)
                 if self._detector.flush_is_due:
                     self._flush(verdicts, dead_letters)
-        self._outcome.interrupted = self.stop.is_set()
+        self._outcome.interrupted = self._stop
         self._flush(verdicts, dead_letters)
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
@@ -125,22 +144,30 @@ class Replay:
     def _ahead(self, pool: ThreadPoolExecutor, numbered: list[tuple[int, Source]]) -> Iterator[Work]:
         """Yield work in the order of reading, with some of it parsed and signed ahead."""
         waiting: deque[Work] = deque()
-        for number, chunk, bytes_read in self._chunks(numbered):
+        chunks = self._chunks(numbered)
+        while (read := self._next(chunks)) is not None:
+            number, chunk, bytes_read = read
             result = pool.submit(self._prepare, number, chunk) if chunk else None
             waiting.append(Work(number, bytes_read, chunk, result))
             if len(waiting) > self._threads + 1:
                 yield waiting.popleft()
-            if self.stop.is_set():
-                break
-        while waiting and not self.stop.is_set():
+        while waiting and not self._stop:
             yield waiting.popleft()
         for work in waiting:
             if work.result:
                 work.result.cancel()
 
-    def _chunks(
-        self, numbered: list[tuple[int, Source]]
-    ) -> Iterator[tuple[int, RawChunk | None, int]]:
+    def _next(self, chunks: Iterator[Read]) -> Read | None:
+        """Return what is read next; None at the end of all sources, or when the run shall end."""
+        try:
+            self._reading = not self._stop
+            return None if self._stop else next(chunks, None)
+        except Interrupted:
+            return None
+        finally:
+            self._reading = False
+
+    def _chunks(self, numbered: list[tuple[int, Source]]) -> Iterator[Read]:
         """Yield (source, chunk, bytes read so far in all sources); None ends a source."""
         before = 0
         for number, source in numbered:

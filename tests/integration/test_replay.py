@@ -1,0 +1,322 @@
+"""`streamer replay` as its users meet it: files in, verdicts out, again and again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.cli.main import run
+from streamer.stream.index_folder import IndexFolder
+from streamer.sketch.settings import SignatureSettings
+
+PROSE = "the quick brown fox number {0} jumps over a lazy dog while {0} other animals of farm {0} look on "
+
+
+def page(number: int, **more: Any) -> bytes:  # noqa: ANN401 - JSON values
+    """Return a page whose text shares little with those of other numbers."""
+    text = " ".join(f"{word}{number}" for word in (PROSE * 3).format(number).split())
+    message = {"url": f"http://a.example/{number}", "body": text, **more}
+    return json.dumps(message).encode() + b"\n"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Place:
+    """A folder to run in; `streamer` returns the exit code."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+
+    def streamer(self, *arguments: str | Path) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["streamer", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        return ended.value.code if isinstance(ended.value.code, int) else 0
+
+    def write(self, name: str, *records: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(b"".join(records))
+        return path
+
+    def replay(self, *arguments: str | Path) -> int:
+        return self.streamer("replay", *arguments, "--verdicts", self.verdicts, "--index", self.index)
+
+    @property
+    def verdicts(self) -> Path:
+        return self.folder / "verdicts.jsonl"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
+    copy = page(1).replace(b"/1", b"/copy", 1)
+    pages = place.write("pages.jsonl", page(1), page(2), copy)
+    assert place.replay(pages) == 0
+    first, second, third = lines(place.verdicts)
+    assert (first["verdict"], second["verdict"], third["verdict"]) == ("unique", "unique", "duplicate")
+    assert third["representative"] == {"page": first["page"], "url": "http://a.example/1"}
+    assert (third["basis"], third["similarity"], third["same_url"]) == ("content", 1.0, False)
+    assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
+
+
+def test_the_same_file_again_is_a_no_op_that_says_so(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1), page(2))
+    assert place.replay(pages) == 0
+    before = place.verdicts.read_bytes()
+    capsys.readouterr()
+    assert place.replay(pages) == 0
+    assert "Nothing new" in capsys.readouterr().out
+    assert place.verdicts.read_bytes() == before
+
+
+def test_a_file_that_has_grown_goes_on_where_it_ended(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1), page(2))
+    assert place.replay(pages) == 0
+    place.write("pages.jsonl", page(1), page(2), page(3), page(1))
+    assert place.replay(pages) == 0
+    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2, 3]
+    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique"] * 3 + ["duplicate"]
+
+
+@pytest.mark.parametrize("now", [(9, 2, 3), (1,), (1, 9, 3)])
+def test_a_file_that_has_changed_is_refused_with_the_remedy(
+    place: Place, now: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1), page(2))
+    assert place.replay(pages) == 0
+    before = place.verdicts.read_bytes()
+    place.write("pages.jsonl", *map(page, now))
+    assert place.replay(pages) == 3
+    assert "has changed since" in capsys.readouterr().err
+    assert place.verdicts.read_bytes() == before
+
+
+def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
+    assert place.replay(place.write("one.jsonl", page(1), page(2))) == 0
+    assert place.replay(place.write("two.jsonl", page(2), page(3))) == 0
+    verdicts = lines(place.verdicts)
+    assert [v["verdict"] for v in verdicts] == ["unique", "unique", "duplicate", "unique"]
+    assert verdicts[2]["representative"]["page"]["topic"].endswith("one.jsonl")
+    assert verdicts[2]["same_url"] is True
+
+
+def test_standard_input_goes_on_by_ordinal(place: Place) -> None:
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", place.verdicts]
+    command += ["--index", place.index]
+    for count in (2, 3):
+        pages = b"".join(map(page, range(count)))
+        subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
+    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2]
+
+
+def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Place) -> None:
+    records = [page(i % 40) for i in range(200)]
+    plain = place.write("pages.jsonl", *records)
+    place.write("key", b"ab" * 32)
+    found = []
+    for number, more in enumerate((["--threads", "1"], ["--threads", "3", "--head-pages", "4"])):
+        out, index = place.folder / f"v{number}.jsonl", place.folder / f"i{number}"
+        key = ["--key-file", str(place.folder / "key")]
+        assert place.streamer("replay", plain, "--verdicts", out, "--index", index, *key, *more) == 0
+        found.append(out.read_bytes())
+    assert found[0] == found[1]
+    assert found[0].count(b"\n") == 200
+
+
+def test_dead_letters_lie_beside_the_verdicts_with_their_bytes(place: Place) -> None:
+    pages = place.write("pages.jsonl", b"{broken\n", page(1), b'{"url":"http://a.example/x"}\n')
+    assert place.replay(pages) == 0
+    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert [(d["page"]["offset"], d["code"]) for d in letters] == [(0, "invalid_json"), (2, "missing_body")]
+    assert len(lines(place.verdicts)) == 1
+
+
+def test_the_summary_counts_every_record(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1), b"\n", page(1), b"[]\n", page(2, content_type="image/png"))
+    summary = place.folder / "summary.json"
+    assert place.replay(pages, "--summary", summary) == 0
+    found = json.loads(summary.read_bytes())
+    assert found["records"] == 5
+    assert found["pages"] == 2 == found["unique"] + found["duplicates"]
+    assert found["dead_letters"] == {"not_an_object": 1}
+    assert found["skipped"] == {"blank_line": 1, "type_not_text": 1}
+
+
+def test_carried_fields_come_with_the_verdict(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1, score=7, fetched_at="2024-06-01T00:00:00Z"))
+    assert place.replay(pages, "--carry", "score", "--carry", "fetched_at") == 0
+    assert lines(place.verdicts)[0]["carried"] == {"score": 7, "fetched_at": "2024-06-01T00:00:00Z"}
+
+
+def test_empty_pages_are_nobodys_duplicates(place: Place) -> None:
+    empty = [page(i, body="<p><img src=a></p>", content_type="text/html") for i in range(3)]
+    assert place.replay(place.write("pages.jsonl", *empty)) == 0
+    assert {(v["verdict"], v["basis"]) for v in lines(place.verdicts)} == {("unique", "too_short")}
+
+
+def test_short_pages_match_equal_content_only(place: Place) -> None:
+    texts = ("Page not found", "page NOT found!", "Page not there")
+    records = [page(i, body=text) for i, text in enumerate(texts)]
+    assert place.replay(place.write("pages.jsonl", *records)) == 0
+    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique", "duplicate", "unique"]
+    assert {v["basis"] for v in lines(place.verdicts)} == {"too_short"}
+
+
+def test_a_preset_and_a_directory_of_compressed_files(place: Place) -> None:
+    folder = place.folder / "crawl"
+    folder.mkdir()
+    message = {"url": "http://b.example/", "response_url": "http://b.example/1", "status_code": 200}
+    body = json.loads(page(1))["body"]
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(json.dumps({**message, "body": body}).encode()))
+    (folder / "b.jsonl").write_text(json.dumps({**message, "body": body, "status_code": 404}) + "\n")
+    assert place.replay(folder, "--preset", "scrapy-cluster") == 0
+    assert [v["url"] for v in lines(place.verdicts)] == ["http://b.example/1"]
+
+
+def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1))
+    for _ in range(2):
+        assert place.streamer("replay", pages, "--verdicts", place.verdicts) == 0
+        assert len(lines(place.verdicts)) == 1
+    assert {p.name for p in place.folder.iterdir()} <= {"pages.jsonl", "verdicts.jsonl", "verdicts.jsonl.dead.jsonl"}
+
+
+def test_the_key_is_readable_by_its_owner_only(place: Place) -> None:
+    assert place.replay(place.write("pages.jsonl", page(1))) == 0
+    assert stat.S_IMODE((place.index / "secret.key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--bands", "20"], 3, "--bands is 14 there and 20 here"),
+        (["--shards", "2"], 3, "--shards is 1 there and 2 here"),
+        (["--threshold", "1.5"], 2, "threshold"),
+        (["--preset", "unknown"], 2, "there are"),
+        (["--fields", "{}", "--preset", "warc"], 2, "not both"),
+        (["--no-such-option"], 2, "No such option"),
+        (["--config", "none.toml"], 2, "no settings file"),
+    ],
+)
+def test_what_cannot_be_has_its_exit_code_and_a_sentence(
+    place: Place, arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1))
+    assert place.replay(pages) == 0
+    assert place.replay(pages, *arguments) == code
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_missing_file_is_an_error_before_anything_is_written(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay(place.folder / "none.jsonl") == 1
+    assert "none.jsonl" in capsys.readouterr().err
+    assert not place.verdicts.exists()
+
+
+def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = place.write("pages.jsonl", page(1))
+    assert place.replay(pages) == 0
+    folder = IndexFolder.open(place.index, SignatureSettings(), 1)
+    try:
+        assert place.replay(pages) == 1
+        assert "in use by another process" in " ".join(capsys.readouterr().err.split())
+        assert place.streamer("inspect", place.index) == 0, "reading goes on beside a writer"
+    finally:
+        folder.store.close()
+
+
+def test_a_foreign_verdict_file_is_not_touched(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.verdicts.write_text("mine\n")
+    assert place.replay(place.write("pages.jsonl", page(1))) == 2
+    assert "was not written with this index" in " ".join(capsys.readouterr().err.split())
+    assert place.verdicts.read_text() == "mine\n"
+
+
+def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", *map(page, range(50)))
+    full = ["--verdicts", "/dev/full", "--dead-letters", place.folder / "dead", "--index", place.index]
+    assert place.streamer("replay", pages, *full) == 1
+    assert "No space is left" in " ".join(capsys.readouterr().err.split())
+    assert place.replay(pages) == 0
+    assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(50))
+
+
+def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> None:
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", place.verdicts]
+    command += ["--index", place.index]
+    with subprocess.Popen(command, stdin=reader, stdout=subprocess.PIPE, text=True) as process:
+        os.close(reader)
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(b"".join(map(page, range(5000))))
+            pipe.flush()  # and no more: the reader waits when it is interrupted
+            while not place.verdicts.exists():
+                assert process.poll() is None
+            process.send_signal(2)
+            assert process.wait() == 130
+        assert process.stdout is not None
+        assert "goes on from here" in process.stdout.read()
+    done = len(lines(place.verdicts))
+    assert done < 9000
+    pages = b"".join(map(page, range(9000)))
+    subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
+    assert [v["page"]["offset"] for v in lines(place.verdicts)] == list(range(9000))
+
+
+def test_verdicts_on_standard_output_are_nothing_but_verdicts(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1), page(1))
+    command = [sys.executable, "-m", "streamer", "replay", pages, "--verdicts", "-"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["unique", "duplicate"]
+    assert "pages judged" in done.stderr
+
+
+def test_changed_thresholds_hold_from_the_next_page_on(place: Place) -> None:
+    words = json.loads(page(1))["body"].split()
+    edited = " ".join(["new", *words[3:]])
+    other = json.dumps({"url": "http://a.example/e", "body": edited}).encode() + b"\n"
+    assert place.replay(place.write("one.jsonl", page(1), other)) == 0
+    assert place.replay(place.write("two.jsonl", other), "--threshold", "1.0") == 0
+    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique", "duplicate", "unique"]
+
+
+def test_inspect_and_check_tell_what_an_index_is(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay(place.write("pages.jsonl", *map(page, range(30))), "--head-pages", "4") == 0
+    capsys.readouterr()
+    assert place.streamer("inspect", place.index, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["shards"][0]["pages_kept"] == 30
+    assert found["shards"][0]["buckets"] == sum(found["shards"][0]["buckets_by_size"].values())
+    assert next(iter(found["position"].values())) == {"records": 30, "finished": True}
+    assert place.streamer("check", "--index", place.index) == 0
+    assert "nothing changes" in " ".join(capsys.readouterr().out.split())
+    assert place.streamer("check", "--index", place.index, "--threshold", "0.9") == 0
+    assert "threshold 0.8 -> 0.9" in " ".join(capsys.readouterr().out.split())
+    assert place.streamer("check", "--index", place.index, "--rows", "4") == 3
+    assert place.streamer("inspect", place.folder / "none") == 1
