@@ -34,8 +34,12 @@ class Settings(BaseSettings):
     shingle_width: int = Field(5, ge=1, le=32, description="tokens a shingle")
     bands: int = Field(14, ge=1, le=48, description="band keys a page")
     rows: int = Field(6, ge=1, le=32, description="min-hashes a band")
-    min_shingles: int = Field(5, ge=1, le=32, description="fewer distinct ones match equal content only")
-    bucket_max: int = Field(64, ge=1, le=4096, description="pages under one band key; the earliest stay")
+    min_shingles: int = Field(
+        5, ge=1, le=32, description="fewer distinct ones match equal content only"
+    )
+    bucket_max: int = Field(
+        64, ge=1, le=4096, description="pages under one band key; the earliest stay"
+    )
     candidates_max: int = Field(1024, ge=1, le=4096, description="candidates verified a page")
     shards: int = Field(1, ge=1, le=48, description="shards that the bands are split over")
     key_file: Path | None = Field(None, description="file with the secret of all hashes")
@@ -60,9 +64,7 @@ class Settings(BaseSettings):
     @property
     def signature(self) -> SignatureSettings:
         """Return what shapes a signature."""
-        return SignatureSettings(
-            shingle_width=self.shingle_width, bands=self.bands, rows=self.rows
-        )
+        return SignatureSettings(shingle_width=self.shingle_width, bands=self.bands, rows=self.rows)
 
     @property
     def index(self) -> IndexSettings:
@@ -99,9 +101,13 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  #
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
-        raise SettingsError(f"The setting {name} = {first['input']!r} cannot be: {first['msg']}.") from error
+        raise SettingsError(
+            f"The setting {name} = {first['input']!r} cannot be: {first['msg']}."
+        ) from error
     except ValueError as error:
         raise SettingsError(f"The settings file {config_file} cannot be read: {error}.") from error
     if settings.shards > settings.bands:
-        raise SettingsError(f"{settings.shards} shards need as many bands, there are {settings.bands}.")
+        raise SettingsError(
+            f"{settings.shards} shards need as many bands, there are {settings.bands}."
+        )
     return settings

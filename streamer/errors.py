@@ -5,7 +5,8 @@
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
     ├── StoreUnavailable         exit 1   the disk is full, or another process holds the index
     └── InputError               exit 1   an input cannot be opened or read
-    InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes on
+    InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes
+    on
 
 A message is one or two sentences: the cause with its values, then the remedy.
 """

@@ -7,9 +7,7 @@ oracle of each kernel calls mmh3 itself. Source: Austin Appleby, MurmurHash3.cpp
 
 from __future__ import annotations
 
-from numba import uint64
-
-from streamer.kernel import inline_kernel
+from streamer.kernel import inline_kernel, uint64
 
 C1 = 0x87C37B91114253D5
 C2 = 0x4CF5AD432745937F

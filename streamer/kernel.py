@@ -13,12 +13,16 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -42,49 +46,62 @@ def _cache_folder() -> Path:
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_cache_folder())
+    setattr(numba.config, "CACHE_DIR", str(_cache_folder()))  # noqa: B010 - numba makes it at run time
 
 
 def kernel(function: Function) -> Function:
     """Compile `function` to native code that releases the interpreter lock; cache it on disk."""
-    compiled: Function = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
-    return compiled
+    compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    return compiled  # type: ignore[no-any-return]
 
 
 def inline_kernel(function: Function) -> Function:
     """Compile `function` for use within kernels only: its body is inlined at each call."""
-    compiled: Function = numba.njit(nogil=True, inline="always")(function)
-    return compiled
+    compiled: Any = numba.njit(nogil=True, inline="always")(function)
+    return compiled  # type: ignore[no-any-return]
 
 
-@intrinsic
-def popcount(_context: Any, value: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
-    """Count the one bits of an unsigned 64-bit integer (one machine instruction)."""
+if TYPE_CHECKING:
+    # For the type checker a kernel computes with plain integers; what follows gives them their
+    # width.
+    def int32(value: int) -> int: ...
+    def int64(value: int) -> int: ...
+    def uint8(value: int) -> int: ...
+    def uint32(value: int) -> int: ...
+    def uint64(value: int) -> int: ...
+    def popcount(value: int) -> int: ...
+    def trailing_zeros(value: int) -> int: ...
+    def load_u64(array: npt.NDArray[np.uint8], index: int) -> int: ...
 
-    def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        return builder.ctpop(arguments[0])
+else:
+    from numba import int32, int64, uint8, uint32, uint64  # noqa: F401 - kernels import them from here
 
-    return types.uint64(types.uint64), generate
+    @intrinsic
+    def popcount(_context: Any, value: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+        """Count the one bits of an unsigned 64-bit integer (one machine instruction)."""
 
+        def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            return builder.ctpop(arguments[0])
 
-@intrinsic
-def trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - as popcount
-    """Count the zero bits below the lowest one bit of an unsigned 64-bit integer; 64 for 0."""
+        return types.uint64(types.uint64), generate
 
-    def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+    @intrinsic
+    def trailing_zeros(_context: Any, value: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Count the zero bits below the lowest one bit of an unsigned 64-bit integer; 64 for 0."""
 
-    return types.uint64(types.uint64), generate
+        def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
+        return types.uint64(types.uint64), generate
 
-@intrinsic
-def load_u64(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
-    """Read eight bytes of a uint8 array, little-endian, at any byte offset; no bounds check."""
+    @intrinsic
+    def load_u64(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Read eight bytes of a uint8 array, little-endian, at any byte offset; no bounds check."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        structure = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.gep(structure.data, [arguments[1]])
-        word = builder.bitcast(place, ir.IntType(64).as_pointer())
-        return builder.load(word, align=1)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            structure = context.make_array(signature.args[0])(context, builder, arguments[0])
+            place = builder.gep(structure.data, [arguments[1]])
+            word = builder.bitcast(place, ir.IntType(64).as_pointer())
+            return builder.load(word, align=1)
 
-    return types.uint64(array, types.intp), generate
+        return types.uint64(array, types.intp), generate

@@ -1,8 +1,8 @@
 """What goes in and what comes out: the types behind schemas/.
 
-A page's identity is its page ref: 64 bits, the number of its source in the index's catalogue (24 bits)
-and its sequence number there (40 bits): the offset in a partition, the record's ordinal in a file.
-Refs of one source rise with the source's own order.
+A page's identity is its page ref: 64 bits, the number of its source in the index's catalogue (24
+bits) and its sequence number there (40 bits): the offset in a partition, the record's ordinal in a
+file. Refs of one source rise with the source's own order.
 """
 
 from __future__ import annotations

@@ -13,11 +13,18 @@ from streamer.cli import options
 from streamer.config import Settings, load_settings
 from streamer.errors import StoreMismatch
 from streamer.index.snapshot import unpack_snapshot
-from streamer.stream.index_folder import check_identity, identity_of, obtain_existing_secret, read_meta
+from streamer.stream.index_folder import (
+    check_identity,
+    identity_of,
+    obtain_existing_secret,
+    read_meta,
+)
 
 
 def check(  # noqa: PLR0913 - the options of the command line
-    index: Annotated[Path | None, typer.Option(help="Folder of the index to hold the settings against.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Folder of the index to hold the settings against.")
+    ] = None,
     threshold: options.Threshold = None,
     min_shingles: options.MinShingles = None,
     shingle_width: options.ShingleWidth = None,
@@ -57,7 +64,9 @@ def _fit(index: Path, settings: Settings) -> str:
     in_force = unpack_snapshot(meta.shards[0].state).settings
     wanted = settings.index.model_dump()
     if in_force is None or in_force["version"] > wanted["version"]:
-        raise StoreMismatch(f"The index {index} was written by a later version of the program. Use that.")
+        raise StoreMismatch(
+            f"The index {index} was written by a later version of the program. Use that."
+        )
     changes = [f"{n} {in_force[n]} -> {wanted[n]}" for n in wanted if wanted[n] != in_force[n]]
     if changes:
         return f"The index {index} fits. From the next page on: {', '.join(changes)}."

@@ -59,7 +59,7 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
     disk = meta.shards[number]
     sizes = _bucket_sizes(store, meta, number)
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
-    powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)) if len(sizes) else []
+    powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
     return {
         "pages_kept": sum(flush.rows for flush in disk.flushes),
         "undecided": len(shard.undecided.refs),
@@ -89,12 +89,25 @@ def _print(report: dict[str, Any]) -> None:
     for name, value in [*report["identity"].items(), *(report["settings"] or {}).items()]:
         table.add_row(name, str(value))
     for name, at in report["position"].items():
-        table.add_row(f"position in {name}", f"{at['records']:,}{'' if at['finished'] else ' (not at its end)'}")
+        table.add_row(
+            f"position in {name}",
+            f"{at['records']:,}{'' if at['finished'] else ' (not at its end)'}",
+        )
     for number, shard in enumerate(report["shards"]):
         table.add_row(f"shard {number}", "")
-        for name in ("pages_kept", "undecided", "held", "buckets", "buckets_saturated", "postings_refused"):
+        for name in (
+            "pages_kept",
+            "undecided",
+            "held",
+            "buckets",
+            "buckets_saturated",
+            "postings_refused",
+        ):
             table.add_row(f"  {name.replace('_', ' ')}", f"{shard[name]:,}")
-        table.add_row("  runs", ", ".join(f"{r['postings']:,} (level {r['level']})" for r in shard["runs"]) or "none")
+        table.add_row(
+            "  runs",
+            ", ".join(f"{r['postings']:,} (level {r['level']})" for r in shard["runs"]) or "none",
+        )
         for size, count in shard["buckets_by_size"].items():
             table.add_row(f"  buckets {size} pages", f"{count:,}")
     console.print(table)

@@ -24,9 +24,11 @@ EPILOG = """
   streamer replay archive/ --preset warc --verdicts - | grep duplicate\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
-  streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages v.jsonl
+  streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
+  v.jsonl
 
-[bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit; 130 interrupted.
+[bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit; 130
+interrupted.
 """
 
 app = typer.Typer(
@@ -49,9 +51,11 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
 
 @app.callback()
 def root(
+    *,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,  # noqa: FBT002 - a flag of the command line
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
 ) -> None:
     """Find near-duplicate pages in a stream."""
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, with their help; None means not given on the command line."""
+"""Options that several commands share, with their help; None means that one is not given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _RUN = "Running"
 
 Threshold = Annotated[
     float | None,
-    typer.Option(help="Least resemblance of duplicates, 0 to 1. [default: 0.8]", rich_help_panel=_VERDICTS),
+    typer.Option(
+        help="Least resemblance of duplicates, 0 to 1. [default: 0.8]", rich_help_panel=_VERDICTS
+    ),
 ]
 MinShingles = Annotated[
     int | None,
@@ -27,30 +29,44 @@ ShingleWidth = Annotated[
 ]
 Bands = Annotated[
     int | None,
-    typer.Option(help="Band keys a page. 14 x 6 find 98.6 % at 0.8. [default: 14]", rich_help_panel=_SIGNATURE),
+    typer.Option(
+        help="Band keys a page. 14 x 6 find 98.6 % at 0.8. [default: 14]",
+        rich_help_panel=_SIGNATURE,
+    ),
 ]
 RowsOption = Annotated[
-    int | None, typer.Option("--rows", help="Min-hashes a band. [default: 6]", rich_help_panel=_SIGNATURE)
+    int | None,
+    typer.Option("--rows", help="Min-hashes a band. [default: 6]", rich_help_panel=_SIGNATURE),
 ]
 Shards = Annotated[
     int | None,
-    typer.Option(help="Shards that the bands are split over. [default: 1]", rich_help_panel=_SIGNATURE),
+    typer.Option(
+        help="Shards that the bands are split over. [default: 1]", rich_help_panel=_SIGNATURE
+    ),
 ]
 KeyFile = Annotated[
     Path | None,
     typer.Option(
-        help="File with the secret of all hashes (64 hexadecimal digits). Without it a random one is made with the index.",
+        help="File with the secret of all hashes (64 hexadecimal digits). "
+        "Without it a random one is made with the index.",
         rich_help_panel=_SIGNATURE,
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(help="Threads that sign pages. [default: one a core]", rich_help_panel=_RUN)
+    int | None,
+    typer.Option(help="Threads that sign pages. [default: one a core]", rich_help_panel=_RUN),
 ]
 HeadPages = Annotated[
     int | None,
-    typer.Option(help="Kept pages in memory before a flush. [default: 65536]", rich_help_panel=_RUN),
+    typer.Option(
+        help="Kept pages in memory before a flush. [default: 65536]", rich_help_panel=_RUN
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="TOML file with settings; flags and STREAMER_* come before it.", rich_help_panel=_RUN),
+    typer.Option(
+        "--config",
+        help="TOML file with settings; flags and STREAMER_* come before it.",
+        rich_help_panel=_RUN,
+    ),
 ]

@@ -37,10 +37,13 @@ def replay(  # noqa: PLR0913 - the options of the command line
         list[str],
         typer.Argument(
             metavar="PAGES...",
-            help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, or - for standard input.",
+            help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, "
+            "or - for standard input.",
         ),
     ],
-    verdicts: Annotated[str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")],
+    verdicts: Annotated[
+        str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")
+    ],
     index: Annotated[
         Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
     ] = None,
@@ -56,7 +59,9 @@ def replay(  # noqa: PLR0913 - the options of the command line
     ] = None,
     fields: Annotated[
         str | None,
-        typer.Option(help='Field mapping as JSON or a file with it, such as {"url": "/response_url"}.'),
+        typer.Option(
+            help='Field mapping as JSON or a file with it, such as {"url": "/response_url"}.'
+        ),
     ] = None,
     carry: Annotated[
         list[str] | None,
@@ -75,8 +80,8 @@ def replay(  # noqa: PLR0913 - the options of the command line
 ) -> None:
     """Judge the pages of files: one verdict a page, unique or duplicate of which.
 
-    With --index, a run that was interrupted goes on where its index stands, and a file that was judged
-    before is passed over; one that has grown goes on where it ended.
+    With --index, a run that was interrupted goes on where its index stands, and a file that was
+    judged before is passed over; one that has grown goes on where it ended.
 
     Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
     """
@@ -95,7 +100,9 @@ def replay(  # noqa: PLR0913 - the options of the command line
     if summary is not None:
         summary.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
     if outcome.interrupted:
-        console.print("Interrupted. The same command goes on from here." if index else "Interrupted.")
+        console.print(
+            "Interrupted. The same command goes on from here." if index else "Interrupted."
+        )
         raise typer.Exit(INTERRUPTED)
 
 
@@ -107,7 +114,9 @@ def _parser(
     mapping: FieldMapping = DEFAULT_MAPPING
     if preset is not None:
         if preset not in PRESETS:
-            raise SettingsError(f"There is no preset {preset}; there are {', '.join(sorted(PRESETS))}.")
+            raise SettingsError(
+                f"There is no preset {preset}; there are {', '.join(sorted(PRESETS))}."
+            )
         mapping = PRESETS[preset]
     elif fields is not None:
         mapping = parse_fields(fields)
@@ -138,7 +147,7 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[Inde
             folder.store.close()
 
 
-def _run(  # noqa: PLR0913 - what a run is made of
+def _run(
     folder: IndexFolder,
     sources: Sequence[Source],
     names: tuple[str, str | None],
@@ -166,7 +175,9 @@ def _run(  # noqa: PLR0913 - what a run is made of
             outcome = job.run(sources, outputs[0], outputs[1] if len(outputs) > 1 else None, report)
     finally:
         for output in outputs:
-            with suppress(OSError):  # what failed has been reported, or stands in the error under way
+            with suppress(
+                OSError
+            ):  # what failed has been reported, or stands in the error under way
                 output.close()
     return outcome, summarise(outcome, catalogue, detector, folder)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path  # noqa: TC003 - typer reads the annotation when the command is run
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec

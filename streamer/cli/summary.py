@@ -92,7 +92,9 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
         ("  unique", f"{summary.unique:,}"),
         ("  duplicates", f"{summary.duplicates:,}"),
     ]
-    lines += [(f"    by {name}", f"{n:,}") for name, n in sorted(summary.duplicates_by_basis.items())]
+    lines += [
+        (f"    by {name}", f"{n:,}") for name, n in sorted(summary.duplicates_by_basis.items())
+    ]
     lines += [("  too short to compare", f"{summary.too_short:,}")]
     lines += [("dead letters", f"{sum(summary.dead_letters.values()):,}")]
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]

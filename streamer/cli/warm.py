@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from rich.console import Console
 
-from streamer.index.lookup import NO_HITS, Hits, Keys, KeptRows
-from streamer.index.postings import block_starts, search_blocks
 from streamer.index.filter import KeyFilter
+from streamer.index.lookup import NO_HITS, Hits, KeptRows, Keys
+from streamer.index.postings import block_starts, search_blocks
 from streamer.index.records import CONFIG, Record, source_name
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
@@ -27,7 +27,9 @@ class _Nothing:
         key_filter.add(keys.reshape(-1)[:0])
         key_filter.places(keys.reshape(-1))
         empty = np.empty(0, np.int64)
-        search_blocks(np.empty(0, np.uint8), np.zeros(1, np.int64), keys[:0, 0].copy(), empty, empty)
+        search_blocks(
+            np.empty(0, np.uint8), np.zeros(1, np.int64), keys[:0, 0].copy(), empty, empty
+        )
         return NO_HITS
 
     def rows(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> KeptRows:
@@ -37,7 +39,9 @@ class _Nothing:
 
 def warm_kernels() -> None:
     """Compile every kernel on the way of a page, or load it from the cache."""
-    batch = PageBatch(0, 1, [0], [None], ["u"], [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""])
+    batch = PageBatch(
+        0, 1, [0], [None], ["u"], [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""]
+    )
     pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
     shard = Shard(0, 1, 14, _Nothing())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))

@@ -6,9 +6,9 @@
     seq u64 | shard u8 | NUMBERS  | 0                the row numbers of a flush, if they have gaps
     seq u64 | 0xFF                                   the meta record: all state, as MessagePack
 
-Big-endian, so the store's order is the order of `seq`, the number of the sorted file that brought the
-entry. Files therefore never overlap, the store never has to merge them, and the last key of all is the
-meta record of the newest file: to open an index is to read its last entry.
+Big-endian, so the store's order is the order of `seq`, the number of the sorted file that brought
+the entry. Files therefore never overlap, the store never has to merge them, and the last key of all
+is the meta record of the newest file: to open an index is to read its last entry.
 """
 
 from __future__ import annotations

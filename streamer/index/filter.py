@@ -1,18 +1,17 @@
-"""A blocked Bloom filter over keys: most pages are new, and this tells so without touching the disk.
+"""A blocked Bloom filter over keys: most pages are new, which it tells without the disk.
 
-A key sets 8 bits in one block of 512, so a look costs one cache line (Putze, Sanders, Singler 2007).
-At 12 bits a key about 0.5 % of unknown keys pass. It can be rebuilt from the keys at any time, so it
-is never part of the truth: losing it costs time only.
+A key sets 8 bits in one block of 512, so a look costs one cache line (Putze, Sanders, Singler
+2007). At 12 bits a key about 0.5 % of unknown keys pass. It can be rebuilt from the keys at any
+time, so it is never part of the truth: losing it costs time only.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
 
 from streamer.hashing import fmix
-from streamer.kernel import inline_kernel, kernel
+from streamer.kernel import inline_kernel, kernel, uint64
 
 BLOCK_WORDS = 8
 BITS_A_KEY = 12
@@ -25,7 +24,9 @@ def _block(key: int, words: npt.NDArray[np.uint64]) -> tuple[int, int]:
     """Return (first word of the key's block, the bits of its probes: six apiece)."""
     mixed = fmix(key ^ uint64(_SALT))
     blocks = uint64(words.shape[0] // BLOCK_WORDS)
-    return ((mixed >> uint64(32)) * blocks >> uint64(32)) * uint64(BLOCK_WORDS), mixed * uint64(_SALT)
+    return ((mixed >> uint64(32)) * blocks >> uint64(32)) * uint64(BLOCK_WORDS), mixed * uint64(
+        _SALT
+    )
 
 
 @inline_kernel

@@ -1,17 +1,19 @@
 """The head: the newest kept pages, and every undecided one, in memory.
 
-Entries lie in arrays in the order of insertion; a hash table with open addressing leads from a key to
-its entries, one slot a posting. The head is the memtable of our log-structured index: a flush moves
-its kept entries to a run, and only undecided ones stay.
+Entries lie in arrays in the order of insertion; a hash table with open addressing leads from a key
+to its entries, one slot a posting. The head is the memtable of our log-structured index: a flush
+moves its kept entries to a run, and only undecided ones stay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
-from numba import int32, int64, uint64
 
-from streamer.kernel import inline_kernel, kernel
+from streamer.kernel import inline_kernel, int32, int64, kernel, uint64
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 EMPTY_SLOT = -1
@@ -19,10 +21,11 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 @inline_kernel
-def find_slot(table_keys: npt.NDArray[np.uint64], entries: npt.NDArray[np.int32], key: int) -> int:
+def find_slot(entries: npt.NDArray[np.int32], key: int) -> int:
     """Return the slot where the search for `key` begins; the size is a power of two."""
     mixed = uint64(key) * uint64(_GOLDEN)
-    return int64((mixed >> uint64(24)) & uint64(entries.shape[0] - 1))
+    slot: int = int64((mixed >> uint64(24)) & uint64(entries.shape[0] - 1))
+    return slot
 
 
 @inline_kernel
@@ -30,7 +33,7 @@ def add_posting(
     table_keys: npt.NDArray[np.uint64], entries: npt.NDArray[np.int32], key: int, entry: int
 ) -> None:
     """Put a posting into the first free slot; the table is never full."""
-    slot = find_slot(table_keys, entries, key)
+    slot = find_slot(entries, key)
     while entries[slot] >= 0:
         slot = (slot + 1) & (entries.shape[0] - 1)
     table_keys[slot] = key
@@ -54,7 +57,7 @@ def rebuild_table(
 
 
 class Head:
-    """Arrays of the head's entries, and their table. `own_keys` is the number of keys a page has here.
+    """Arrays of the head's entries, and their table; `own_keys` is how many keys a page has here.
 
     A dropped entry is only marked; it leaves at the next flush.
     """
@@ -98,19 +101,21 @@ class Head:
         return self.table_keys, self.table_entries
 
     def reserve(self, entries: int) -> None:
-        """Make room for so many more entries; grows by doubling where the head may not be flushed."""
+        """Make room for so many more entries, by doubling where the head may not be flushed."""
         if self.count + entries <= self.capacity:
             return
-        old = self.arrays()
+        old: Sequence[npt.NDArray[Any]] = self.arrays()
         count = self.count
         self._allocate(max(self.count + entries, 2 * self.capacity))
-        for new, column in zip(self.arrays(), old, strict=True):
-            new[:count] = column[:count]
+        new: Sequence[npt.NDArray[Any]] = self.arrays()
+        for grown, column in zip(new, old, strict=True):
+            grown[:count] = column[:count]
         rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, count)
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
-        for column in self.arrays():
+        columns: Sequence[npt.NDArray[Any]] = self.arrays()
+        for column in columns:
             column[: len(places)] = column[places]
         self.refs = [self.refs[i] for i in places.tolist()]
         self.urls = [self.urls[i] for i in places.tolist()]

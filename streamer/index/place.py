@@ -1,20 +1,19 @@
 """The rule for one page at one shard, as a kernel: candidates, verification, insertion.
 
 Pages of a batch are placed one after another, each seeing the ones before it. Candidates are the
-postings under the page's own keys, in runs and head together, in row order (the order of insertion),
-no more than the limit. The best kept match makes the page a duplicate: highest similarity, then lowest
-row. Otherwise the earliest undecided match holds the page; otherwise the page is inserted, with a
-posting under each key whose bucket, runs and head together, has room.
+postings under the page's own keys, in runs and head together, in row order (the order of
+insertion), no more than the limit. The best kept match makes the page a duplicate: highest
+similarity, then lowest row. Otherwise the earliest undecided match holds the page; otherwise the
+page is inserted, with a posting under each key whose bucket, runs and head together, has room.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint8, uint64
 
 from streamer.index.head import add_posting, find_slot
-from streamer.kernel import inline_kernel, kernel
+from streamer.kernel import inline_kernel, int64, kernel, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.resemblance import similarity
 
@@ -59,7 +58,9 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     content_bit: int,
     limits: tuple[int, int, int],
     final: npt.NDArray[np.bool_],
-    hits: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    hits: tuple[
+        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
+    ],
     run_sketches: npt.NDArray[np.uint64],
     table: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]],
     head: tuple[
@@ -78,7 +79,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
 ) -> tuple[int, int, int]:
     """Place the pages in order; return (entries in the head, next row, postings refused).
 
-    Args:
+    Arguments in columns:
         keys: uint64[n, own keys]; key_masks: uint64[n], which of them the page has, by bit.
         sketches: uint64[n, 32].
         content_bit: the place of the content key among the own keys, -1 if another shard's.
@@ -113,7 +114,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                 for k in range(hit_starts[hit], hit_starts[hit + 1]):
                     if hit_places[k] >= 0:
                         count = _insert_sorted(rows, places, count, hit_rows[k], -1 - hit_places[k])
-            slot = find_slot(table[0], table[1], keys[i, j])
+            slot = find_slot(table[1], keys[i, j])
             while table[1][slot] >= 0:
                 if table[0][slot] == keys[i, j] and head_states[table[1][slot]] != FREE:
                     entry = int64(table[1][slot])
@@ -143,7 +144,13 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
             outcome[i] = DUPLICATE
             if content_bit >= 0 and key_masks[i] >> uint64(content_bit) & uint64(1):
                 best_content[i] = _same_content(
-                    keys[i, content_bit], i * own + content_bit, best_place, content_bit, hits, head_keys, head_masks
+                    keys[i, content_bit],
+                    i * own + content_bit,
+                    best_place,
+                    content_bit,
+                    hits,
+                    head_keys,
+                    head_masks,
                 )
             continue
         if waits_for >= 0:
@@ -179,17 +186,20 @@ def _same_content(
     flat: int,
     place: int,
     content_bit: int,
-    hits: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    hits: tuple[
+        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
+    ],
     head_keys: npt.NDArray[np.uint64],
     head_masks: npt.NDArray[np.uint64],
 ) -> bool:
     """Tell whether the match at `place` has a posting under the same content key.
 
-    A posting, not just the key: a run has no other trace of it, and where the match lies must not show.
+    A posting, not just the key: a run has no other trace of it, and where the match lies must not
+    show.
     """
     if place >= 0:
         posted = head_masks[place] >> uint64(content_bit) & uint64(1)
-        return posted != 0 and head_keys[place, content_bit] == key
+        return bool(posted != 0 and head_keys[place, content_bit] == key)
     at = np.searchsorted(hits[0], flat)
     if at < hits[0].shape[0] and hits[0][at] == flat:
         for k in range(hits[1][at], hits[1][at + 1]):

@@ -1,9 +1,9 @@
 """Sorted postings, cut into blocks: how a run's buckets lie on disk.
 
-A run is its postings (key, row) in order. Keys are hashes, so their top bits cut them into blocks of
-even size: block i holds the keys with top bits i. A look-up therefore knows its block at once, reads
-that one value, and searches in it; there is no entry a key, no index to walk, and a flush writes one
-value for about a hundred postings.
+A run is its postings (key, row) in order. Keys are hashes, so their top bits cut them into blocks
+of even size: block i holds the keys with top bits i. A look-up therefore knows its block at once,
+reads that one value, and searches in it; there is no entry a key, no index to walk, and a flush
+writes one value for about a hundred postings.
 
 A block's bytes: the keys as uint64, then the rows as uint32, both little-endian, in posting order.
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint64
 
-from streamer.kernel import kernel, load_u64
+from streamer.kernel import int64, kernel, load_u64, uint64
 
 BLOCK_POSTINGS = 96  # about 1.2 kB: a third of a page of the store, searched in seven steps
 POSTING_BYTES = 12
 ROWS_MAX = 1 << 32
+GROUP_BITS_MAX = 20  # of a counting sort: its counters stay in the second-level cache
 
 Keys = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.uint32]
@@ -42,7 +42,7 @@ def block_starts(keys: Keys, bits: int) -> npt.NDArray[np.int64]:
 
 @kernel
 def _sort_small(keys: Keys, rows: Rows, first: int, end: int) -> None:
-    """Sort one block's postings in place by key, keeping the order of equal ones (insertion sort)."""
+    """Sort one block's postings in place by key, stably, by insertion."""
     for i in range(first + 1, end):
         key, row = keys[i], rows[i]
         j = i
@@ -58,11 +58,11 @@ def _sort_small(keys: Keys, rows: Rows, first: int, end: int) -> None:
 def sort_postings(keys: Keys, rows: Rows) -> tuple[Keys, Rows]:
     """Return the postings sorted by key; equal keys keep their order.
 
-    A counting sort by the top bits, then an insertion sort in each small group: hashes spread evenly,
-    which makes this linear. A bucket is capped, so equal keys cannot make a group large.
+    A counting sort by the top bits, then an insertion sort in each small group: hashes spread
+    evenly, which makes this linear. A bucket is capped, so equal keys cannot make a group large.
     """
     bits = 1
-    while bits < 20 and (1 << bits) * 8 < keys.shape[0]:
+    while bits < GROUP_BITS_MAX and (1 << bits) * 8 < keys.shape[0]:
         bits += 1
     starts = block_starts(keys, bits)
     places = starts.copy()
@@ -82,7 +82,7 @@ def sort_postings(keys: Keys, rows: Rows) -> tuple[Keys, Rows]:
 def own_postings(
     keys: Keys, masks: Keys, rows: npt.NDArray[np.int64], out_keys: Keys, out_rows: Rows
 ) -> int:
-    """List the postings of entries (keys[n, own], masks by bit, rows) in order; return their number."""
+    """List the postings of entries (keys[n, own], masks by bit, rows); return their number."""
     count = 0
     for i in range(keys.shape[0]):
         for j in range(keys.shape[1]):

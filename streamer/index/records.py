@@ -1,9 +1,9 @@
 """What shards read and write: records over intervals of a source's sequence, in columns.
 
 One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
-sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else it
-passes the record over: seen before, or a hole. Pages are numbered by their source (offset, ordinal);
-what a shard emits is numbered by the shard, for each destination.
+sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else
+it passes the record over: seen before, or a hole. Pages are numbered by their source (offset,
+ordinal); what a shard emits is numbered by the shard, for each destination.
 """
 
 from __future__ import annotations

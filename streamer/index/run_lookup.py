@@ -1,7 +1,7 @@
 """Looking up what has left the head: postings by key and rows by number, of one shard's runs.
 
-A filter over all runs turns away keys that were never seen; a filter a run tells which runs to read.
-Both are rebuilt from the runs when an index is opened and are never older than they.
+A filter over all runs turns away keys that were never seen; a filter a run tells which runs to
+read. Both are rebuilt from the runs when an index is opened and are never older than they.
 """
 
 from __future__ import annotations
@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import POSTINGS, ROWS, ROWS_A_BLOCK, FlushMeta, RowBlock, RunMeta, entry_key
+from streamer.index.codec import (
+    POSTINGS,
+    ROWS,
+    ROWS_A_BLOCK,
+    FlushMeta,
+    RowBlock,
+    RunMeta,
+    entry_key,
+)
 from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, Hits, KeptRows
 from streamer.index.postings import POSTING_BYTES, Keys, search_blocks
@@ -66,7 +74,9 @@ class RunLookup:
         for run in self._runs():
             where = self._run_filters[run.seq].places(wanted)
             blocks = wanted[where] >> np.uint64(64 - run.bits)
-            entries += [entry_key(run.seq, self._shard, POSTINGS, block) for block in blocks.tolist()]
+            entries += [
+                entry_key(run.seq, self._shard, POSTINGS, block) for block in blocks.tolist()
+            ]
             asked.append(where)
         return self._search(wanted, passed, np.concatenate(asked), entries)
 

@@ -1,9 +1,9 @@
 """The store: RocksDB holds what has left the head, in files that are added whole and never changed.
 
-A flush writes one sorted file, rows, postings and all other state together, and ingests it: that one
-step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log of
-ours, because the input already is one. Runs of one size are merged into the next size by us, since
-postings lie packed in blocks; the store itself never has to compact.
+A flush writes one sorted file, rows, postings and all other state together, and ingests it: that
+one step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log
+of ours, because the input already is one. Runs of one size are merged into the next size by us,
+since postings lie packed in blocks; the store itself never has to compact.
 
 This is the only module that knows RocksDB.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -83,22 +82,30 @@ def _explained(path: Path) -> Iterator[None]:
             raise StoreUnavailable(_full(path)) from error
         if "lock" in text.lower():
             raise StoreUnavailable(
-                f"The index {path} is in use by another process. Wait until that has ended, or use another --index."
+                f"The index {path} is in use by another process. "
+                "Wait until that has ended, or use another --index."
             ) from error
         raise StoreUnavailable(f"Cannot use the index {path}: {text}.") from error
 
 
 def _full(path: Path) -> str:
     return (
-        f"No space is left on the disk of the index {path}. Free some and run the same command again; "
-        "it goes on where the index stands."
+        f"No space is left on the disk of the index {path}. Free some and run the same command "
+        "again; it goes on where the index stands."
     )
 
 
 class Store:
     """An open index directory. One writer at a time; readers may open it beside one."""
 
-    def __init__(self, path: Path, database: Any, meta: StoreMeta | None, *, writable: bool) -> None:  # noqa: ANN401 - rocksdict has no types
+    def __init__(
+        self,
+        path: Path,
+        database: Any,  # noqa: ANN401 - rocksdict has no types
+        meta: StoreMeta | None,
+        *,
+        writable: bool,
+    ) -> None:
         self.path = path
         self._database = database
         self._meta = meta
@@ -113,7 +120,9 @@ class Store:
             StoreMismatch: its format is not ours.
         """
         if not writable and not (path / "CURRENT").exists():
-            raise StoreUnavailable(f"There is no index in {path.parent}. Name the folder given as --index.")
+            raise StoreUnavailable(
+                f"There is no index in {path.parent}. Name the folder given as --index."
+            )
         with _explained(path):
             path.mkdir(parents=True, exist_ok=True)
             access = AccessType.read_write() if writable else AccessType.read_only(False)
@@ -133,11 +142,13 @@ class Store:
             return None
         key = cursor.key()
         if not is_meta_key(key):
-            raise StoreMismatch(f"{self.path} holds something else than an index. Use another --index.")
+            raise StoreMismatch(
+                f"{self.path} holds something else than an index. Use another --index."
+            )
         head = msgspec.msgpack.decode(cursor.value(), type=dict[str, Any])
         if head.get("format") != FORMAT:
             raise StoreMismatch(
-                f"The index {self.path} has format {head.get('format')}, this version reads {FORMAT}. "
+                f"The index {self.path} has format {head.get('format')}, ours is {FORMAT}. "
                 "Use the version that wrote it, or build a new index."
             )
         return msgspec.msgpack.decode(cursor.value(), type=StoreMeta)
@@ -253,8 +264,7 @@ class Store:
 
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
-        files = (os.scandir(self.path)) if self.path.exists() else []
-        return sum(entry.stat().st_size for entry in files if entry.is_file())
+        return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
 
     def close(self) -> None:
         """Release the store and its lock."""
@@ -272,7 +282,7 @@ def _flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
 
 def _posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
     starts = block_starts(keys, block_bits(len(keys))).tolist()
-    key_bytes, row_bytes = memoryview(keys).cast("B"), memoryview(rows).cast("B")
+    key_bytes, row_bytes = keys.tobytes(), rows.tobytes()
     for block, (start, end) in enumerate(itertools.pairwise(starts)):
         if start < end:
             value = b"".join((key_bytes[8 * start : 8 * end], row_bytes[4 * start : 4 * end]))

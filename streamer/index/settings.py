@@ -1,7 +1,7 @@
-"""What changes a verdict but not a signature: fixed in an index's log, not in the code that reads it.
+"""What changes a verdict but not a signature: fixed in an index's log, not in the code.
 
-A CONFIG record carries these settings, and they hold from its place in the log on. So a replay of the
-log gives what was given, whatever the settings or the version of the program that replays it.
+A CONFIG record carries these settings, and they hold from its place in the log on. So a replay of
+the log gives what was given, whatever the settings or the version of the program that replays it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,21 @@ class IndexSettings(BaseModel):
 
     threshold: float = Field(default=0.8, gt=0, le=1, description="least resemblance of duplicates")
     shingles_min: int = Field(
-        default=5, ge=1, le=DISTINCT_MAX, description="distinct shingles below which only equal content matches"
+        default=5,
+        ge=1,
+        le=DISTINCT_MAX,
+        description="distinct shingles below which only equal content matches",
     )
-    bucket_max: int = Field(default=64, ge=1, le=4096, description="postings a bucket; the earliest stay")
-    candidates_max: int = Field(default=1024, ge=1, le=4096, description="candidates verified a page; the earliest")
+    bucket_max: int = Field(
+        default=64, ge=1, le=4096, description="postings a bucket; the earliest stay"
+    )
+    candidates_max: int = Field(
+        default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
+    )
     shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
-    version: int = Field(default=MACHINE_VERSION, description="version of the state machine's rules")
+    version: int = Field(
+        default=MACHINE_VERSION, description="version of the state machine's rules"
+    )
 
     @property
     def similarity_min(self) -> int:

@@ -1,10 +1,10 @@
 """One shard of the index: a pure state machine over its log. apply(record) -> outputs.
 
-No I/O happens here: what has left the head is asked for through `Lookup`, flushing hands out what to
-write and is told when that is done. The simulator, the in-process replay and the Kafka agent drive this
-same class. With S shards a page travels shard 0, 1, ..., S-1, each looking at its own bands; it is
-undecided on the way and kept at the last. A page that matches an undecided one is held until that one
-is decided, and since it waits only for a page further along, nothing deadlocks.
+No I/O happens here: what has left the head is asked for through `Lookup`, flushing hands out what
+to write and is told when that is done. The simulator, the in-process replay and the Kafka agent
+drive this same class. With S shards a page travels shard 0, 1, ..., S-1, each looking at its own
+bands; it is undecided on the way and kept at the last. A page that matches an undecided one is held
+until that one is decided, and since it waits only for a page further along, nothing deadlocks.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
 flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.
@@ -113,7 +113,7 @@ class Shard:
         return self._outputs
 
     def _accept(self, record: Record) -> int | None:
-        """Apply the rule of intervals; return the place of the first new item, None to pass over."""
+        """Apply the rule of intervals; return the first new item's place, None to pass over."""
         mark = self.marks.get(record.source, 0)
         if not record.start <= mark < record.end:
             self.passed_over += 1
@@ -128,14 +128,16 @@ class Shard:
             if first < len(items):
                 self._place(items.take(range(first, len(items))) if first else items)
         else:
-            for ref, kept in zip(items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True):
+            for ref, kept in zip(
+                items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True
+            ):
                 self._decide(ref, kept=kept)
 
     def _configure(self, settings: IndexSettings) -> None:
         if settings.version > MACHINE_VERSION:
             raise StoreMismatch(
-                f"The log asks for version {settings.version} of the state machine, this program has "
-                f"{MACHINE_VERSION}. Run the program that wrote it; stop it cleanly before a change."
+                f"The log asks for version {settings.version} of the state machine, this one is "
+                f"{MACHINE_VERSION}. Run the one that wrote it; stop it cleanly before a change."
             )
         if settings.shards != self.shards:
             raise StoreMismatch(
@@ -158,7 +160,9 @@ class Shard:
         assert settings is not None, "pages before the first CONFIG record"
         count = len(pages)
         if self.next_row + count >= ROWS_MAX:
-            raise StoreMismatch(f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards.")
+            raise StoreMismatch(
+                f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
+            )
         keys, masks = self._own(pages)
         hits = self._lookup.find(keys)
         fetched, places = self._candidates(hits, count, settings.candidates_max)
@@ -170,7 +174,8 @@ class Shard:
         self.head.count, self.next_row, refused = place_pages(
             keys, masks, np.ascontiguousarray(pages.sketches).view(np.uint64), self._content_bit,
             (settings.similarity_min, settings.bucket_max, settings.candidates_max),
-            ~comparable | self.last, (hits.places, hits.starts, hits.rows, places), fetched.sketches,
+            ~comparable | self.last,
+            (hits.places, hits.starts, hits.rows, places), fetched.sketches,
             self.head.table(), self.head.arrays(), self.head.count, self.next_row,
             outcome, best, scores, content,
         )  # fmt: skip
@@ -230,7 +235,7 @@ class Shard:
             row = int(self.head.rows[best[i]])
             self._held.setdefault(row, []).append(pages.take([i]))
 
-    def _publish(  # noqa: PLR0913 - the columns of one result
+    def _publish(
         self,
         pages: Pages,
         outcome: npt.NDArray[np.uint8],
@@ -320,7 +325,9 @@ class Shard:
         listed = kept.tolist()
         refs = np.array([head.refs[i] for i in listed], np.uint64)
         urls = [head.urls[i] for i in listed]
-        return FlushedRows(head.rows[kept], refs, head.sketches[kept], urls, keys, rows, self._packed())
+        return FlushedRows(
+            head.rows[kept], refs, head.sketches[kept], urls, keys, rows, self._packed()
+        )
 
     def flushed(self) -> None:
         """Let go of what the last snapshot holds: it is in the runs now."""

@@ -1,7 +1,7 @@
 """A shard's state as bytes: everything that is neither a row nor a posting in the runs.
 
-It goes into the same atomic file as the rows, so that rows, marks, counters, undecided and held pages
-are always those of one moment.
+It goes into the same atomic file as the rows, so that rows, marks, counters, undecided and held
+pages are always those of one moment.
 """
 
 from __future__ import annotations
@@ -74,9 +74,18 @@ def unpack_pages(packed: PackedPages) -> Pages:
     columns: list[npt.NDArray[Any]] = [
         np.frombuffer(data, kind) for data, (_, kind) in zip(packed.columns, _COLUMNS, strict=True)
     ]
-    for i in (1, 2):
-        columns[i] = columns[i].reshape(count, -1)
-    return Pages(*columns, packed.urls, packed.message_keys, packed.carried)
+    refs, keys, sketches, distinct, tokens, text_bytes = columns
+    return Pages(
+        refs,
+        keys.reshape(count, -1),
+        sketches.reshape(count, -1),
+        distinct,
+        tokens,
+        text_bytes,
+        packed.urls,
+        packed.message_keys,
+        packed.carried,
+    )
 
 
 def pack_snapshot(snapshot: Snapshot) -> bytes:

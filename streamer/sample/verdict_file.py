@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamer.errors import InputError
-from streamer.model import Decision, Location, Representative  # noqa: TC001 - the decoder reads them
+from streamer.model import Decision, Location, Representative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

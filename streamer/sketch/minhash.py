@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint32, uint64
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import kernel
+from streamer.kernel import kernel, uint32, uint64
 
 EMPTY_MINIMUM = 0xFFFFFFFF
 
@@ -27,8 +26,8 @@ def lower_minima(
 ) -> None:
     """Lower minima[j] to the least multipliers[j]*x + offsets[j] mod 2**32 of the shingles.
 
-    x is the upper half of a shingle's hash. Four shingles at a time: each pass over the minima costs
-    loads and stores, which four share.
+    x is the upper half of a shingle's hash. Four shingles at a time: each pass over the minima
+    costs loads and stores, which four share.
     """
     hashes = multipliers.shape[0]
     whole = count - count % 4
@@ -41,7 +40,7 @@ def lower_minima(
             a, c = multipliers[j], offsets[j]
             first = min(uint32(a * x0 + c), uint32(a * x1 + c))
             second = min(uint32(a * x2 + c), uint32(a * x3 + c))
-            minima[j] = min(minima[j], min(first, second))
+            minima[j] = min(minima[j], first, second)
     for i in range(whole, count):
         x0 = uint32(shingles[i] >> uint64(32))
         for j in range(hashes):
@@ -58,7 +57,7 @@ def fill_band_keys(
     number is in the seed, so that equal rows in different bands do not meet.
     """
     for band in range(keys.shape[0]):
-        lane1 = lane2 = uint64(uint32(seed + band))
+        lane1 = lane2 = uint64(uint32(uint64(seed) + uint64(band)))
         word = low = uint64(0)
         for row in range(rows):
             value = uint64(minima[band * rows + row])
@@ -76,12 +75,16 @@ def fill_band_keys(
         elif rows % 4 == 0:
             keys[band] = finish(lane1, lane2, uint64(0), uint64(0), uint64(4 * rows))
         else:
-            keys[band] = finish(lane1, lane2, low if rows % 4 == 2 else word, uint64(0), uint64(4 * rows))
+            keys[band] = finish(
+                lane1, lane2, low if rows % 4 == 2 else word, uint64(0), uint64(4 * rows)
+            )
 
 
 @kernel
-def absorb_content(tokens: npt.NDArray[np.uint64], first: int, count: int, state: npt.NDArray[np.uint64]) -> None:
-    """Feed tokens[first:count] to the content hash; state = lane, lane, odd token, tokens so far."""
+def absorb_content(
+    tokens: npt.NDArray[np.uint64], first: int, count: int, state: npt.NDArray[np.uint64]
+) -> None:
+    """Feed tokens[first:count] to the hash; state = lane, lane, odd token, tokens so far."""
     for i in range(first, count):
         if state[3] & uint64(1):
             state[0], state[1] = absorb(state[0], state[1], state[2], tokens[i])

@@ -45,7 +45,9 @@ def fmix(word: int) -> int:
 def shingle_set(token_hashes: list[int], keys: HashKeys) -> set[int]:
     """Return the hashes of the shingles."""
     powers = [int(p) for p in keys.shingle_powers]
-    windows = (token_hashes[i : i + len(powers)] for i in range(len(token_hashes) - len(powers) + 1))
+    windows = (
+        token_hashes[i : i + len(powers)] for i in range(len(token_hashes) - len(powers) + 1)
+    )
     return {fmix(sum(t * p for t, p in zip(w, powers, strict=True)) & _M64) for w in windows}
 
 

@@ -1,9 +1,9 @@
 """The resemblance sketch: what a candidate is verified with.
 
 One-permutation hashing (Li, Owen, Zhang 2012): one hash a shingle chooses a bin and competes to be
-the bin's minimum. Kept are 2 bits a bin: 0 empty, else 1 + (minimum mod 3). 1,024 bins make 256 bytes.
-With E bins where either page is non-empty, B where both are, M where both are and agree, and chance
-agreement 1/3,
+the bin's minimum. Kept are 2 bits a bin: 0 empty, else 1 + (minimum mod 3). 1,024 bins make 256
+bytes. With E bins where either page is non-empty, B where both are, M where both are and agree, and
+chance agreement 1/3,
 
     resemblance = (M - B/3) / (2/3 * E) = (3*M - B) / (2*E).
 
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint8, uint64
 
 from streamer.hashing import fmix
-from streamer.kernel import inline_kernel, kernel, popcount
+from streamer.kernel import inline_kernel, int64, kernel, popcount, uint8, uint64
 from streamer.model import SIMILARITY_ONE
 
 BINS = 1024

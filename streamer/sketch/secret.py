@@ -1,9 +1,9 @@
 """The secret that keys every hash, and what is derived from it.
 
-Whoever knows the hash functions can build pages that look like someone else's page to us and have it
-suppressed. So all randomness of a signature comes from 32 secret bytes: the seeds of the token,
-content and band hashes, the multiplier of the shingle hash, the 84 permutations, and, independent of
-these, the hash of the resemblance sketch. Only the secret's id is ever stored in an index.
+Whoever knows the hash functions can build pages that look like someone else's page to us and have
+it suppressed. So all randomness of a signature comes from 32 secret bytes: the seeds of the token,
+content and band hashes, the multiplier of the shingle hash, the 84 permutations, and, independent
+of these, the hash of the resemblance sketch. Only the secret's id is ever stored in an index.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def read_secret(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise SettingsError(f"Cannot use the key file {path}: {error}. {_REMEDY}") from error
     if len(secret) != SECRET_BYTES:
-        raise SettingsError(f"The key file {path} holds {len(secret)} bytes, not {SECRET_BYTES}. {_REMEDY}")
+        raise SettingsError(
+            f"The key file {path} holds {len(secret)} bytes, not {SECRET_BYTES}. {_REMEDY}"
+        )
     return secret
 
 

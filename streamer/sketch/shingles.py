@@ -1,18 +1,17 @@
 """Token hashes to shingle hashes: w consecutive tokens, hashed by a keyed polynomial.
 
 shingle_i = fmix(t_i * B**(w-1) + ... + t_(i+w-1) * B**0 mod 2**64), B odd and secret: the
-Rabin-Karp form, which needs no join of the tokens. Order counts, and so do repeats within a shingle;
-a repeated shingle does not count twice, because all that follows takes minima.
+Rabin-Karp form, which needs no join of the tokens. Order counts, and so do repeats within a
+shingle; a repeated shingle does not count twice, because all that follows takes minima.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
 
 from streamer.hashing import fmix
-from streamer.kernel import kernel
+from streamer.kernel import kernel, uint64
 
 
 @kernel
@@ -24,7 +23,7 @@ def hash_shingles(
 ) -> int:
     """Hash the shingles of tokens[:count] into `out`; return their number, count - w + 1 or 0."""
     width = powers.shape[0]
-    shingles = max(count - width + 1, 0)
+    shingles: int = max(count - width + 1, 0)
     for i in range(shingles):
         total = uint64(0)
         for j in range(width):

@@ -1,8 +1,8 @@
 """A batch of bodies to signatures in one native call, without the interpreter between the steps.
 
 For each page: undo JSON escapes, take the visible text, hash tokens, then shingles, and let these
-lower the min-hashes and the sketch's bins. A page goes through in blocks of tokens, so scratch memory
-depends on the longest body of a batch and on nothing else.
+lower the min-hashes and the sketch's bins. A page goes through in blocks of tokens, so scratch
+memory depends on the longest body of a batch and on nothing else.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
 
-from streamer.kernel import kernel
+from streamer.kernel import kernel, uint64
 from streamer.sketch.minhash import (
     EMPTY_MINIMUM,
     absorb_content,
@@ -94,7 +93,7 @@ def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
     text: npt.NDArray[np.uint8],
     place: int,
     end: int,
-    seeds: tuple[int, int, int, int],
+    seeds: npt.NDArray[np.uint64],
     powers: npt.NDArray[np.uint64],
     multipliers: npt.NDArray[np.uint32],
     offsets: npt.NDArray[np.uint32],
@@ -113,7 +112,9 @@ def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
     distinct = kept = 0
     more = True
     while more:
-        place, count = hash_tokens(text, place, end, seeds[0], table[0], table[1], table[2], tokens, kept)
+        place, count = hash_tokens(
+            text, place, end, seeds[0], table[0], table[1], table[2], tokens, kept
+        )
         more = place < end
         absorb_content(tokens, kept, count, content)
         found = hash_shingles(tokens, count, powers, shingles)
@@ -130,7 +131,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     limits: npt.NDArray[np.int64],
     flags: npt.NDArray[np.uint8],
     scratch: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
-    seeds: tuple[int, int, int, int],
+    seeds: npt.NDArray[np.uint64],
     powers: npt.NDArray[np.uint64],
     multipliers: npt.NDArray[np.uint32],
     offsets: npt.NDArray[np.uint32],
@@ -150,7 +151,9 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     bins = np.empty(BINS, np.uint64)
     seen = np.empty(DISTINCT_MAX, np.uint64)
     for i in range(flags.shape[0]):
-        text, start, end = _visible_text(data, limits[i], limits[i + 1], flags[i], scratch[0], scratch[1])
+        text, start, end = _visible_text(
+            data, limits[i], limits[i + 1], flags[i], scratch[0], scratch[1]
+        )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, seeds, powers, multipliers, offsets, table,
             tokens, shingles, minima, bins, seen,
@@ -162,12 +165,16 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
 
 
 class Signer:
-    """Sign pages under one secret and one set of settings. One instance a thread: it owns scratch."""
+    """Sign pages under one secret and one set of settings; one instance a thread."""
 
     def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
         self.settings = settings
         self._keys: HashKeys = derive_keys(secret, settings.shingle_width, settings.hashes)
-        self._table = tuple(canonical_table())
+        keys = self._keys
+        seeds = (keys.token_seed, keys.content_seed, keys.band_seed, keys.sketch_mask)
+        self._seeds = np.array(seeds, np.uint64)
+        table = canonical_table()
+        self._table = (table.entries, table.sequences, table.combining)
         self._scratch = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
@@ -187,7 +194,7 @@ class Signer:
         )
         _sign_batch(
             data, limits, np.array(flags, np.uint8), self._scratch,
-            (keys.token_seed, keys.content_seed, keys.band_seed, np.uint64(keys.sketch_mask)),
+            self._seeds,
             keys.shingle_powers, keys.multipliers, keys.offsets, self._table,
             self.settings.rows, result.keys, result.sketches, result.distinct, result.tokens,
             result.text_bytes,

@@ -1,7 +1,8 @@
 """The unit of work between the stages: a run of consecutive records of one source.
 
-A batch covers [start, end) of its source's own sequence. Every sequence number in it ends in exactly
-one place: `pages`, `dead`, or a count in `skipped` (for Kafka also in a gap of the offsets).
+A batch covers [start, end) of its source's own sequence. Every sequence number in it ends in
+exactly one place: `pages`, `dead`, or a count in `skipped` (for Kafka also in a gap of the
+offsets).
 """
 
 from __future__ import annotations

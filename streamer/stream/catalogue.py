@@ -73,11 +73,17 @@ class Catalogue(msgspec.Struct):
                 else:
                     if entry.identity and identity.size_bytes > entry.identity[0]:
                         entry.finished = False
-                    entry.identity = (identity.size_bytes, identity.head_digest, identity.head_bytes)
+                    entry.identity = (
+                        identity.size_bytes,
+                        identity.head_digest,
+                        identity.head_bytes,
+                    )
                 return number
         if len(self.entries) >= SOURCES_MAX:
             raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
-        known = (identity.size_bytes, identity.head_digest, identity.head_bytes) if identity else None
+        known = (
+            (identity.size_bytes, identity.head_digest, identity.head_bytes) if identity else None
+        )
         self.entries.append(SourceEntry(source.name, path, known))
         return len(self.entries) - 1
 

@@ -1,8 +1,8 @@
 """All shards of an index in one process: records in, verdicts out, flushes when they are due.
 
-Between two calls every shard is quiet: what one emits for another is applied at once, in the order in
-which it was emitted. So no page is open between records, and one flush of all shards together is a
-state of the whole index.
+Between two calls every shard is quiet: what one emits for another is applied at once, in the order
+in which it was emitted. So no page is open between records, and one flush of all shards together is
+a state of the whole index.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamer.index.records import CONFIG, VERDICTS, Pages, Record, Verdicts, shard_name, source_name
+from streamer.index.records import (
+    CONFIG,
+    VERDICTS,
+    Pages,
+    Record,
+    Verdicts,
+    shard_name,
+    source_name,
+)
 from streamer.index.run_lookup import RunLookup
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.model import SEQUENCE_MASK
-
 from streamer.stream.index_folder import IndexFolder
 
 HEAD_PAGES = 65_536
@@ -68,7 +75,7 @@ class Detector:
         return self.shards[0].marks.get(source_name(source), 0)
 
     def judge(self, source: int, start: int, end: int, pages: Pages) -> list[Verdicts]:
-        """Apply the pages read in [start, end) of a source; return their verdicts, each page's one."""
+        """Apply the pages read in [start, end) of a source; return their verdicts."""
         numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
         queue = deque([(0, Record(source_name(source), start, end, numbers, pages))])
         verdicts: list[Verdicts] = []
@@ -82,7 +89,12 @@ class Detector:
                     other = int(output.destination.removeprefix(shard_name(0)[:-1]))
                     sequence = np.arange(output.start, output.end)
                     queue.append(
-                        (other, Record(shard_name(number), output.start, output.end, sequence, output.items))
+                        (
+                            other,
+                            Record(
+                                shard_name(number), output.start, output.end, sequence, output.items
+                            ),
+                        )
                     )
         self._records += end - start
         return verdicts

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from streamer.errors import SettingsError
 from streamer.stream.pointer import parse_pointer
-from streamer.stream.times import TimeFormat  # noqa: TC001 - pydantic reads it at run time
+from streamer.stream.times import TimeFormat
 
 _STATUS_PATTERN = re.compile(r"[0-9x]{1,3}")
 _FIELDS_BYTES_MAX = 1 << 20

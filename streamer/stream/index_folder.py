@@ -1,8 +1,8 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
-    DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-    DIR/store/        the runs and all state
-    DIR/incoming/     the file that a flush is writing; of no use after a kill
+DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
+DIR/store/        the runs and all state
+DIR/incoming/     the file that a flush is writing; of no use after a kill
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
     if key_file is not None:
         return read_secret(key_file)
     if not _own_key(folder).exists():
-        raise SettingsError(f"The index {folder} was made with a key file. Give it with --key-file.")
+        raise SettingsError(
+            f"The index {folder} was made with a key file. Give it with --key-file."
+        )
     return read_secret(_own_key(folder))
 
 

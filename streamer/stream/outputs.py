@@ -1,7 +1,8 @@
 """Output files that end with each line exactly once, whatever kill came between.
 
-The index stores, with each flush, how long each output file was. What lies behind that length is the
-work of a run that was killed before its next flush: it is cut off, and written again, the same bytes.
+The index stores, with each flush, how long each output file was. What lies behind that length is
+the work of a run that was killed before its next flush: it is cut off, and written again, the same
+bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class OutputFile:
         size = path.stat().st_size if path.exists() else 0
         if lasting and known is None and size:
             raise SettingsError(
-                f"{name} exists and was not written with this index. Remove it, or name another file."
+                f"{name} exists and was not written with this index. "
+                "Remove it, or name another file."
             )
         if lasting and known is not None and size < known:
             raise StoreMismatch(
@@ -91,7 +93,7 @@ class OutputFile:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the file; buffered bytes that nobody synced are let go if they cannot be written."""
+        """Close the file."""
         if self.name != STANDARD_OUTPUT:
             self._file.close()
 

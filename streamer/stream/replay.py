@@ -1,9 +1,9 @@
 """The detector over files, in one process: read, parse and sign ahead; judge in order; write.
 
-One thread reads, judges and writes; others parse and sign the next batches meanwhile, in native code
-without the interpreter lock. Batches come back in the order of reading, so verdicts do not depend on
-the number of threads. With each flush of the index go the positions in all sources and the lengths of
-all outputs: a run that ends in any way is taken up where the last flush stands.
+One thread reads, judges and writes; others parse and sign the next batches meanwhile, in native
+code without the interpreter lock. Batches come back in the order of reading, so verdicts do not
+depend on the number of threads. With each flush of the index go the positions in all sources and
+the lengths of all outputs: a run that ends in any way is taken up where the last flush stands.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ class Replay:
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
-    def _ahead(self, pool: ThreadPoolExecutor, numbered: list[tuple[int, Source]]) -> Iterator[Work]:
+    def _ahead(
+        self, pool: ThreadPoolExecutor, numbered: list[tuple[int, Source]]
+    ) -> Iterator[Work]:
         """Yield work in the order of reading, with some of it parsed and signed ahead."""
         waiting: deque[Work] = deque()
         chunks = self._chunks(numbered)
@@ -207,7 +209,8 @@ class Replay:
         batch = self._parser.parse(chunk)
         return batch, sign(signer, number, batch)
 
-    # ---- judgement ---------------------------------------------------------------------------------
+    # ---- judgement
+    # ---------------------------------------------------------------------------------
 
     def _judge(self, work: Work, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
         entry = self._catalogue.entries[work.source]

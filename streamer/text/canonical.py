@@ -28,7 +28,8 @@ SEPARATOR, WORD, UNSPACED, MARK, IGNORED, EXPANDED = range(6)
 CLASS_SHIFT = 24  # entry = class << 24 | code point (or, EXPANDED, the place of its sequence)
 VALUE_MASK = (1 << CLASS_SHIFT) - 1
 
-# Unicode DerivedCoreProperties.txt, Default_Ignorable_Code_Point; the interpreter has no such table.
+# Unicode DerivedCoreProperties.txt, Default_Ignorable_Code_Point; the interpreter has no such
+# table.
 _IGNORABLE = (
     (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5),
     (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164),
@@ -52,8 +53,8 @@ class CanonicalTable(NamedTuple):
 
     Attributes:
         entries: uint32[0x110000], class and value of each code point.
-        sequences: uint32, the expansions: a length, then that many plain entries, one after another.
-        combining: uint8[0x110000], canonical combining classes.
+        sequences: uint32, the expansions: a length, then that many plain entries, one after
+        another. combining: uint8[0x110000], canonical combining classes.
     """
 
     entries: npt.NDArray[np.uint32]

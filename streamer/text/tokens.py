@@ -1,8 +1,8 @@
 """UTF-8 to token hashes in one pass: decode, canonical form, token boundaries, MurmurHash3.
 
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
-length costs its bytes and no memory. It stops between two tokens when its output is full and goes on
-from the place that it returns, so a page of any size is signed through one small buffer.
+length costs its bytes and no memory. It stops between two tokens when its output is full and goes
+on from the place that it returns, so a page of any size is signed through one small buffer.
 
 `tokens` is the same rule in plain Python, on text; tests hold the kernel against it bit for bit.
 """
@@ -13,10 +13,9 @@ import unicodedata
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint8, uint32, uint64
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import inline_kernel, kernel, load_u64, trailing_zeros
+from streamer.kernel import inline_kernel, kernel, load_u64, trailing_zeros, uint8, uint32, uint64
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -35,10 +34,12 @@ MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UA
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 INVALID = 0x110000
 
-SLACK = 16  # readable bytes that every text has behind its end: words are read eight bytes at a time
+SLACK = (
+    16  # readable bytes that every text has behind its end: words are read eight bytes at a time
+)
 
 _ASCII_SEPARATOR = np.array(
-    [c < 128 and not (chr(c).isalnum() or c == ord("_")) for c in range(256)]  # noqa: PLR2004
+    [c < 128 and not (chr(c).isalnum() or c == ord("_")) for c in range(256)]
 )
 
 _ONES = 0x0101010101010101  # eight bytes worked on at once, in one word ("SWAR")
@@ -103,10 +104,12 @@ def decode(text: npt.NDArray[np.uint8], place: int, end: int) -> tuple[int, int]
         return uint32(INVALID), 1
     if lead < 0xF0:
         code = ((lead & uint32(0x0F)) << uint32(12)) | (second << uint32(6)) | third
-        bad = code < 0x800 or (code >= 0xD800 and code < 0xE000)  # noqa: PLR1716 - numba has no chains of unsigned comparisons with constants
+        bad = code < 0x800 or (code >= 0xD800 and code < 0xE000)
         return (uint32(INVALID), 1) if bad else (code, 3)
     fourth = _continuation(text, place + 3, end)
-    code = ((lead & uint32(7)) << uint32(18)) | (second << uint32(12)) | (third << uint32(6)) | fourth
+    code = (
+        ((lead & uint32(7)) << uint32(18)) | (second << uint32(12)) | (third << uint32(6)) | fourth
+    )
     if fourth == 0xFF or code < 0x10000 or code > 0x10FFFF:
         return uint32(INVALID), 1
     return code, 4
@@ -123,7 +126,9 @@ def _encode(code: int) -> tuple[int, int]:
         return uint64(0xC0) | (c >> uint64(6)) | (low << uint64(8)), uint64(2)
     middle = uint64(0x80) | ((c >> uint64(6)) & uint64(0x3F))
     if c < 0x10000:
-        return uint64(0xE0) | (c >> uint64(12)) | (middle << uint64(8)) | (low << uint64(16)), uint64(3)
+        return uint64(0xE0) | (c >> uint64(12)) | (middle << uint64(8)) | (
+            low << uint64(16)
+        ), uint64(3)
     upper = uint64(0x80) | ((c >> uint64(12)) & uint64(0x3F))
     head = uint64(0xF0) | (c >> uint64(18))
     return head | (upper << uint64(8)) | (middle << uint64(16)) | (low << uint64(24)), uint64(4)
@@ -168,7 +173,9 @@ def _ascii_word(word: int) -> tuple[int, int, int]:
     """Return (folded bytes, token bytes before the first other one, whether that one is ASCII)."""
     plain = uint64(word) & ~uint64(_HIGHS)
     folded = plain | (_between(plain, 0x41, 0x5A) >> uint64(2))  # A..Z
-    inside = _between(folded, 0x61, 0x7A) | _between(plain, 0x30, 0x39) | _between(plain, 0x5F, 0x5F)
+    inside = (
+        _between(folded, 0x61, 0x7A) | _between(plain, 0x30, 0x39) | _between(plain, 0x5F, 0x5F)
+    )
     stop = (~inside | uint64(word)) & uint64(_HIGHS)
     length = trailing_zeros(stop) >> uint64(3)
     return folded, length, (uint64(word) & stop & (~stop + uint64(1))) == 0
@@ -231,9 +238,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
 ) -> tuple[int, int]:
     """Hash the tokens of text[place:end] into out[count:]; return (next place, tokens in `out`).
 
-    `text` has SLACK readable bytes behind `end`. Each hash is mmh3.hash64(token as UTF-8, seed, signed=False)[0]. Malformed bytes separate tokens.
-    The next place is `end`, or lies between two tokens: then `out` holds its length less SPARE, and
-    the caller goes on from there with room in `out`.
+    `text` has SLACK readable bytes behind `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
+    signed=False)[0]. Malformed bytes separate tokens. The next place is `end`, or lies between two
+    tokens: then `out` holds its length less SPARE, and the caller goes on from there with room in
+    `out`.
     """
     limit = out.shape[0] - SPARE
     marks = np.empty(MARKS_MAX + 1, np.uint32)

@@ -1,7 +1,7 @@
 """Kill replays at random moments, go on, and compare with one that was left in peace.
 
-Each replay is a forked child that runs the real command; `kill -9` ends it after a random time. Once
-an index has got through, its outputs are compared byte for byte with those of the quiet run.
+Each replay is a forked child that runs the real command; `kill -9` ends it after a random time.
+Once an index has got through, its outputs are compared byte for byte with those of the quiet run.
 
     python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3] [--seed 1]
 """

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from streamer.cli.main import run
-from streamer.stream.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
+from streamer.stream.index_folder import IndexFolder
 
-PROSE = "the quick brown fox number {0} jumps over a lazy dog while {0} other animals of farm {0} look on "
+PROSE = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 
 
-def page(number: int, **more: Any) -> bytes:  # noqa: ANN401 - JSON values
+def page(number: int, **more: Any) -> bytes:
     """Return a page whose text shares little with those of other numbers."""
     text = " ".join(f"{word}{number}" for word in (PROSE * 3).format(number).split())
     message = {"url": f"http://a.example/{number}", "body": text, **more}
@@ -50,7 +50,9 @@ class Place:
         return path
 
     def replay(self, *arguments: str | Path) -> int:
-        return self.streamer("replay", *arguments, "--verdicts", self.verdicts, "--index", self.index)
+        return self.streamer(
+            "replay", *arguments, "--verdicts", self.verdicts, "--index", self.index
+        )
 
     @property
     def verdicts(self) -> Path:
@@ -71,7 +73,11 @@ def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
     pages = place.write("pages.jsonl", page(1), page(2), copy)
     assert place.replay(pages) == 0
     first, second, third = lines(place.verdicts)
-    assert (first["verdict"], second["verdict"], third["verdict"]) == ("unique", "unique", "duplicate")
+    assert (first["verdict"], second["verdict"], third["verdict"]) == (
+        "unique",
+        "unique",
+        "duplicate",
+    )
     assert third["representative"] == {"page": first["page"], "url": "http://a.example/1"}
     assert (third["basis"], third["similarity"], third["same_url"]) == ("content", 1.0, False)
     assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
@@ -137,7 +143,9 @@ def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Pla
     for number, more in enumerate((["--threads", "1"], ["--threads", "3", "--head-pages", "4"])):
         out, index = place.folder / f"v{number}.jsonl", place.folder / f"i{number}"
         key = ["--key-file", str(place.folder / "key")]
-        assert place.streamer("replay", plain, "--verdicts", out, "--index", index, *key, *more) == 0
+        assert (
+            place.streamer("replay", plain, "--verdicts", out, "--index", index, *key, *more) == 0
+        )
         found.append(out.read_bytes())
     assert found[0] == found[1]
     assert found[0].count(b"\n") == 200
@@ -147,12 +155,17 @@ def test_dead_letters_lie_beside_the_verdicts_with_their_bytes(place: Place) -> 
     pages = place.write("pages.jsonl", b"{broken\n", page(1), b'{"url":"http://a.example/x"}\n')
     assert place.replay(pages) == 0
     letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [(d["page"]["offset"], d["code"]) for d in letters] == [(0, "invalid_json"), (2, "missing_body")]
+    assert [(d["page"]["offset"], d["code"]) for d in letters] == [
+        (0, "invalid_json"),
+        (2, "missing_body"),
+    ]
     assert len(lines(place.verdicts)) == 1
 
 
 def test_the_summary_counts_every_record(place: Place) -> None:
-    pages = place.write("pages.jsonl", page(1), b"\n", page(1), b"[]\n", page(2, content_type="image/png"))
+    pages = place.write(
+        "pages.jsonl", page(1), b"\n", page(1), b"[]\n", page(2, content_type="image/png")
+    )
     summary = place.folder / "summary.json"
     assert place.replay(pages, "--summary", summary) == 0
     found = json.loads(summary.read_bytes())
@@ -187,8 +200,12 @@ def test_a_preset_and_a_directory_of_compressed_files(place: Place) -> None:
     folder.mkdir()
     message = {"url": "http://b.example/", "response_url": "http://b.example/1", "status_code": 200}
     body = json.loads(page(1))["body"]
-    (folder / "a.jsonl.gz").write_bytes(gzip.compress(json.dumps({**message, "body": body}).encode()))
-    (folder / "b.jsonl").write_text(json.dumps({**message, "body": body, "status_code": 404}) + "\n")
+    (folder / "a.jsonl.gz").write_bytes(
+        gzip.compress(json.dumps({**message, "body": body}).encode())
+    )
+    (folder / "b.jsonl").write_text(
+        json.dumps({**message, "body": body, "status_code": 404}) + "\n"
+    )
     assert place.replay(folder, "--preset", "scrapy-cluster") == 0
     assert [v["url"] for v in lines(place.verdicts)] == ["http://b.example/1"]
 
@@ -198,7 +215,11 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     for _ in range(2):
         assert place.streamer("replay", pages, "--verdicts", place.verdicts) == 0
         assert len(lines(place.verdicts)) == 1
-    assert {p.name for p in place.folder.iterdir()} <= {"pages.jsonl", "verdicts.jsonl", "verdicts.jsonl.dead.jsonl"}
+    assert {p.name for p in place.folder.iterdir()} <= {
+        "pages.jsonl",
+        "verdicts.jsonl",
+        "verdicts.jsonl.dead.jsonl",
+    }
 
 
 def test_the_key_is_readable_by_its_owner_only(place: Place) -> None:
@@ -247,7 +268,9 @@ def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixtu
         folder.store.close()
 
 
-def test_a_foreign_verdict_file_is_not_touched(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_foreign_verdict_file_is_not_touched(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
     place.verdicts.write_text("mine\n")
     assert place.replay(place.write("pages.jsonl", page(1))) == 2
     assert "was not written with this index" in " ".join(capsys.readouterr().err.split())
@@ -258,7 +281,14 @@ def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = place.write("pages.jsonl", *map(page, range(50)))
-    full = ["--verdicts", "/dev/full", "--dead-letters", place.folder / "dead", "--index", place.index]
+    full = [
+        "--verdicts",
+        "/dev/full",
+        "--dead-letters",
+        place.folder / "dead",
+        "--index",
+        place.index,
+    ]
     assert place.streamer("replay", pages, *full) == 1
     assert "No space is left" in " ".join(capsys.readouterr().err.split())
     assert place.replay(pages) == 0
@@ -291,7 +321,10 @@ def test_verdicts_on_standard_output_are_nothing_but_verdicts(place: Place) -> N
     pages = place.write("pages.jsonl", page(1), page(1))
     command = [sys.executable, "-m", "streamer", "replay", pages, "--verdicts", "-"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["unique", "duplicate"]
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == [
+        "unique",
+        "duplicate",
+    ]
     assert "pages judged" in done.stderr
 
 

@@ -65,7 +65,7 @@ class ItemMarksLost(Shard):
         return 0
 
 
-def _forgetting(**gone: Any) -> type[Shard]:  # noqa: ANN401 - values of a snapshot
+def _forgetting(**gone: Any) -> type[Shard]:
     class Forgetful(Shard):
         """A flush leaves a part of the state out."""
 
@@ -176,7 +176,8 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     ),
     "cap-at-flush": lambda: _with_kernel("if sizes[j] >= bucket_max:", "if False:", CapAtFlush),
     "candidates-head-first": lambda: _with_kernel(
-        "count, hit_rows[k], -1 - hit_places[k])", "count, hit_rows[k] + (1 << 40), -1 - hit_places[k])"
+        "count, hit_rows[k], -1 - hit_places[k])",
+        "count, hit_rows[k] + (1 << 40), -1 - hit_places[k])",
     ),
     "no-hold": lambda: _with_kernel("if waits_for >= 0:", "if False:"),
     "hold-is-kept": lambda: _with_kernel("if place < 0 or head_states[place] == KEPT:", "if True:"),

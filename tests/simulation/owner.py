@@ -1,4 +1,4 @@
-"""One process that folds a shard: the real Shard over a real store, and what it has not published yet."""
+"""A process that folds a shard: the real class, a real store, and what is not published yet."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.simulation.pages import BANDS, split
 
 from streamer.index.codec import ShardMeta
-from streamer.index.lookup import NO_HITS, Hits, Keys, KeptRows
+from streamer.index.lookup import NO_HITS, Hits, KeptRows, Keys
 from streamer.index.place import FREE, KEPT
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
 from streamer.index.shard import Shard
 from streamer.index.snapshot import pack_pages
+from tests.simulation.pages import BANDS, split
 
 FOREVER = 10**9
 
@@ -39,7 +39,9 @@ class NothingFlushed:
 class Owner:
     """Folds shard `number`; `life` counts down for a zombie, `doomed` after a failed publish."""
 
-    def __init__(self, machine: type[Shard], number: int, shards: int, disk: Path, skip: int) -> None:
+    def __init__(
+        self, machine: type[Shard], number: int, shards: int, disk: Path, skip: int
+    ) -> None:
         self.number = number
         self.disk = disk
         self.store = Store.open(disk / "store")
@@ -105,18 +107,22 @@ def canon(shard: Shard, store: Store | None) -> Any:
             buckets[key].append(row)
     for flush in disk.flushes:
         numbers = store.row_numbers(0, flush)
-        stored = shard._lookup.rows(numbers)
+        stored = shard._lookup.rows(numbers)  # noqa: SLF001 - a simulator looks inside
         for row, ref, sketch in zip(numbers.tolist(), stored.refs, stored.sketches, strict=True):
             rows[row] = (ref, sketch.tobytes(), True)
     for entry in range(head.count):
         if head.states[entry] == FREE:
             continue
         row = int(head.rows[entry])
-        rows[row] = (head.refs[entry], head.sketches[entry].tobytes(), bool(head.states[entry] == KEPT))
+        rows[row] = (
+            head.refs[entry],
+            head.sketches[entry].tobytes(),
+            bool(head.states[entry] == KEPT),
+        )
         for bit in range(head.own_keys):
             if int(head.masks[entry]) >> bit & 1:
                 buckets[int(head.keys[entry, bit])].append(row)
-    held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}
+    held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
     return (
         rows,
         {key: sorted(found) for key, found in buckets.items()},

@@ -1,7 +1,8 @@
 """Pages for the simulator: signatures with a known resemblance, single items, and joining them.
 
-A page's signature has one component a band. Equal components give equal band keys and equal symbols in
-their part of the sketch, so the share of equal components is, up to chance agreement, the resemblance.
+A page's signature has one component a band. Equal components give equal band keys and equal symbols
+in their part of the sketch, so the share of equal components is, up to chance agreement, the
+resemblance.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.simulation.broken_rules import RULES, WORLD_FLAWS
-from tests.simulation.world import World
 
 from streamer.index.shard import Shard
+from tests.simulation.broken_rules import RULES, WORLD_FLAWS
+from tests.simulation.world import World
 
 SEEDS = int(os.environ.get("SIMULATION_SEEDS", "500"))
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
@@ -22,7 +22,9 @@ MUTANT_SEEDS = 200
 Broken = (AssertionError, KeyError, IndexError)
 
 
-def _run(seed: int, folder: Path, machine: type[Shard] = Shard, flaws: tuple[str, ...] = ()) -> None:
+def _run(
+    seed: int, folder: Path, machine: type[Shard] = Shard, flaws: tuple[str, ...] = ()
+) -> None:
     target = folder / str(seed)
     target.mkdir()
     World(seed, target, machine, frozenset(flaws)).run()

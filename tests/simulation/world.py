@@ -1,13 +1,15 @@
 """The simulator: signers, shards, logs and disks under one seed, with everything that goes wrong.
 
-Random interleavings of every step; kills between any two of them; publishes that fail though the next
-one may be on its way; zombies that go on publishing but can no longer commit; lost disks and disks that
-went back; offsets with gaps, dead letters, a topic made anew; outputs cut into records anyhow; settings
-that change on the way. The shard is the real class, its store is the real store on a real disk.
+Random interleavings of every step; kills between any two of them; publishes that fail though the
+next one may be on its way; zombies that go on publishing but can no longer commit; lost disks and
+disks that went back; offsets with gaps, dead letters, a topic made anew; outputs cut into records
+anyhow; settings that change on the way. The shard is the real class, its store is the real store on
+a real disk.
 
-At the end: each page has one verdict, whose repeats are identical, or is a dead letter; representatives
-are kept and similar enough; no two kept pages match; with one shard the verdicts are those of a naive
-serial index; every restored state and every stream is the fold of the logs; nothing stays open.
+At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
+representatives are kept and similar enough; no two kept pages match; with one shard the verdicts
+are those of a naive serial index; every restored state and every stream is the fold of the logs;
+nothing stays open.
 """
 
 from __future__ import annotations
@@ -20,8 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
-from tests.simulation.pages import BANDS, Signature, join, make_page
 
 from streamer.index.place import CONTENT
 from streamer.index.records import CONFIG, VERDICTS, Pages, Record, shard_name, source_name
@@ -29,6 +29,8 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.model import page_ref
 from streamer.sketch.resemblance import similarity
+from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
+from tests.simulation.pages import BANDS, Signature, join, make_page
 
 PARTITIONS = 3
 OPEN_MAX = 12  # the gauge at which signers pause
@@ -51,10 +53,14 @@ class Signer:
 
 
 class World:
-    """One run. `machine` is the shard class under test; `flaws` are broken rules of the world's own."""
+    """One run; `machine` is the shard class under test, `flaws` are broken rules of the world."""
 
     def __init__(
-        self, seed: int, folder: Path, machine: type[Shard] = Shard, flaws: frozenset[str] = frozenset()
+        self,
+        seed: int,
+        folder: Path,
+        machine: type[Shard] = Shard,
+        flaws: frozenset[str] = frozenset(),
     ) -> None:
         self.random = random.Random(seed)
         self.folder = folder
@@ -74,9 +80,12 @@ class World:
         self.old_disks: list[list[Path]] = [[] for _ in range(self.shards)]
         self.owners = [[self._own(i, None, 0)] for i in range(self.shards)]
         self.signers = {p: [Signer(p, 0, 0)] for p in range(PARTITIONS)}
-        self.speeds = [self.random.choice((0.08, 1, 1)) if self.shards > 1 else 1 for _ in self.logs]
+        self.speeds = [
+            self.random.choice((0.08, 1, 1)) if self.shards > 1 else 1 for _ in self.logs
+        ]
 
-    # ---- what the world is made of -----------------------------------------------------------------
+    # ---- what the world is made of
+    # -----------------------------------------------------------------
 
     def _choose_settings(self) -> None:
         draw = self.random
@@ -92,7 +101,9 @@ class World:
         )
         changed = self.settings.model_copy(update={"threshold": (equal + 1) / BANDS - 0.08})
         self.later = changed if draw.random() < 0.4 or "settings-in-code" in self.flaws else None
-        self.change_at = {i: draw.randint(20, 300) for i in range(self.shards)} if self.later else {}
+        self.change_at = (
+            {i: draw.randint(20, 300) for i in range(self.shards)} if self.later else {}
+        )
         self.flush_rate = draw.choice((0, 0.02, 0.1))
 
     def _choose_pages(self) -> None:
@@ -106,7 +117,9 @@ class World:
         for i in range(count):
             where = (i % PARTITIONS, int(i >= count // 2))
             offsets = self.topic[where]
-            offset = offsets[-1] + draw.choice((1, 1, 1, 2, 4)) if offsets else draw.choice((0, 0, 3))
+            offset = (
+                offsets[-1] + draw.choice((1, 1, 1, 2, 4)) if offsets else draw.choice((0, 0, 3))
+            )
             offsets.append(offset)
             signature: Signature = tuple(
                 draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
@@ -128,13 +141,16 @@ class World:
             copy_disk(disk, target)
         return Owner(self.machine, number, self.shards, target, skip)
 
-    # ---- steps --------------------------------------------------------------------------------------
+    # ---- steps
+    # --------------------------------------------------------------------------------------
 
     def paused(self) -> bool:
         """Tell whether the gauge at shard 0 stops the signers: every open page is open there."""
         shard = self.owners[0][-1].shard
         unread = sum(
-            len(record.items) for record in self.logs[0][shard.applied :] if isinstance(record.items, Pages)
+            len(record.items)
+            for record in self.logs[0][shard.applied :]
+            if isinstance(record.items, Pages)
         )
         return unread + shard.open_pages > OPEN_MAX
 
@@ -167,7 +183,9 @@ class World:
                 good.append(self.pages[ref])
                 numbers.append(offset)
         items = join(good) if good else self.pages[next(iter(self.pages))].take([])
-        record = Record(source_name(source), start, signer.position, np.array(numbers, np.int64), items)
+        record = Record(
+            source_name(source), start, signer.position, np.array(numbers, np.int64), items
+        )
         signer.box.append(record)
 
     def step_owner(self, owner: Owner, now: int) -> None:
@@ -225,7 +243,8 @@ class World:
             items = join([item for _, item, _ in cut])
             self.logs[target].append(Record(source, start, end, np.arange(start, end), items))
 
-    # ---- what goes wrong ---------------------------------------------------------------------------
+    # ---- what goes wrong
+    # ---------------------------------------------------------------------------
 
     def disturb(self, now: int) -> None:
         """Kill, replace and rebalance; count down what is doomed."""
@@ -275,7 +294,8 @@ class World:
             self._check_fold(owner)
         return owner
 
-    # ---- the run -------------------------------------------------------------------------------------
+    # ---- the run
+    # -------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run to the end and check everything.
@@ -311,12 +331,16 @@ class World:
         for number, crowd in enumerate(self.owners):
             for owner in crowd:
                 work = owner.shard.applied < len(self.logs[number]) or owner.busy
-                if work and (now > STEPS_MAX * 3 // 4 or self.random.random() < self.speeds[number]):
+                if work and (
+                    now > STEPS_MAX * 3 // 4 or self.random.random() < self.speeds[number]
+                ):
                     yield self.step_owner, owner
 
     def _done(self) -> bool:
         signed = all(
-            crowd[-1].incarnation and not crowd[-1].box and crowd[-1].position > self.topic[p, 1][-1]
+            crowd[-1].incarnation
+            and not crowd[-1].box
+            and crowd[-1].position > self.topic[p, 1][-1]
             for p, crowd in self.signers.items()
         )
         folded = all(
@@ -325,7 +349,8 @@ class World:
         )
         return signed and folded
 
-    # ---- the promises --------------------------------------------------------------------------------
+    # ---- the promises
+    # --------------------------------------------------------------------------------
 
     def _fold(self, number: int, end: int | None = None) -> tuple[Shard, list[Any]]:
         """Fold a log with a shard that never flushes; return it and its outputs."""
@@ -376,7 +401,11 @@ class World:
             keys = set(self.pages[a].keys[0].tolist())
             for b in kept[:i]:
                 shares_key = keys & set(self.pages[b].keys[0].tolist())
-                assert not shares_key or self._similarity(a, b) < need, ("two kept pages match", a, b)
+                assert not shares_key or self._similarity(a, b) < need, (
+                    "two kept pages match",
+                    a,
+                    b,
+                )
 
     def _check_streams(self) -> None:
         """Check that every stream, read by the one rule, is the fold of its source's log."""
@@ -403,7 +432,10 @@ class World:
         for ref in self._log_order():
             keys = self.pages[ref].keys[0].tolist()
             found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
-            scored = [(-self._similarity(ref, r), rank[r], r) for r in found[: self.settings.candidates_max]]
+            scored = [
+                (-self._similarity(ref, r), rank[r], r)
+                for r in found[: self.settings.candidates_max]
+            ]
             matches = [m for m in scored if -m[0] >= self.settings.similarity_min]
             if matches:
                 score, _, other = min(matches)
