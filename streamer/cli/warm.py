@@ -11,7 +11,7 @@ from streamer.index.postings import block_starts, search_blocks
 from streamer.index.records import CONFIG, Record, source_name
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.compact import SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.stream.batch import ESCAPED, HTML, PageBatch

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
+from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
 
 FORMAT = 1  # of everything in this file; an index of another format is refused
 ROWS_A_BLOCK = 16
@@ -116,7 +116,7 @@ class RowBlock:
         self._rows = rows
 
     def sketch(self, place: int) -> npt.NDArray[np.uint64]:
-        """Return the sketch as uint64[32]."""
+        """Return the sketch as uint64[33]."""
         return np.frombuffer(
             self._value, np.uint64, SKETCH_WORDS, 8 * self._rows + SKETCH_BYTES * place
         )

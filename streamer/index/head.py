@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import inline_kernel, int32, int64, kernel, uint64
-from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.compact import SKETCH_WORDS
 
 EMPTY_SLOT = -1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -34,7 +34,7 @@ NO_HITS = Hits(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int6
 
 @dataclass(slots=True)
 class KeptRows:
-    """Rows as stored: sketches uint64[n, 32], page refs, URLs."""
+    """Rows as stored: sketches uint64[n, 33], page refs, URLs."""
 
     sketches: npt.NDArray[np.uint64]
     refs: list[int]

@@ -81,7 +81,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
 
     Arguments in columns:
         keys: uint64[n, own keys]; key_masks: uint64[n], which of them the page has, by bit.
-        sketches: uint64[n, 32].
+        sketches: uint64[n, 33].
         content_bit: the place of the content key among the own keys, -1 if another shard's.
         limits: similarity_min, bucket_max, candidates_max.
         final: whether this shard is the page's last: inserted pages are kept at once.

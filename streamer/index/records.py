@@ -37,7 +37,7 @@ class Pages:
     Attributes:
         refs: uint64, page refs.
         keys: uint64[n, bands + 1], band keys, then the content key.
-        sketches: uint8[n, 256].
+        sketches: uint64[n, 33], see sketch/compact.py.
         distinct: uint8, distinct shingles as far as they are counted.
         tokens: uint32.
         text_bytes: int64.
@@ -46,7 +46,7 @@ class Pages:
 
     refs: npt.NDArray[np.uint64]
     keys: npt.NDArray[np.uint64]
-    sketches: npt.NDArray[np.uint8]
+    sketches: npt.NDArray[np.uint64]
     distinct: npt.NDArray[np.uint8]
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]

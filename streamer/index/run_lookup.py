@@ -22,7 +22,7 @@ from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, Hits, KeptRows
 from streamer.index.postings import POSTING_BYTES, Keys, search_blocks
 from streamer.index.runs import Store
-from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.compact import SKETCH_WORDS
 
 _FILTER_KEYS_MIN = 1 << 16
 

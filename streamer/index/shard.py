@@ -52,7 +52,8 @@ from streamer.index.snapshot import (
     unpack_settings,
     unpack_snapshot,
 )
-from streamer.sketch.resemblance import SKETCH_WORDS, similarity
+from streamer.sketch.compact import SKETCH_WORDS
+from streamer.sketch.resemblance import similarity
 
 Places = npt.NDArray[np.int64]
 
@@ -172,7 +173,7 @@ class Shard:
         self.head.reserve(count)
         before = self.head.count
         self.head.count, self.next_row, refused = place_pages(
-            keys, masks, np.ascontiguousarray(pages.sketches).view(np.uint64), self._content_bit,
+            keys, masks, np.ascontiguousarray(pages.sketches), self._content_bit,
             (settings.similarity_min, settings.bucket_max, settings.candidates_max),
             ~comparable | self.last,
             (hits.places, hits.starts, hits.rows, places), fetched.sketches,
@@ -284,7 +285,7 @@ class Shard:
 
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
-        score = similarity(page.sketches.view(np.uint64)[0], self.head.sketches[entry])
+        score = similarity(page.sketches[0], self.head.sketches[entry])
         same = self._same_content(page, entry)
         verdict = Verdicts(
             page,

@@ -18,7 +18,7 @@ from streamer.index.settings import IndexSettings
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("refs", np.uint64),
     ("keys", np.uint64),
-    ("sketches", np.uint8),
+    ("sketches", np.uint64),
     ("distinct", np.uint8),
     ("tokens", np.uint32),
     ("text_bytes", np.int64),

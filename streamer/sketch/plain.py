@@ -11,8 +11,8 @@ from typing import NamedTuple
 import mmh3
 
 from streamer.model import SIMILARITY_ONE
+from streamer.sketch.compact import DENSE_LEVEL, FINEST_LEVEL, LISTED_BITS, PAYLOAD_WORDS
 from streamer.sketch.minhash import EMPTY_MINIMUM
-from streamer.sketch.resemblance import BIN_SHIFT, BINS
 from streamer.sketch.secret import HashKeys
 from streamer.text.tokens import tokens
 
@@ -23,7 +23,7 @@ class PlainSignature(NamedTuple):
     """What a Signer says of one page, as Python values."""
 
     keys: list[int]
-    sketch: bytes
+    sketch: list[int]
     shingles: int
     tokens: int
 
@@ -64,30 +64,53 @@ def band_keys(shingles: set[int], keys: HashKeys, bands: int, rows: int) -> list
     ]
 
 
-def sketch(shingles: set[int], keys: HashKeys) -> list[int]:
-    """Return the 1,024 symbols of the resemblance sketch."""
-    least: dict[int, int] = {}
-    for value in (fmix(s ^ keys.sketch_mask) for s in shingles):
-        place = value >> BIN_SHIFT
-        least[place] = min(value, least.get(place, value))
-    low = (1 << BIN_SHIFT) - 1
-    return [1 + (least[i] & low) % 3 if i in least else 0 for i in range(BINS)]
+def sketch_hashes(shingles: set[int], keys: HashKeys) -> list[int]:
+    """Return the sketch hashes, ascending."""
+    return sorted({fmix(s ^ keys.sketch_mask) for s in shingles})
 
 
-def pack(symbols: list[int]) -> bytes:
-    """Pack symbols of 2 bits, the first in the lowest bits."""
-    quads = zip(*(symbols[i::4] for i in range(4)), strict=True)
-    return bytes(a | b << 2 | c << 4 | d << 6 for a, b, c, d in quads)
+def filled_bins(hashes: list[int], level: int) -> dict[int, int]:
+    """Return the symbols of the filled ones of 2**level bins: of the least hash in each."""
+    bins: dict[int, int] = {}
+    for value in hashes:
+        bins.setdefault(value >> 64 - level, 1 + (value & _M32) % 3)
+    return bins
+
+
+def level_for(hashes: list[int]) -> int:
+    """Return the finest level whose list of filled bins fits, DENSE_LEVEL if none does."""
+    for level in range(FINEST_LEVEL, DENSE_LEVEL, -1):
+        if len(filled_bins(hashes, level)) * (level - 5) <= LISTED_BITS:
+            return level
+    return DENSE_LEVEL
+
+
+def pack(hashes: list[int]) -> list[int]:
+    """Return the sketch of sorted hashes as 64-bit words."""
+    level = level_for(hashes)
+    bins = filled_bins(hashes, level)
+    if level == DENSE_LEVEL:
+        payload = sum(symbol << 2 * place for place, symbol in bins.items())
+    else:
+        low = level - 8
+        high = "".join("1" * sum(b >> low == h for b in bins) + "0" for h in range(256))
+        rest = "".join(
+            f"{(b & (1 << low) - 1) << 2 | s:0{low + 2}b}"[::-1] for b, s in bins.items()
+        )
+        payload = int((high + rest)[::-1], 2)
+    words = [payload >> 64 * i & _M64 for i in range(PAYLOAD_WORDS)]
+    return [level | len(bins) << 8, *words]
 
 
 def estimated_resemblance(a: list[int], b: list[int]) -> int:
-    """Return the resemblance of two sketches in ten-thousandths, rounded down."""
-    either = sum(1 for x, y in zip(a, b, strict=True) if x or y)
-    both = sum(1 for x, y in zip(a, b, strict=True) if x and y)
-    equal = sum(1 for x, y in zip(a, b, strict=True) if x and x == y)
+    """Return the resemblance of two lists of sketch hashes in ten-thousandths, rounded down."""
+    level = min(level_for(a), level_for(b))
+    bins_a, bins_b = filled_bins(a, level), filled_bins(b, level)
+    either, both = len(bins_a.keys() | bins_b.keys()), bins_a.keys() & bins_b.keys()
+    equal = sum(1 for place in both if bins_a[place] == bins_b[place])
     if not either:
         return SIMILARITY_ONE
-    return max(SIMILARITY_ONE * (3 * equal - both) // (2 * either), 0)
+    return max(SIMILARITY_ONE * (3 * equal - len(both)) // (2 * either), 0)
 
 
 def sign(text: str, keys: HashKeys, bands: int, rows: int) -> PlainSignature:
@@ -97,7 +120,7 @@ def sign(text: str, keys: HashKeys, bands: int, rows: int) -> PlainSignature:
     content = murmur(struct.pack(f"<{len(hashes)}Q", *hashes), keys.content_seed)
     return PlainSignature(
         [*band_keys(shingles, keys, bands, rows), content],
-        pack(sketch(shingles, keys)),
+        pack(sketch_hashes(shingles, keys)),
         len(shingles),
         len(hashes),
     )

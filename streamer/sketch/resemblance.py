@@ -1,11 +1,15 @@
 """The resemblance sketch: what a candidate is verified with.
 
-One-permutation hashing (Li, Owen, Zhang 2012): one hash a shingle chooses a bin and competes to be
-the bin's minimum. Kept are 2 bits a bin: 0 empty, else 1 + (minimum mod 3). 1,024 bins make 256
-bytes. With E bins where either page is non-empty, B where both are, M where both are and agree, and
-chance agreement 1/3,
+One-permutation hashing (Li, Owen, Zhang 2012): the top bits of a shingle's sketch hash choose a
+bin, and the least hash in a bin gives it a symbol, one of three, from its low bits. With E bins
+where either page is filled, B where both are, M where both are and agree, and chance agreement 1/3,
 
     resemblance = (M - B/3) / (2/3 * E) = (3*M - B) / (2*E).
+
+The fewer shingles, the more bins fit into the same bytes, because only filled ones are listed
+(compact.py): 1,024 bins for a long page, up to 4 million for a short one, where nearly each shingle
+has a bin of its own and the estimate is nearly exact. The least hash of a bin is the leftmost one,
+so a fine sketch holds every coarser one, and two pages are compared at the coarser of their levels.
 
 Similarities are whole ten-thousandths, rounded down, so that they compare exactly everywhere.
 """
@@ -16,44 +20,34 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import inline_kernel, int64, kernel, popcount, uint8, uint64
+from streamer.kernel import inline_kernel, int64, kernel, popcount, uint64
 from streamer.model import SIMILARITY_ONE
-
-BINS = 1024
-BIN_SHIFT = 54  # the bin is the top 10 bits of the sketch hash, the competing value all the others
-SKETCH_BYTES = BINS // 4
-SKETCH_WORDS = SKETCH_BYTES // 8
-EMPTY_BIN = 0xFFFFFFFFFFFFFFFF
+from streamer.sketch.compact import (
+    BINS,
+    DENSE_LEVEL,
+    PAYLOAD_WORDS,
+    level_of,
+    unpack_filled,
+)
 
 _LOW_BITS = 0x5555555555555555  # the lower bit of each 2-bit symbol
 
 
 @kernel
-def lower_bins(
-    shingles: npt.NDArray[np.uint64], count: int, mask: int, bins: npt.NDArray[np.uint64]
+def hash_for_sketch(
+    shingles: npt.NDArray[np.uint64], count: int, mask: int, out: npt.NDArray[np.uint64]
 ) -> None:
-    """Let the shingles compete in uint64[1024] `bins`, which start as EMPTY_BIN."""
+    """Write the sketch hashes of shingles[:count], independent of all that the band keys use."""
     for i in range(count):
-        value = fmix(shingles[i] ^ uint64(mask))
-        place = value >> uint64(BIN_SHIFT)
-        bins[place] = min(bins[place], value)
+        out[i] = fmix(shingles[i] ^ uint64(mask))
 
 
 @kernel
-def pack_bins(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint8]) -> None:
-    """Write the bins as 2-bit symbols: bin i is bits 2*(i%4) and up of sketch[i//4].
-
-    The minimum's residue is that of its low 54 bits. An empty bin differs from all others in that
-    its top bits need not name it; all ones in the last bin is no shingle's hash but by 2**-64.
-    """
-    for i in range(SKETCH_BYTES):
-        packed = uint64(0)
-        for j in range(4):
-            value = bins[4 * i + j]
-            if value != uint64(EMPTY_BIN):
-                low = value & ((uint64(1) << uint64(BIN_SHIFT)) - uint64(1))
-                packed |= (uint64(1) + low % uint64(3)) << uint64(2 * j)
-        sketch[i] = uint8(packed)
+def lower_bins(hashes: npt.NDArray[np.uint64], count: int, bins: npt.NDArray[np.uint64]) -> None:
+    """Let sketch hashes compete for uint64[1024] `bins`, which start as EMPTY_BIN."""
+    for i in range(count):
+        place = hashes[i] >> uint64(64 - DENSE_LEVEL)
+        bins[place] = min(bins[place], hashes[i])
 
 
 @inline_kernel
@@ -63,15 +57,45 @@ def _filled(word: int) -> int:
 
 
 @kernel
-def similarity(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> int:
-    """Return the estimated resemblance of two sketches (uint64[32] each) in ten-thousandths."""
+def _count_dense(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> tuple[int, int, int]:
+    """Return (E, B, M) of two sketches at the dense level, 32 bins an instruction."""
     either = both = equal = int64(0)
-    for i in range(SKETCH_WORDS):
+    for i in range(1, 1 + PAYLOAD_WORDS):
         filled_a, filled_b = _filled(a[i]), _filled(b[i])
         shared = filled_a & filled_b
         either += int64(popcount(filled_a | filled_b))
         both += int64(popcount(shared))
         equal += int64(popcount(shared & ~_filled(a[i] ^ b[i])))
+    return either, both, equal
+
+
+@kernel
+def _count_listed(
+    a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], level: int
+) -> tuple[int, int, int]:
+    """Return (E, B, M) of two sketches at `level`, by merging their lists of filled bins."""
+    list_a, list_b = np.empty(BINS, np.uint32), np.empty(BINS, np.uint32)
+    count_a, count_b = unpack_filled(a, level, list_a), unpack_filled(b, level, list_b)
+    i = j = 0
+    both = equal = int64(0)
+    while i < count_a and j < count_b:
+        bin_a, bin_b = list_a[i] >> 2, list_b[j] >> 2
+        if bin_a == bin_b:
+            both += 1
+            equal += list_a[i] == list_b[j]
+        i += bin_a <= bin_b
+        j += bin_b <= bin_a
+    return int64(count_a + count_b - both), both, equal
+
+
+@kernel
+def similarity(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> int:
+    """Return the estimated resemblance of two sketches (uint64[33] each) in ten-thousandths."""
+    level = min(level_of(a), level_of(b))
+    if level_of(a) == DENSE_LEVEL and level_of(b) == DENSE_LEVEL:
+        either, both, equal = _count_dense(a, b)
+    else:
+        either, both, equal = _count_listed(a, b, level)
     if either == 0:
         return SIMILARITY_ONE
     return max(SIMILARITY_ONE * (3 * equal - both) // (2 * either), int64(0))

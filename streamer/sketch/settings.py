@@ -8,7 +8,7 @@ import unicodedata
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamer.sketch.resemblance import BINS
+from streamer.sketch.compact import BINS
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
 
 SKETCH_VERSION = 1  # of the hashes' definitions in this package

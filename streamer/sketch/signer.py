@@ -14,6 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import kernel, uint64
+from streamer.sketch.compact import (
+    BINS,
+    EMPTY_BIN,
+    SKETCH_WORDS,
+    pack_dense,
+    pack_listed,
+)
+from streamer.sketch.few import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
 from streamer.sketch.minhash import (
     EMPTY_MINIMUM,
     absorb_content,
@@ -21,7 +29,7 @@ from streamer.sketch.minhash import (
     fill_band_keys,
     lower_minima,
 )
-from streamer.sketch.resemblance import BINS, EMPTY_BIN, SKETCH_BYTES, lower_bins, pack_bins
+from streamer.sketch.resemblance import hash_for_sketch, lower_bins
 from streamer.sketch.secret import HashKeys, derive_keys
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.shingles import count_distinct, hash_shingles
@@ -43,14 +51,14 @@ class Signatures:
 
     Attributes:
         keys: uint64[n, bands + 1], the band keys, then the content key.
-        sketches: uint8[n, 256].
+        sketches: uint64[n, 33], see compact.py.
         distinct: uint8[n], distinct shingles, counted no further than DISTINCT_MAX.
         tokens: uint32[n], tokens of the visible text.
         text_bytes: int64[n], visible text in UTF-8 bytes.
     """
 
     keys: npt.NDArray[np.uint64]
-    sketches: npt.NDArray[np.uint8]
+    sketches: npt.NDArray[np.uint64]
     distinct: npt.NDArray[np.uint8]
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]
@@ -102,15 +110,18 @@ def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
     shingles: npt.NDArray[np.uint64],
     minima: npt.NDArray[np.uint32],
     bins: npt.NDArray[np.uint64],
+    slots: npt.NDArray[np.uint64],
     seen: npt.NDArray[np.uint64],
+    sketch: npt.NDArray[np.uint64],
 ) -> tuple[int, int, int]:
-    """Lower `minima` and `bins` by one text; return (content hash, tokens, distinct shingles)."""
+    """Lower `minima` by one text and write its sketch; return (content hash, tokens, distinct)."""
     content = np.zeros(4, np.uint64)
     content[:2] = uint64(seeds[1])
     minima[:] = np.uint32(EMPTY_MINIMUM)
     bins[:] = uint64(EMPTY_BIN)
-    distinct = kept = 0
-    more = True
+    slots[:] = uint64(EMPTY_BIN)
+    distinct = kept = members = 0
+    more = few = True
     while more:
         place, count = hash_tokens(
             text, place, end, seeds[0], table[0], table[1], table[2], tokens, kept
@@ -120,8 +131,15 @@ def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
         found = hash_shingles(tokens, count, powers, shingles)
         distinct = count_distinct(shingles, found, seen, distinct)
         lower_minima(shingles, found, multipliers, offsets, minima)
-        lower_bins(shingles, found, seeds[3], bins)
+        hash_for_sketch(shingles, found, seeds[3], shingles)
+        lower_bins(shingles, found, bins)
+        few = few and may_be_few(bins)
+        if few:
+            members = add_distinct(shingles, found, slots, members)
+            few = members <= FEW_MAX
         kept = _shift_tail(tokens, count, powers.shape[0])
+    if not few or not pack_listed(shingles, sorted_members(slots, shingles), sketch):
+        pack_dense(bins, sketch)
     return content_hash(content), content[3], distinct
 
 
@@ -138,7 +156,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     table: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint8]],
     rows: int,
     keys: npt.NDArray[np.uint64],
-    sketches: npt.NDArray[np.uint8],
+    sketches: npt.NDArray[np.uint64],
     distinct: npt.NDArray[np.uint8],
     token_counts: npt.NDArray[np.uint32],
     text_bytes: npt.NDArray[np.int64],
@@ -149,6 +167,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     shingles = np.empty(TOKENS_BLOCK + SPARE, np.uint64)
     minima = np.empty(multipliers.shape[0], np.uint32)
     bins = np.empty(BINS, np.uint64)
+    slots = np.empty(SLOTS, np.uint64)
     seen = np.empty(DISTINCT_MAX, np.uint64)
     for i in range(flags.shape[0]):
         text, start, end = _visible_text(
@@ -156,11 +175,10 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
         )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, seeds, powers, multipliers, offsets, table,
-            tokens, shingles, minima, bins, seen,
+            tokens, shingles, minima, bins, slots, seen, sketches[i],
         )  # fmt: skip
         fill_band_keys(minima, rows, seeds[2], keys[i, :bands])
         keys[i, bands] = content
-        pack_bins(bins, sketches[i])
         text_bytes[i] = end - start
 
 
@@ -187,7 +205,7 @@ class Signer:
         pages, keys = len(bodies), self._keys
         result = Signatures(
             np.empty((pages, self.settings.bands + 1), np.uint64),
-            np.empty((pages, SKETCH_BYTES), np.uint8),
+            np.empty((pages, SKETCH_WORDS), np.uint64),
             np.empty(pages, np.uint8),
             np.empty(pages, np.uint32),
             np.empty(pages, np.int64),

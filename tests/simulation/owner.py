@@ -17,6 +17,7 @@ from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
 from streamer.index.shard import Shard
 from streamer.index.snapshot import pack_pages
+from streamer.sketch.compact import SKETCH_WORDS
 from tests.simulation.pages import BANDS, split
 
 FOREVER = 10**9
@@ -33,7 +34,7 @@ class NothingFlushed:
     def rows(self, rows: Any) -> KeptRows:
         """Return no rows; no others are asked for."""
         assert not len(rows)
-        return KeptRows(np.empty((0, 32), np.uint64), [], [])
+        return KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [])
 
 
 class Owner:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from streamer.index.records import Decisions, Items, Pages, Verdicts
-from streamer.sketch.resemblance import BINS
+from streamer.sketch.compact import BINS, DENSE_LEVEL
 
 BANDS = 6
 Signature = tuple[int, ...]
@@ -31,14 +31,15 @@ def _symbols(component: int, value: int) -> bytes:
 
 def make_page(ref: int, signature: Signature) -> Pages:
     """Return one page."""
-    sketch = b"".join(_symbols(i, value) for i, value in enumerate(signature))
-    sketch += bytes([0b01010101]) * (BINS // 4 - len(sketch))
+    symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
+    symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
+    sketch = (DENSE_LEVEL | BINS << 8).to_bytes(8, "little") + symbols
     keys = [hash((i, value)) & (1 << 64) - 1 for i, value in enumerate(signature)]
     keys.append(hash(signature) & (1 << 64) - 1)
     return Pages(
         np.array([ref], np.uint64),
         np.array([keys], np.uint64),
-        np.frombuffer(sketch, np.uint8).reshape(1, -1),
+        np.frombuffer(sketch, np.uint64).reshape(1, -1),
         np.array([32], np.uint8),
         np.array([100], np.uint32),
         np.array([1000], np.int64),

@@ -385,7 +385,7 @@ class World:
         return {ref: next(iter(verdicts)) for ref, verdicts in found.items()}
 
     def _similarity(self, a: int, b: int) -> int:
-        first, second = (self.pages[ref].sketches.view(np.uint64)[0] for ref in (a, b))
+        first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
 
     def _check_representatives(self, verdicts: dict[int, tuple[int, ...]], kept: set[int]) -> None:

@@ -1,0 +1,228 @@
+"""Bytes to UTF-8: which charset a page is really in, whatever it claims.
+
+Labels lie: servers declare a default, pages are re-encoded and keep their old `<meta>`, crawlers
+guess. So the bytes are asked first. A byte order mark or valid UTF-8 proves itself. Otherwise the
+labels are only candidates: one is believed if it decodes the page almost without damage and
+a browser's own detector (chardetng) reads the same text, or if there is too little text for
+a detector. The same bytes thus give the same text under right and wrong labels.
+
+Labels go through the WHATWG table, so no codec of Python's that is no charset (zip, utf-7,
+unicode_escape) can be named. Malformed bytes become U+FFFD. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import webencodings
+from chardetng_py import EncodingDetector
+
+SAMPLE_BYTES = 4_096  # the detector takes 65 ns a byte
+WINDOW_BYTES = 65_536  # where a sample is looked for, from the first high byte on
+PRESCAN_BYTES = 4_096
+HIGH_BYTES_MIN = 12  # below this a fitting label is believed rather than the detector
+DAMAGE_MAX = 0.02  # the share of a page's high bytes that a believed charset may fail on
+DISAGREEMENT_MAX = 0.05  # of the non-ASCII characters: two charsets that read "the same text"
+NULS_MIN = 0.2  # of the bytes at odd (even) places, for UTF-16; a tenth if a label says so
+ESCAPE = 0x1B  # begins every shift of ISO-2022-JP
+NULS_COUNT_MIN = 4  # fewer are stray bytes
+
+_ASCII = bytes(range(128))
+_HIGH = re.compile(rb"[\x80-\xff]")
+_ASCII_RUN = re.compile(rb"(?<=[\x80-\xff])([\x00-\x7f]{4})[\x00-\x7f]{29,}")
+_CONTROLS = re.compile("[\x80-\x84\x86-\x9f\ufffd]")
+_META = re.compile(rb"<meta\b[^<>]*?charset\s*+=\s*+[\"']?\s*+([a-z0-9_.:-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"\s*<\?xml[^<>]*?encoding\s*+=\s*+[\"']([a-z0-9_.:-]{1,40})", re.IGNORECASE)
+_BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+# WHATWG's name -> Python's codec, where Python's codec of that name is narrower or another one.
+_CODECS = {
+    "big5": "big5hkscs",
+    "euc-kr": "cp949",
+    "gbk": "gb18030",
+    "iso-8859-8-i": "iso-8859-8",
+    "macintosh": "mac-roman",
+    "shift_jis": "cp932",
+    "utf-16be": "utf-16-be",
+    "utf-16le": "utf-16-le",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic",
+}
+_NO_CHARSETS = frozenset({"replacement", "x-user-defined"})
+
+
+class Decoded(NamedTuple):
+    """A page as UTF-8.
+
+    Attributes:
+        utf8: the page; the very bytes that came in where they are valid UTF-8 already.
+        charset: Python's name of the charset that was believed.
+        how: what it was believed on: "bom", "utf-8" (the bytes prove it), "declared", "meta" or
+            "detected".
+    """
+
+    utf8: bytes
+    charset: str
+    how: str
+
+
+def codec_of(label: str | None) -> str | None:
+    """Return Python's codec for a charset label as browsers read it; None for what is none."""
+    text = (label or "").lower().rpartition("charset=")[2].strip(" \t\r\n\"';")
+    encoding = webencodings.lookup(text) if text.isascii() else None
+    if encoding is None or encoding.name in _NO_CHARSETS:
+        return None
+    name: str = encoding.name
+    return _CODECS.get(name, name)
+
+
+def _embedded_label(body: bytes, *, html: bool) -> str | None:
+    """Return the label in the XML declaration or, in HTML, the first `<meta>` that has one."""
+    head = body[:PRESCAN_BYTES]
+    match = _XML.match(head) or (_META.search(head) if html else None)
+    return match[1].decode("ascii") if match else None
+
+
+def _is_utf8(body: bytes) -> bool:
+    """Tell whether the bytes are UTF-8 in every place."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _high_bytes(sample: bytes) -> int:
+    """Count the bytes outside ASCII."""
+    return len(sample.translate(None, _ASCII))
+
+
+def _damage(sample: bytes, codec: str) -> float:
+    """Return the share of the high bytes that a codec fails on or takes for control characters."""
+    text = sample.decode(codec, "replace")
+    return len(_CONTROLS.findall(text)) / max(_high_bytes(sample), 1)
+
+
+def _detect(sample: bytes) -> str:
+    """Return the detector's guess as a codec."""
+    detector = EncodingDetector()
+    detector.feed(sample, last=False)  # a sample may end inside a character
+    guess = detector.guess(tld=None, allow_utf8=False)
+    return codec_of(guess) or codec_of(guess.replace("cp", "windows-")) or "cp1252"
+
+
+def _read_the_same(sample: bytes, one: str, other: str) -> bool:
+    """Tell whether two codecs read the same text, but for a few of the non-ASCII characters."""
+    if one == other:
+        return True
+    texts = sample.decode(one, "replace"), sample.decode(other, "replace")
+    differing = sum(a != b for a, b in zip(*texts, strict=False))
+    foreign = sum(not character.isascii() for character in texts[0])
+    return len(texts[0]) == len(texts[1]) and differing <= foreign * DISAGREEMENT_MAX
+
+
+def _repaired(sample: bytes, codec: str) -> bytes:
+    """Return a sample without what a codec fails on."""
+    return sample.decode(codec, "ignore").encode(codec, "ignore")
+
+
+def _sample(body: bytes) -> bytes:
+    """Return a part of the page that has text outside ASCII, for the detector.
+
+    It begins at the first high byte. Where little follows, long runs of ASCII (scripts) are left
+    out, but for the four bytes in which a character may end.
+    """
+    first = _HIGH.search(body)
+    start = first.start() if first else 0
+    sample = body[start : start + SAMPLE_BYTES]
+    if _high_bytes(sample) >= 4 * HIGH_BYTES_MIN:
+        return sample
+    return _ASCII_RUN.sub(rb"\1 ", body[start : start + WINDOW_BYTES])[:SAMPLE_BYTES]
+
+
+def _utf16(body: bytes, labels: list[tuple[str, str]]) -> str | None:
+    """Return the UTF-16 codec that the NUL bytes of ASCII characters speak for, if any."""
+    head = body[:PRESCAN_BYTES]
+    if 0 not in head:
+        return None
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    codec, many, few = ("utf-16-le", odd, even) if odd > even else ("utf-16-be", even, odd)
+    announced = any(label.startswith("utf-16") for label, _ in labels)
+    share = NULS_MIN / 10 if announced else NULS_MIN
+    enough = many >= share * len(head) / 2 and many >= NULS_COUNT_MIN
+    return codec if enough and few * 10 <= many else None
+
+
+def _mostly_utf8(sample: bytes) -> bool:
+    """Tell whether the sample is damaged or cut UTF-8.
+
+    Text of another charset is malformed as UTF-8 at nearly every high byte.
+    """
+    text = sample.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    good = len(text) - (len(sample) - _high_bytes(sample)) - bad
+    return good > bad * 4
+
+
+def _believed(body: bytes, labels: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return (codec, how) for bytes that are not UTF-8 throughout."""
+    sample = _sample(body)
+    if _mostly_utf8(sample):
+        return "utf-8", next((how for codec, how in labels if codec == "utf-8"), "detected")
+    fitting = [
+        (codec, how)
+        for codec, how in labels
+        if not codec.startswith("utf-") and _damage(sample, codec) <= DAMAGE_MAX
+    ]
+    guess = _detect(sample)
+    for codec, how in fitting:
+        if _read_the_same(sample, codec, guess):
+            return codec, how
+    # Damage misleads the detector about multi-byte charsets: to another one, which then fails too,
+    # or to a single-byte one, which cannot fail. Show it a repaired sample.
+    if _damage(sample, guess) > 0 or len(sample.decode(guess, "replace")) == len(sample):
+        for codec, how in fitting:
+            whole = _repaired(sample, codec)
+            if whole != sample and _read_the_same(whole, codec, _detect(whole)):
+                return codec, how
+    if fitting and _high_bytes(sample) < HIGH_BYTES_MIN:
+        return fitting[0]
+    return guess, "detected"
+
+
+def decode_body(body: bytes, declared: str | None, *, html: bool) -> Decoded:
+    """Turn a page's bytes into UTF-8.
+
+    Args:
+        body: the page as it was sent, content encodings undone.
+        declared: the charset that the message or its HTTP header names, if any; any string is safe.
+        html: whether a `<meta>` element may name a charset too.
+
+    Time is linear in the body; the detector sees at most SAMPLE_BYTES of it.
+    """
+    for mark, codec in _BOMS:
+        if body.startswith(mark):
+            return Decoded(_utf8(body[len(mark) :], codec), codec, "bom")
+    seven_bit = body.isascii()
+    if seven_bit and ESCAPE not in body and 0 not in body:
+        return Decoded(body, "utf-8", "utf-8")
+    named = ((codec_of(declared), "declared"), (codec_of(_embedded_label(body, html=html)), "meta"))
+    labels = [(codec, how) for codec, how in named if codec]
+    if wide := _utf16(body, labels):
+        how = next((how for codec, how in labels if codec == wide), "detected")
+        return Decoded(_utf8(body, wide), wide, how)
+    if seven_bit and ESCAPE in body and _detect(body[:SAMPLE_BYTES]) == "iso-2022-jp":
+        how = next((how for codec, how in labels if codec == "iso-2022-jp"), "detected")
+        return Decoded(_utf8(body, "iso-2022-jp"), "iso-2022-jp", how)
+    if seven_bit or _is_utf8(body):
+        return Decoded(body, "utf-8", "utf-8")
+    codec, how = _believed(body, labels)
+    return Decoded(_utf8(body, codec), codec, how)
+
+
+def _utf8(body: bytes, codec: str) -> bytes:
+    """Decode and encode again; malformed bytes become U+FFFD."""
+    if codec == "utf-8" and _is_utf8(body):
+        return body
+    return body.decode(codec, "replace").encode()

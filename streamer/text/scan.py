@@ -1,0 +1,113 @@
+"""Looking at sixteen bytes at once: the inner loops of the text kernels.
+
+The kernels spend their time in runs without any special byte: text between tags, values between
+quotes, JSON without escapes. A run is passed sixteen bytes at a step: one vector comparison says
+where the first special byte is. The last bytes before `end` are looked at one at a time, so nothing
+outside [start, end) is ever read. A copy writes whole vectors: up to fifteen bytes behind the place
+that it returns are scratch, but never more bytes than it has input left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from streamer.kernel import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VECTOR_BYTES = 16
+
+Bytes = npt.NDArray[np.uint8]
+
+_LANES = ir.VectorType(ir.IntType(8), VECTOR_BYTES)
+
+
+def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+    """Return the address of the vector at `index` of an array."""
+    structure = context.make_array(array)(context, builder, value)
+    return builder.bitcast(builder.gep(structure.data, [index]), _LANES.as_pointer())
+
+
+def _lanes_equal(builder: Any, vector: Any, byte: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return a vector of bits: the lanes that hold `byte`."""
+    undefined = ir.Constant(_LANES, ir.Undefined)
+    first = builder.insert_element(undefined, byte, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), VECTOR_BYTES), [0] * VECTOR_BYTES)
+    return builder.icmp_unsigned("==", vector, builder.shuffle_vector(first, undefined, zeros))
+
+
+def _first_lane(_context: Any, array: Any, _index: Any, _one: Any, _other: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return the first of sixteen bytes at an index that is one or another; 16 if none is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        address = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        vector = builder.load(address, align=1)
+        bytes_ = [builder.trunc(value, ir.IntType(8)) for value in arguments[2:]]
+        equal = builder.or_(*(_lanes_equal(builder, vector, byte) for byte in bytes_))
+        mask = builder.zext(builder.bitcast(equal, ir.IntType(16)), ir.IntType(64))
+        stop = builder.or_(mask, ir.IntType(64)(1 << VECTOR_BYTES))
+        return builder.cttz(stop, ir.IntType(1)(1))
+
+    return types.int64(array, types.intp, types.int64, types.int64), generate
+
+
+first_lane = cast("Callable[[Bytes, int, int, int], int]", intrinsic(_first_lane))
+
+
+def _copy_lanes(_context: Any, source: Any, _index: Any, out: Any, _place: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Copy sixteen bytes of an array at an index to a place in another; no bounds check."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        origin = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        target = _pointer(context, builder, signature.args[2], arguments[2], arguments[3])
+        builder.store(builder.load(origin, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, out, types.intp), generate
+
+
+copy_lanes = cast("Callable[[Bytes, int, Bytes, int], None]", intrinsic(_copy_lanes))
+
+
+@kernel
+def find_byte(source: Bytes, start: int, end: int, byte: int) -> int:
+    """Return the first position of `byte` in source[start:end], or `end`."""
+    at = start
+    while at + VECTOR_BYTES <= end:
+        lane = first_lane(source, at, byte, byte)
+        if lane < VECTOR_BYTES:
+            return at + lane
+        at += VECTOR_BYTES
+    while at < end and source[at] != byte:
+        at += 1
+    return at
+
+
+@kernel
+def copy_until(
+    source: Bytes, start: int, end: int, out: Bytes, place: int, stops: tuple[int, int]
+) -> int:
+    """Copy source[start:end] to out[place:] up to the first of two bytes; return where that stands.
+
+    `place` has moved by as much as the position. `source` and `out` must not overlap.
+    """
+    at = start
+    while at + VECTOR_BYTES <= end:
+        copy_lanes(source, at, out, place)
+        lane = first_lane(source, at, stops[0], stops[1])
+        if lane < VECTOR_BYTES:
+            return at + lane
+        at += VECTOR_BYTES
+        place += VECTOR_BYTES
+    while at < end and source[at] != stops[0] and source[at] != stops[1]:
+        out[place] = source[at]
+        at += 1
+        place += 1
+    return at
