@@ -127,8 +127,8 @@ def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
 
 
 def test_standard_input_goes_on_by_ordinal(place: Place) -> None:
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", place.verdicts]
-    command += ["--index", place.index]
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", str(place.verdicts)]
+    command += ["--index", str(place.index)]
     for count in (2, 3):
         pages = b"".join(map(page, range(count)))
         subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
@@ -140,7 +140,8 @@ def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Pla
     plain = place.write("pages.jsonl", *records)
     place.write("key", b"ab" * 32)
     found = []
-    for number, more in enumerate((["--threads", "1"], ["--threads", "3", "--head-pages", "4"])):
+    runs: list[list[str]] = [["--threads", "1"], ["--threads", "3", "--head-pages", "4"]]
+    for number, more in enumerate(runs):
         out, index = place.folder / f"v{number}.jsonl", place.folder / f"i{number}"
         key = ["--key-file", str(place.folder / "key")]
         assert (
@@ -297,8 +298,8 @@ def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
 
 def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> None:
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", place.verdicts]
-    command += ["--index", place.index]
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", str(place.verdicts)]
+    command += ["--index", str(place.index)]
     with subprocess.Popen(command, stdin=reader, stdout=subprocess.PIPE, text=True) as process:
         os.close(reader)
         with os.fdopen(writer, "wb") as pipe:
@@ -319,7 +320,7 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
 
 def test_verdicts_on_standard_output_are_nothing_but_verdicts(place: Place) -> None:
     pages = place.write("pages.jsonl", page(1), page(1))
-    command = [sys.executable, "-m", "streamer", "replay", pages, "--verdicts", "-"]
+    command = [sys.executable, "-m", "streamer", "replay", str(pages), "--verdicts", "-"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == [
         "unique",

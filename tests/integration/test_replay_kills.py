@@ -16,7 +16,8 @@ KILLS = int(os.environ.get("REPLAY_KILLS", "30"))
 @pytest.mark.parametrize("shards", [1, 3])
 def test_killed_replays_end_with_the_verdicts_of_a_quiet_one(shards: int, tmp_path: Path) -> None:
     kills = KILLS if shards == 1 else max(KILLS // 3, 1)
-    command = [sys.executable, SCRIPT, tmp_path, "--kills", str(kills), "--shards", str(shards)]
+    command = [sys.executable, str(SCRIPT), str(tmp_path)]
+    command += ["--kills", str(kills), "--shards", str(shards)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "all equal to the quiet one" in done.stdout

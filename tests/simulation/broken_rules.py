@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -104,13 +105,15 @@ class CapAtFlush(Shard):
 
     def snapshot(self) -> FlushedRows:
         flushed = super().snapshot()
-        assert self.settings is not None
+        settings = self.settings
+        assert settings is not None
         hits = self._lookup.find(flushed.posting_keys)
         before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
-        keep, counts = [], dict[int, int]()
+        keep: list[bool] = []
+        counts: dict[int, int] = {}
         for i, key in enumerate(flushed.posting_keys.tolist()):
             counts[key] = counts.get(key, before.get(i, 0)) + 1
-            keep.append(counts[key] <= self.settings.bucket_max)
+            keep.append(counts[key] <= settings.bucket_max)
         flushed.posting_keys = flushed.posting_keys[keep]
         flushed.posting_rows = flushed.posting_rows[keep]
         return flushed
@@ -149,12 +152,8 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
         """Places pages with the altered kernel."""
 
         def _place(self, pages: Pages) -> None:
-            real = shard_module.place_pages
-            shard_module.place_pages = module.__dict__["place_pages"]
-            try:
+            with patch.object(shard_module, "place_pages", module.__dict__["place_pages"]):
                 super()._place(pages)
-            finally:
-                shard_module.place_pages = real
 
     return Broken
 

@@ -75,9 +75,13 @@ def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
             np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
         )
     pages = [p for p in items if isinstance(p, Pages)]
-    columns = ("refs", "keys", "sketches", "distinct", "tokens", "text_bytes")
     return Pages(
-        *(np.concatenate([getattr(p, name) for p in pages]) for name in columns),
+        np.concatenate([p.refs for p in pages]),
+        np.concatenate([p.keys for p in pages]),
+        np.concatenate([p.sketches for p in pages]),
+        np.concatenate([p.distinct for p in pages]),
+        np.concatenate([p.tokens for p in pages]),
+        np.concatenate([p.text_bytes for p in pages]),
         urls=[p.urls[0] for p in pages],
         message_keys=[p.message_keys[0] for p in pages],
         carried=[p.carried[0] for p in pages],

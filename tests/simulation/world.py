@@ -260,13 +260,17 @@ class World:
             elif chance < 0.010:
                 owner.life = self.random.randint(5, 100)  # a zombie from now on
                 self.owners[number].append(self._restart(number, owner, now))
-        for crowd in (*self.signers.values(), *self.owners):
-            for one in list(crowd[:-1]):
-                one.life -= 1
-                if one.life <= 0 or one.doomed < FOREVER:
-                    crowd.remove(one)
-                    if isinstance(one, Owner):
-                        one.store.close()
+        for signers in self.signers.values():
+            for signer in signers[:-1]:
+                signer.life -= 1
+                if signer.life <= 0 or signer.doomed < FOREVER:
+                    signers.remove(signer)
+        for owners in self.owners:
+            for owner in owners[:-1]:
+                owner.life -= 1
+                if owner.life <= 0 or owner.doomed < FOREVER:
+                    owners.remove(owner)
+                    owner.store.close()
 
     def _disturb_signer(self, partition: int, now: int) -> None:
         signer = self.signers[partition][-1]
@@ -328,8 +332,8 @@ class World:
                 last = self.topic[signer.partition, signer.incarnation][-1]
                 if signer.box or (signer.position <= last and not self.paused()):
                     yield self.step_signer, signer
-        for number, crowd in enumerate(self.owners):
-            for owner in crowd:
+        for number, owners in enumerate(self.owners):
+            for owner in owners:
                 work = owner.shard.applied < len(self.logs[number]) or owner.busy
                 if work and (
                     now > STEPS_MAX * 3 // 4 or self.random.random() < self.speeds[number]
