@@ -286,9 +286,9 @@ def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(
         "--verdicts",
         "/dev/full",
         "--dead-letters",
-        place.folder / "dead",
+        str(place.folder / "dead"),
         "--index",
-        place.index,
+        str(place.index),
     ]
     assert place.streamer("replay", pages, *full) == 1
     assert "No space is left" in " ".join(capsys.readouterr().err.split())

@@ -110,9 +110,9 @@ class CapAtFlush(Shard):
         hits = self._lookup.find(flushed.posting_keys)
         before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
         keep: list[bool] = []
-        counts: dict[int, int] = {}
+        counts = dict[int, int]()
         for i, key in enumerate(flushed.posting_keys.tolist()):
-            counts[key] = counts.get(key, before.get(i, 0)) + 1
+            counts[key] = 1 + (counts[key] if key in counts else before.get(i, 0))
             keep.append(counts[key] <= settings.bucket_max)
         flushed.posting_keys = flushed.posting_keys[keep]
         flushed.posting_rows = flushed.posting_rows[keep]

@@ -103,10 +103,12 @@ def canon(shard: Shard, store: Store | None) -> Any:
     rows: dict[int, tuple[int, bytes, bool]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
     disk = store.meta.shards[0] if store and store.meta else ShardMeta()
-    for run in disk.runs if store else ():
+    for run in disk.runs:
+        assert store is not None
         for key, row in zip(*(a.tolist() for a in store.read_run(0, run)), strict=True):
             buckets[key].append(row)
-    for flush in disk.flushes if store else ():
+    for flush in disk.flushes:
+        assert store is not None
         numbers = store.row_numbers(0, flush)
         stored = shard._lookup.rows(numbers)  # noqa: SLF001 - a simulator looks inside
         for row, ref, sketch in zip(numbers.tolist(), stored.refs, stored.sketches, strict=True):

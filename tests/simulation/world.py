@@ -260,6 +260,10 @@ class World:
             elif chance < 0.010:
                 owner.life = self.random.randint(5, 100)  # a zombie from now on
                 self.owners[number].append(self._restart(number, owner, now))
+        self._let_zombies_die()
+
+    def _let_zombies_die(self) -> None:
+        """Count down the lives of those that have been replaced."""
         for signers in self.signers.values():
             for signer in signers[:-1]:
                 signer.life -= 1
