@@ -1,0 +1,77 @@
+# The project's commands. `make run` and `make test` need Python 3.11 to 3.13 and nothing else:
+# they make .venv from a lock with hashes, and make it anew when a lock changes.
+
+PYTHON ?= python3
+SAMPLE_PAGES ?= 8000
+UPGRADE ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv
+LOCK := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(UPGRADE) pyproject.toml
+SAMPLE := build/sample/pages.jsonl
+VERDICTS := build/verdicts.jsonl
+
+# Tables are drawn for a terminal of this width where there is none.
+export COLUMNS ?= 100
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help run warm test check bench format lock clean
+
+help: ## List these commands
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: $(VENV)/.run warm ## Judge a sample crawl with planted near-duplicates, and score the verdicts
+	@rm -rf build/sample build/index $(VERDICTS)*
+	@echo "== A sample crawl of $(SAMPLE_PAGES) records"
+	@$(PY) -m streamer sample build/sample --pages $(SAMPLE_PAGES)
+	@echo "== Its verdicts, with a lasting index in build/index"
+	@$(PY) -m streamer replay $(SAMPLE) --verdicts $(VERDICTS) --index build/index
+	@echo "== How right they are, against the exact resemblance of the pages"
+	@$(PY) -m streamer score $(SAMPLE) $(VERDICTS)
+	@echo "== A verdict, of $(VERDICTS)"
+	@grep -m 1 '"basis":"signature","similarity":0' $(VERDICTS)
+
+warm: $(VENV)/.run ## Compile the kernels (about half a minute after a change of the sources)
+	@echo "== Compiling the kernels, unless they are cached"
+	@$(PY) -m streamer warm
+
+test: check ## Run all checks and all tests
+	$(PY) -m streamer warm
+	$(PY) -m pytest -n 2 --cov --cov-report=term
+
+check: $(VENV)/.dev ## Run the checks without the tests
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.bench ## Measure speed and quality, ours and the peers'
+	$(PY) benchmarks/run.py
+
+format: $(VENV)/.dev ## Bring all sources into form
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+lock: $(VENV)/.dev ## Pin all dependencies anew (UPGRADE=--upgrade: at their newest versions)
+	$(LOCK) requirements/build.in --output-file requirements/run.lock
+	$(LOCK) --extra dev --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
+	$(LOCK) --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock
+
+clean: ## Remove everything that these commands have made
+	rm -rf $(VENV) build .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@.ci/make-venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+# The project itself is built with the pinned setuptools, which is installed by then.
+$(VENV)/.run $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: requirements/%.lock pyproject.toml | $(VENV)/.made
+	@echo "== Installing requirements/$*.lock into $(VENV)"
+	@$(PIP) --require-hashes --only-binary :all: --requirement requirements/$*.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@

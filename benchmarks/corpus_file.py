@@ -1,0 +1,81 @@
+"""The corpus as a file that is made once and used again.
+
+The name holds all that decides the bytes: seed, pages, and a digest of the generator's source. So a
+file that is there is the right one, and it gets its name only when it is complete. Files of another
+version of the generator are removed, since nothing will ask for them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import corpus
+
+PAGE_BYTES = 4_600  # of JSON, a little above the mean
+# A kept page takes about 600 bytes in the index, and twice that while runs are merged; its verdict
+# 700.
+REPLAY_BYTES = 2_500
+
+
+class DiskTooSmall(Exception):  # noqa: N818 - a state of the disk, told in one sentence and passed over
+    """Report in one sentence that corpus, index and verdicts do not fit the disk."""
+
+
+class CorpusFile(msgspec.Struct, frozen=True):
+    """A corpus on disk; `seconds` is what it took to make it, null where it was there already."""
+
+    path: Path
+    pages: int
+    size_bytes: int
+    seconds: float | None
+
+
+def obtain(folder: Path, pages: int, seed: int = corpus.SEED) -> CorpusFile:
+    """Return the corpus of these pages in `folder`; make it if it is not there.
+
+    Raises:
+        DiskTooSmall: it, or what a replay of it writes, would not fit.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    version = _version()
+    path = folder / f"corpus-{seed}-{pages}-{version}.jsonl"
+    _remove_other_versions(folder, version)
+    exists = path.exists()
+    _check_disk(folder, pages * (REPLAY_BYTES + (0 if exists else PAGE_BYTES)))
+    seconds = None if exists else _make(path, pages, seed)
+    return CorpusFile(path, pages, path.stat().st_size, seconds)
+
+
+def _version() -> str:
+    """Return a digest of the generator's source: another generator makes another corpus."""
+    return hashlib.blake2b(Path(corpus.__file__).read_bytes(), digest_size=4).hexdigest()
+
+
+def _remove_other_versions(folder: Path, version: str) -> None:
+    for old in folder.glob("corpus-*.jsonl*"):
+        if not old.name.endswith(f"-{version}.jsonl"):
+            old.unlink()
+
+
+def _check_disk(folder: Path, needed_bytes: int) -> None:
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        raise DiskTooSmall(
+            f"{folder} has {free_bytes / 1e9:.1f} GB free, a run needs {needed_bytes / 1e9:.1f} GB."
+            " Free some, or give fewer --pages."
+        )
+
+
+def _make(path: Path, pages: int, seed: int) -> float:
+    """Write the corpus; return the seconds that took."""
+    begin = time.perf_counter()
+    partial = path.with_suffix(".jsonl.partial")
+    with partial.open("wb", buffering=1 << 20) as file:
+        file.writelines(corpus.generate(pages, seed))
+    partial.rename(path)
+    return time.perf_counter() - begin

@@ -1,0 +1,121 @@
+"""Quality: how right the verdicts are on collections of real pages, under several random keys.
+
+A collection is judged in file order, and each verdict by the exact resemblance of the pages
+(streamer/sample/score.py). Every key draws other hash functions, so one run says little: the
+minimum and the median over the keys are reported. A library that is compared judges the same pages,
+its seed in the key's place. The collections lie beside the checkout; where they do not, the report
+says so.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.machine import ROOT
+from benchmarks.peers.peer import STREAM_PEERS, Entry, StreamPeer
+from streamer.sample.score import score
+
+DATA = ROOT / "../shared/data"
+THRESHOLD = 0.8
+KEYS = 5
+
+
+class Collection(NamedTuple):
+    """Pages in an archive, and what we mean to reach on them: an F1, or all planted pairs."""
+
+    name: str
+    target: str
+
+
+COLLECTIONS = (
+    Collection("set3_llvm_docs", "F1 at least 0.985"),
+    Collection("set7_mccormick", "20 right, 0 wrong"),
+)
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The score under one key; `seconds` is the time of judging alone.
+
+    `right` and `wrong` count the pages said to be duplicates, `missed` those that were not and are.
+    """
+
+    right: int
+    wrong: int
+    missed: int
+    precision: float
+    recall: float
+    f1: float
+    seconds: float
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """A detector's trials on one collection; or, with a `sentence`, why there are none."""
+
+    collection: str
+    detector: str
+    target: str
+    trials: list[Trial] = []
+    sentence: str | None = None
+
+    def values(self, figure: str) -> list[float]:
+        """Return one of the trials' figures over the keys, ascending."""
+        return sorted(getattr(trial, figure) for trial in self.trials)
+
+    def median(self, figure: str) -> float:
+        """Return the median of one of the trials' figures."""
+        return median(self.values(figure))
+
+
+def measure(folder: Path, keys: int = KEYS, data: Path = DATA) -> list[Quality]:
+    """Judge every collection in `data` by every detector; `folder` takes the unpacked pages."""
+    results: list[Quality] = []
+    for collection in COLLECTIONS:
+        pages = unpacked(folder, data, collection.name)
+        if pages is None:
+            reason = f"{collection.name} is not measured: its archive is not in ../shared/data."
+            results.append(Quality(collection.name, "", collection.target, sentence=reason))
+            continue
+        results += [_judged(collection, entry, pages, keys) for entry in STREAM_PEERS]
+    return results
+
+
+def unpacked(folder: Path, data: Path, name: str) -> Path | None:
+    """Return the pages of a collection, unpacked into `folder` once; None where it is absent."""
+    pages, archive = folder / name / "pages.jsonl", data / f"{name}.tar.xz"
+    if not pages.exists() and archive.exists():
+        with tarfile.open(archive) as file:
+            file.extractall(folder, filter="data")
+    return pages if pages.exists() else None
+
+
+def _judged(collection: Collection, entry: Entry[StreamPeer], pages: Path, keys: int) -> Quality:
+    """Return a detector's trials under the keys 0 .. keys - 1."""
+    peer = entry.load()
+    if peer is None:
+        reason = f"{entry.name} is not compared: it is not installed."
+        return Quality(collection.name, entry.name, collection.target, sentence=reason)
+    trials = [trial(peer, pages, key) for key in range(keys)]
+    return Quality(collection.name, entry.name, collection.target, trials)
+
+
+def trial(peer: StreamPeer, pages: Path, key: int) -> Trial:
+    """Judge the pages under one key and score the verdicts."""
+    with tempfile.TemporaryDirectory() as scratch:
+        verdicts = Path(scratch) / "verdicts.jsonl"
+        seconds = peer.judge(pages, verdicts, THRESHOLD, key)
+        outcomes = score([pages], verdicts, THRESHOLD).outcomes
+    return Trial(
+        right=outcomes.true_positive,
+        wrong=outcomes.false_positive,
+        missed=outcomes.false_negative,
+        precision=outcomes.precision,
+        recall=outcomes.recall,
+        f1=outcomes.f1,
+        seconds=seconds,
+    )

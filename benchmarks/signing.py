@@ -1,0 +1,88 @@
+"""From raw text to signature, ours beside the peers': the same pages, shingling included for all.
+
+The peers take turns over several rounds, each round begun by another one, so that a machine that
+slows down slows all; the figure of a peer is its median round. CPU time of the whole process
+counts: a library that starts threads of its own gains nothing by them here.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchmarks import corpus
+from benchmarks.peers.peer import SIGNING_PEERS, Entry, SigningPeer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PAGES = 5_000
+ROUNDS = 5
+WARM_PAGES = 50
+
+
+class PeerTime(msgspec.Struct, frozen=True):
+    """Microseconds of CPU a page over the rounds, and how many times ours that is."""
+
+    name: str
+    median_us: float
+    fastest_us: float
+    ratio: float
+    target: float | None
+
+
+class Signing(msgspec.Struct, frozen=True):
+    """The comparison; `absent` names the peers that are not installed."""
+
+    pages: int
+    mean_bytes: float
+    rounds: int
+    peers: list[PeerTime]
+    absent: list[str]
+
+
+def measure(pages: int = PAGES, rounds: int = ROUNDS) -> Signing:
+    """Sign `pages` pages in each round by each peer."""
+    texts = raw_texts(pages)
+    loaded = [(entry, entry.load()) for entry in SIGNING_PEERS]
+    present = [(entry, peer) for entry, peer in loaded if peer is not None]
+    times = _times(present, texts, rounds)
+    ours = statistics.median(times[SIGNING_PEERS[0].name])
+    return Signing(
+        pages=pages,
+        mean_bytes=sum(map(len, texts)) / pages,
+        rounds=rounds,
+        peers=[_peer_time(entry, times[entry.name], ours) for entry, _ in present],
+        absent=[entry.name for entry, peer in loaded if peer is None],
+    )
+
+
+def raw_texts(pages: int) -> list[bytes]:
+    """Return the texts of the corpus's first pages in UTF-8."""
+    decode = msgspec.json.Decoder(dict[str, str]).decode
+    return [decode(line)["body"].encode() for line in corpus.generate(pages)]
+
+
+def _times(
+    present: Sequence[tuple[Entry[SigningPeer], SigningPeer]], texts: Sequence[bytes], rounds: int
+) -> dict[str, list[float]]:
+    """Return for each peer its microseconds a page in each round."""
+    for _, peer in present:
+        peer.sign(texts[:WARM_PAGES])  # compiles, imports, fills caches
+    times: dict[str, list[float]] = {entry.name: [] for entry, _ in present}
+    for number in range(rounds):
+        first = number % len(present)
+        for entry, peer in (*present[first:], *present[:first]):
+            begin = time.process_time()
+            signatures = peer.sign(texts)
+            times[entry.name].append(1e6 * (time.process_time() - begin) / len(texts))
+            del signatures
+    return times
+
+
+def _peer_time(entry: Entry[SigningPeer], times: list[float], ours: float) -> PeerTime:
+    median = statistics.median(times)
+    return PeerTime(entry.name, median, min(times), median / ours, entry.target)

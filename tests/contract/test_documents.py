@@ -1,0 +1,61 @@
+"""The documents name what there is: modules, files, commands, settings, exit codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from streamer import errors
+from streamer.cli.main import app
+from streamer.config import Settings
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+_FILE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.(?:py|md|toml))`")
+
+
+def folder_map() -> str:
+    """Return the block of docs/architecture.md that draws the folders."""
+    blocks = re.findall(r"^```\n(streamer/\n.*?)^```$", ARCHITECTURE, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 1, blocks
+    return str(blocks[0])
+
+
+def test_every_module_stands_in_the_map_of_folders() -> None:
+    named = set(re.findall(r"[a-z_]+", folder_map()))
+    modules = {path.stem for path in (ROOT / "streamer").rglob("*.py")}
+    assert modules - {"__init__", "__main__"} - named == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_and_every_named_file_leads_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    links = [document.parent / link for link in _LINK.findall(text)]
+    assert [str(link) for link in links if not link.exists()] == []
+    places = (ROOT, ROOT / "streamer", ROOT / "tests", ROOT / "tests" / "integration")
+    missing = [name for name in _FILE.findall(text) if not any((p / name).exists() for p in places)]
+    assert missing == []
+
+
+def test_the_readme_names_every_command() -> None:
+    commands = [
+        command.callback.__name__ for command in app.registered_commands if command.callback
+    ]
+    assert commands
+    assert [name for name in commands if f"streamer {name}" not in README] == []
+
+
+def test_the_readme_names_every_setting() -> None:
+    assert [name for name in Settings.model_fields if f"`{name}`" not in README] == []
+
+
+def test_the_readme_names_every_exit_code() -> None:
+    classes = [one for one in vars(errors).values() if isinstance(one, type)]
+    codes = {one.exit_code for one in classes if issubclass(one, errors.StreamerError)}
+    assert {code for code in codes if f"\n| {code} | " not in README} == set()

@@ -1,0 +1,73 @@
+"""What an index of one shard must say, as a serial program over dictionaries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamer.index.place import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.sketch.resemblance import similarity
+
+if TYPE_CHECKING:
+    from streamer.index.records import Pages, Verdicts
+    from streamer.index.settings import IndexSettings
+
+
+class Judged(NamedTuple):
+    """A verdict as plain values; `similarity` is -1 for a unique page."""
+
+    ref: int
+    similarity: int
+    basis: int
+    representative: int
+    url: bytes
+
+
+def judged(block: Verdicts) -> list[Judged]:
+    """Return the verdicts of a block as plain values."""
+    columns = (
+        block.pages.refs.tolist(),
+        block.similarities.tolist(),
+        block.basis.tolist(),
+        block.representative_refs.tolist(),
+        block.representative_urls,
+    )
+    return [Judged(*values) for values in zip(*columns, strict=True)]
+
+
+def likeness(pages: Pages, one: int, other: int) -> int:
+    """Return the estimated resemblance of two of the pages in ten-thousandths."""
+    return similarity(pages.sketches[one], pages.sketches[other])
+
+
+def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
+    """Return the keys that a page may be found under: none if it is empty, one if it is short."""
+    keys: list[int] = pages.keys[place].tolist()
+    if pages.tokens[place] == 0:
+        return []
+    return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
+
+
+def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
+    """Return the verdicts on the pages, judged one after another."""
+    buckets: dict[int, list[int]] = defaultdict(list)
+    result = []
+    for place, ref in enumerate(pages.refs.tolist()):
+        keys = own_keys(pages, place, settings)
+        candidates = sorted({other for key in keys for other in buckets[key]})
+        scores = [
+            (likeness(pages, place, other), -other)
+            for other in candidates[: settings.candidates_max]
+        ]
+        score, best = max(scores, default=(-1, 0))
+        short = pages.distinct[place] < settings.shingles_min
+        if score >= settings.similarity_min:
+            same = bool(keys) and -best in buckets[keys[-1]]
+            basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
+            result.append(Judged(ref, score, basis, int(pages.refs[-best]), pages.urls[-best]))
+            continue
+        result.append(Judged(ref, -1, TOO_SHORT if short else SIGNATURE, 0, b""))
+        for key in keys:
+            if len(buckets[key]) < settings.bucket_max:
+                buckets[key].append(place)
+    return result

@@ -1,0 +1,109 @@
+"""Signed pages made by hand or by chance, without any text behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamer.index.records import Pages
+from streamer.sketch import plain
+from streamer.sketch.compact import DENSE_LEVEL, SKETCH_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+BANDS = 14
+BINS = 1 << DENSE_LEVEL
+ENOUGH_SHINGLES = 32
+EMPTY_SKETCH = plain.pack([])
+
+Sketch = list[int]
+
+
+def dense_sketch(payload: bytes | bytearray) -> Sketch:
+    """Return a sketch of 1,024 bins from its 256 bytes of symbols."""
+    return [DENSE_LEVEL | BINS << 8, *np.frombuffer(payload, "<u8").tolist()]
+
+
+def _symbols(symbols: list[int]) -> Sketch:
+    quads = zip(*(symbols[i::4] for i in range(4)), strict=True)
+    return dense_sketch(bytes(a | b << 2 | c << 4 | d << 6 for a, b, c, d in quads))
+
+
+def sketch_with(changed: int, first: int = 0) -> Sketch:
+    """Return the sketch of equal symbols, but for `changed` of them from bin `first` on.
+
+    To the sketch without a change it has resemblance (2048 - 3 * changed) / 2048.
+    """
+    symbols = [1] * BINS
+    symbols[first : first + changed] = [2] * changed
+    return _symbols(symbols)
+
+
+def unlike(number: int) -> Sketch:
+    """Return one of six sketches (0 to 5) of which any two agree by chance only."""
+    return _symbols([1 + i // 3**number % 3 for i in range(BINS)])
+
+
+def made_pages(
+    keys: Sequence[Sequence[int]],
+    sketches: Sequence[Sketch],
+    *,
+    first_ref: int = 0,
+    distinct: int = ENOUGH_SHINGLES,
+    tokens: int = 100,
+) -> Pages:
+    """Return pages with these keys and sketches, and consecutive refs."""
+    count = len(keys)
+    refs = range(first_ref, first_ref + count)
+    return Pages(
+        np.array(refs, np.uint64),
+        np.array(keys, np.uint64).reshape(count, len(keys[0]) if keys else BANDS + 1),
+        np.array(sketches, np.uint64).reshape(count, SKETCH_WORDS),
+        np.full(count, distinct, np.uint8),
+        np.full(count, tokens, np.uint32),
+        np.full(count, 1000, np.int64),
+        [b"u%d" % ref for ref in refs],
+        [None] * count,
+        [b""] * count,
+    )
+
+
+def _long_relative(random: Random, ancestor: bytes) -> Sketch:
+    changed = bytearray(ancestor)
+    for _ in range(random.choice((0, 0, 10, 40, 60))):
+        changed[random.randrange(len(changed))] = random.getrandbits(8)
+    return dense_sketch(changed)
+
+
+def _short_relative(random: Random, ancestor: bytes) -> Sketch:
+    """Return the sketch of some 32 hashes, most of them the ancestor's."""
+    hashes = np.frombuffer(ancestor, "<u8").tolist()
+    kept = hashes[random.choice((0, 0, 1, 3, 8)) :]
+    return plain.pack(
+        sorted({*kept, *(random.getrandbits(64) for _ in range(random.choice((0, 1, 4))))})
+    )
+
+
+def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
+    """Return pages of which many share keys, and some of these resemble each other.
+
+    A third of the families have few shingles; some pages are too short to compare, and some empty.
+    """
+    families = [
+        ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
+        for number in range(count // family_size + 1)
+    ]
+    keys: list[list[int]] = []
+    sketches: list[Sketch] = []
+    for _ in range(count):
+        key, ancestor, short = random.choice(families)
+        keys.append([k if random.random() < 0.5 else random.getrandbits(64) for k in key])
+        relative = _short_relative if short else _long_relative
+        sketches.append(relative(random, ancestor))
+    pages = made_pages(keys, sketches)
+    pages.distinct[:] = random.choices((ENOUGH_SHINGLES, 3), (9, 1), k=count)
+    pages.tokens[:] = random.choices((100, 0), (19, 1), k=count)
+    return pages

@@ -1,0 +1,52 @@
+"""A filter forgets no key, and lets few others pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index.filter import KeyFilter
+
+key_lists = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=200)
+
+
+def array(keys: list[int]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.array(keys, np.uint64)
+
+
+@settings(max_examples=200, deadline=None)
+@given(key_lists, key_lists, st.integers(0, 300))
+def test_every_added_key_passes_even_beyond_the_capacity(
+    first: list[int], second: list[int], capacity: int
+) -> None:
+    keys = KeyFilter(capacity)
+    keys.add(array(first))
+    keys.add(array(second))
+    assert keys.places(array(first)).tolist() == list(range(len(first)))
+    assert keys.places(array(second + first)).tolist() == list(range(len(second + first)))
+    assert keys.count == len(first) + len(second)
+    assert keys.full == (len(first) + len(second) > capacity)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=50))
+def test_nothing_passes_an_empty_filter(keys: list[int]) -> None:
+    assert KeyFilter(100).places(array(keys)).size == 0
+
+
+@pytest.mark.parametrize("kind", ["random", "consecutive", "multiples"])
+@pytest.mark.parametrize("capacity", [1_000, 65_536, 300_000])
+def test_less_than_one_per_cent_of_other_keys_pass_at_capacity(capacity: int, kind: str) -> None:
+    random = np.random.default_rng(capacity)
+    asked = 200_000
+    drawn = {
+        "random": random.integers(0, 2**64, capacity + asked, np.uint64),
+        "consecutive": np.arange(capacity + asked, dtype=np.uint64),
+        "multiples": np.arange(capacity + asked, dtype=np.uint64) << np.uint64(40),
+    }[kind]
+    keys = KeyFilter(capacity)
+    keys.add(drawn[:capacity])
+    assert not keys.full
+    assert len(keys.places(drawn[capacity:])) < 0.01 * asked

@@ -1,0 +1,146 @@
+"""One shard says what a serial program says, wherever pages lie and whenever they are flushed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index import runs
+from streamer.index.run_lookup import RunLookup
+from streamer.index.runs import Store
+from streamer.index.settings import IndexSettings
+from tests.helpers.serial_index import Judged, serial_verdicts
+from tests.helpers.shard_network import MemoryLookup, Network
+from tests.helpers.signed_pages import BANDS, family_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamer.index.lookup import FlushedRows
+    from streamer.index.records import Pages
+
+limits = st.builds(
+    IndexSettings,
+    bucket_max=st.sampled_from([1, 2, 3, 64]),
+    candidates_max=st.sampled_from([1, 2, 5, 128]),
+    threshold=st.sampled_from([0.5, 0.8, 1.0]),
+)
+seeds = st.integers(0, 2**32)
+counts = st.integers(0, 60)
+flush_shares = st.sampled_from([0.0, 0.1, 0.5, 1.0])
+
+
+def run(network: Network, pages: Pages, seed: int, flush_share: float) -> list[Judged]:
+    random = Random(seed)
+    moments = Random(seed + 1)
+    return network.run(pages, random.randrange, lambda: moments.random() < flush_share)
+
+
+@settings(max_examples=120, deadline=None)
+@given(seeds, counts, limits, flush_shares)
+def test_one_shard_says_what_the_serial_index_says(
+    seed: int, count: int, rules: IndexSettings, flush_share: float
+) -> None:
+    pages = family_pages(Random(seed), count)
+    assert run(Network(rules, BANDS), pages, seed, flush_share) == serial_verdicts(pages, rules)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _merge_early() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "FAN_IN", 2)
+        yield
+
+
+class StoredIndex:
+    """A network whose shards flush to a real store."""
+
+    def __init__(self, folder: Path, rules: IndexSettings) -> None:
+        self.network = Network(rules, BANDS)
+        self.store = Store.open(folder / "store")
+        self.folder = folder
+        self.plain = [MemoryLookup() for _ in self.network.shards]
+        self.connect()
+
+    def connect(self) -> None:
+        self.lookups = [RunLookup(self.store, i) for i in range(len(self.network.shards))]
+        self.network.use(self.lookups, self.flush)
+
+    def flush(self, flushed: list[FlushedRows]) -> None:
+        for plain, rows in zip(self.plain, flushed, strict=True):
+            plain.add(rows)
+        self.store.flush({}, flushed, b"owner")
+        while self.store.merge():
+            pass
+        for lookup in self.lookups:
+            lookup.refresh()
+
+    def open_again(self) -> None:
+        """Close everything and go on from what the store holds."""
+        self.network.flush()
+        self.store.close()
+        self.store = Store.open(self.folder / "store")
+        assert self.store.meta is not None
+        states = [shard.state for shard in self.store.meta.shards]
+        assert states == [shard.snapshot().state for shard in self.network.shards]
+        self.connect()
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]))
+def test_flushes_and_merges_of_a_real_store_do_not_show(
+    seed: int, count: int, rules: IndexSettings, flush_share: float
+) -> None:
+    pages = family_pages(Random(seed), count)
+    expected = serial_verdicts(pages, rules)
+    with tempfile.TemporaryDirectory() as folder:
+        index = StoredIndex(Path(folder), rules)
+        assert run(index.network, pages, seed, flush_share) == expected
+        index.store.close()
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds, st.lists(st.integers(1, 20), min_size=1, max_size=8), limits)
+def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
+    seed: int, sizes: list[int], rules: IndexSettings
+) -> None:
+    pages = family_pages(Random(seed), sum(sizes))
+    verdicts: list[Judged] = []
+    with tempfile.TemporaryDirectory() as folder:
+        index = StoredIndex(Path(folder), rules)
+        at = 0
+        for size in sizes:
+            verdicts += index.network.give(pages, at, at + size)
+            at += size
+            index.open_again()
+        index.store.close()
+    assert verdicts == serial_verdicts(pages, rules)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seeds, st.integers(20, 80), st.sampled_from([1, 2, 3]))
+def test_every_look_up_in_runs_gives_what_dictionaries_give(
+    seed: int, count: int, shards: int
+) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards)
+    with tempfile.TemporaryDirectory() as folder:
+        index = StoredIndex(Path(folder), rules)
+        run(index.network, pages, seed, 0.2)
+        index.network.flush()
+        for plain, found in zip(index.plain, index.lookups, strict=True):
+            expected, hits = plain.find(pages.keys), found.find(pages.keys)
+            assert hits.places.tolist() == expected.places.tolist()
+            assert hits.starts.tolist() == expected.starts.tolist()
+            assert hits.rows.tolist() == expected.rows.tolist()
+            kept, again = plain.rows(hits.rows), found.rows(hits.rows)
+            assert again.refs == kept.refs
+            assert again.urls == kept.urls
+            assert again.sketches.tolist() == kept.sketches.tolist()
+        index.store.close()

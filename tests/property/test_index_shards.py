@@ -1,0 +1,192 @@
+"""Several shards keep the promises of one, in whatever order their logs are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index.records import CONFIG, Decisions, Output, Record, Verdicts
+from streamer.index.settings import IndexSettings, bands_of
+from streamer.index.shard import Shard
+from tests.helpers.serial_index import Judged, judged, likeness, own_keys
+from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
+from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streamer.index.records import Pages
+
+seeds = st.integers(0, 2**32)
+counts = st.integers(1, 50)
+shard_counts = st.sampled_from([2, 3, 5])
+
+
+def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
+    """Return outputs as values that compare."""
+    result: list[tuple[object, ...]] = []
+    for output in outputs:
+        items = output.items
+        content: object
+        if isinstance(items, Verdicts):
+            content = judged(items)
+        elif isinstance(items, Decisions):
+            content = (items.refs.tolist(), items.kept.tolist())
+        else:
+            content = (items.refs.tolist(), items.keys.tolist(), items.sketches.tolist())
+        result.append((output.destination, output.start, output.end, content))
+    return result
+
+
+def run(network: Network, pages: Pages, seed: int, flush_share: float) -> list[Judged]:
+    random, moments = Random(seed), Random(seed + 1)
+    return network.run(pages, random.randrange, lambda: moments.random() < flush_share)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seeds, counts, shard_counts, st.sampled_from([0.0, 0.2]))
+def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
+    seed: int, count: int, shards: int, flush_share: float
+) -> None:
+    pages = family_pages(Random(seed), count)
+    network = Network(IndexSettings(shards=shards), BANDS)
+    verdicts = run(network, pages, seed, flush_share)
+    assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
+    assert [shard.open_pages for shard in network.shards] == [0] * shards
+    kept: set[int] = set()
+    for verdict in verdicts:
+        if verdict.similarity < 0:
+            kept.add(verdict.ref)
+            continue
+        assert verdict.representative in kept
+        assert verdict.similarity == likeness(pages, verdict.ref, verdict.representative) >= 8000
+        assert verdict.url == pages.urls[verdict.representative]
+
+
+@settings(max_examples=80, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 2, 3, 5]), st.sampled_from([0.0, 0.2]))
+def test_no_two_kept_pages_match_each_other(
+    seed: int, count: int, shards: int, flush_share: float
+) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards)
+    verdicts = run(Network(rules, BANDS), pages, seed, flush_share)
+    kept = [verdict.ref for verdict in verdicts if verdict.similarity < 0]
+    keys = {ref: set(own_keys(pages, ref, rules)) for ref in kept}
+    matching = [
+        (one, other)
+        for one in kept
+        for other in kept
+        if one < other and keys[one] & keys[other] and likeness(pages, one, other) >= 8000
+    ]
+    assert matching == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 64]))
+def test_flushes_show_in_no_output_of_any_shard(
+    seed: int, count: int, shards: int, bucket_max: int
+) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards, bucket_max=bucket_max, candidates_max=3)
+    quiet, flushed = Network(rules, BANDS, head_capacity=1000), Network(rules, BANDS)
+    run(quiet, pages, seed, 0.0)
+    run(flushed, pages, seed, 0.4)
+    assert plain(flushed.outputs) == plain(quiet.outputs)
+    assert [s.refused for s in flushed.shards] == [s.refused for s in quiet.shards]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 2, 3]))
+def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_been(
+    seed: int, count: int, shards: int
+) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards)
+    steady, restarted = Network(rules, BANDS), Network(rules, BANDS)
+    run(steady, pages, seed, 0.0)
+    moments = Random(seed + 1)
+
+    def maybe_restart() -> bool:
+        if moments.random() < 0.3:
+            restarted.restart()
+        return False
+
+    restarted.run(pages, Random(seed).randrange, maybe_restart)
+    assert plain(restarted.outputs) == plain(steady.outputs)
+    for one, other in zip(restarted.shards, steady.shards, strict=True):
+        assert (one.marks, one.sent, one.applied) == (other.marks, other.sent, other.applied)
+        assert (one.next_row, one.refused) == (other.next_row, other.refused)
+        assert one.settings == other.settings
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 2, 3]))
+def test_a_snapshot_read_and_written_again_is_the_same_bytes(
+    seed: int, count: int, shards: int
+) -> None:
+    pages = family_pages(Random(seed), count)
+    network = Network(IndexSettings(shards=shards), BANDS)
+    random = Random(seed)
+
+    def look() -> bool:
+        for shard in network.shards:
+            state = shard.snapshot().state
+            again = Shard(shard.number, shards, BANDS, MemoryLookup(), state=state)
+            assert again.snapshot().state == state
+            assert again.open_pages == shard.open_pages
+        return False
+
+    network.run(pages, random.randrange, look)
+
+
+intervals = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(intervals, st.sets(st.integers(0, 20)))
+def test_a_record_is_taken_from_the_mark_on_if_the_mark_lies_in_its_interval(
+    records: list[tuple[int, int]], present: set[int]
+) -> None:
+    """Items exist at the numbers in `present`; the others are gaps."""
+    shard = Shard(0, 1, 1, MemoryLookup())
+    shard.apply(Record(CONFIG, 0, 1, np.zeros(1, np.int64), IndexSettings()))
+    mark = passed_over = 0
+    for start, length in records:
+        end = start + length
+        numbers = [n for n in range(start, end) if n in present]
+        items = made_pages([[2 * n, 2 * n + 1] for n in numbers], [unlike(0)] * len(numbers))
+        items.refs[:] = numbers
+        if not numbers:
+            items.keys = np.empty((0, 2), np.uint64)
+        outputs = shard.apply(Record(SOURCE, start, end, np.array(numbers, np.int64), items))
+        expected: list[int] = []
+        if start <= mark < end:
+            expected = [n for n in numbers if n >= mark]
+            mark = end
+        else:
+            passed_over += 1
+        judged_refs = [ref for output in outputs for ref in output_refs(output)]
+        assert judged_refs == expected
+        assert shard.marks.get(SOURCE, 0) == mark
+        assert shard.passed_over == passed_over
+
+
+def output_refs(output: Output) -> list[int]:
+    assert isinstance(output.items, Verdicts)
+    refs: list[int] = output.items.pages.refs.tolist()
+    return refs
+
+
+@pytest.mark.parametrize("bands", [1, 2, 5, 14, 48])
+def test_each_band_belongs_to_one_shard(bands: int) -> None:
+    for shards in range(1, bands + 1):
+        parts = [bands_of(shard, shards, bands) for shard in range(shards)]
+        assert [band for first, end in parts for band in range(first, end)] == list(range(bands))
+        assert all(first < end for first, end in parts)

@@ -1,0 +1,128 @@
+"""Sketches of few and of many shingles hold what the plain form says, and compare at any levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.sketch import plain
+from streamer.sketch.compact import (
+    BINS,
+    DENSE_LEVEL,
+    EMPTY_BIN,
+    FINEST_LEVEL,
+    LISTED_MAX,
+    SKETCH_WORDS,
+    pack_dense,
+    pack_listed,
+    unpack_filled,
+)
+from streamer.sketch.few import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
+from streamer.sketch.resemblance import lower_bins, similarity
+
+Words = npt.NDArray[np.uint64]
+
+hashes = st.integers(0, 2**64 - 2)
+crowded = st.integers(0, 40).map(lambda near: (5 << 55) + (near << 38) + near)
+few_hashes = st.sets(hashes | crowded, max_size=60).map(sorted)
+seeds = st.integers(0, 2**32)
+sizes = st.sampled_from([0, 1, 30, 105, 106, 150, 200, 298, 299, 400, 700])
+
+
+def drawn(seed: int, size: int) -> list[int]:
+    return sorted(np.random.default_rng(seed).integers(0, 2**64 - 1, size, np.uint64).tolist())
+
+
+def packed(values: list[int]) -> Words:
+    """Return the kernels' sketch of sorted hashes, as the signer makes it."""
+    guarded = np.full(SKETCH_WORDS + 2, 7, np.uint64)
+    sketch = guarded[1:-1]
+    array = np.array(values, np.uint64)
+    if not pack_listed(array, len(array), sketch):
+        bins = np.full(BINS, EMPTY_BIN, np.uint64)
+        lower_bins(array, len(array), bins)
+        pack_dense(bins, sketch)
+    assert (guarded[0], guarded[-1]) == (7, 7)
+    return sketch
+
+
+@settings(max_examples=200)
+@given(few_hashes)
+def test_the_sketch_of_few_hashes_is_the_plain_one(values: list[int]) -> None:
+    assert packed(values).tolist() == plain.pack(values)
+
+
+@settings(max_examples=100)
+@given(seeds, sizes)
+def test_the_sketch_of_any_number_of_hashes_is_the_plain_one(seed: int, size: int) -> None:
+    values = drawn(seed, size)
+    assert packed(values).tolist() == plain.pack(values)
+
+
+@settings(max_examples=100)
+@given(few_hashes | st.builds(drawn, seeds, sizes))
+def test_a_sketch_holds_the_filled_bins_of_its_own_and_of_every_coarser_level(
+    values: list[int],
+) -> None:
+    sketch = packed(values)
+    own = plain.level_for(values)
+    for level in range(DENSE_LEVEL, own + 1):
+        out = np.zeros(BINS, np.uint32)
+        count = unpack_filled(sketch, level, out)
+        expected = [
+            place << 2 | symbol for place, symbol in plain.filled_bins(values, level).items()
+        ]
+        assert out[:count].tolist() == expected
+
+
+@settings(max_examples=200)
+@given(seeds, sizes, sizes, st.integers(0, 700), few_hashes)
+def test_similarity_is_that_of_the_plain_form_whatever_the_levels(
+    seed: int, size: int, other_size: int, common: int, extra: list[int]
+) -> None:
+    one = drawn(seed, size)
+    other = sorted({*one[:common], *drawn(seed + 1, other_size), *extra})
+    expected = plain.estimated_resemblance(one, other)
+    assert similarity(packed(one), packed(other)) == expected
+    assert similarity(packed(other), packed(one)) == expected
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 298, 5000])
+def test_a_sketch_is_like_itself_and_unlike_the_empty_one(size: int) -> None:
+    sketch, empty = packed(drawn(size, size)), packed([])
+    assert similarity(sketch, sketch) == 10_000
+    assert similarity(sketch, empty) == similarity(empty, sketch) == (0 if size else 10_000)
+
+
+def test_the_fewer_hashes_the_finer_the_sketch() -> None:
+    levels = [int(packed(drawn(3, size))[0]) & 0xFF for size in range(0, 400, 5)]
+    assert levels == sorted(levels, reverse=True)
+    assert (levels[0], levels[-1]) == (FINEST_LEVEL, DENSE_LEVEL)
+    assert len(set(levels)) == FINEST_LEVEL - DENSE_LEVEL + 1
+
+
+@settings(max_examples=150)
+@given(st.lists(hashes | st.integers(0, 3) | crowded, max_size=80), st.integers(0, 80))
+def test_distinct_hashes_are_collected_from_block_to_block(values: list[int], cut: int) -> None:
+    slots, out = np.full(SLOTS, EMPTY_BIN, np.uint64), np.empty(FEW_MAX, np.uint64)
+    distinct = 0
+    for part in (values[:cut], values[cut:]):
+        distinct = add_distinct(np.array(part, np.uint64), len(part), slots, distinct)
+    assert distinct == len(set(values))
+    assert out[: sorted_members(slots, out)].tolist() == sorted(set(values))
+
+
+def test_collecting_stops_when_there_are_too_many() -> None:
+    slots = np.full(SLOTS, EMPTY_BIN, np.uint64)
+    assert add_distinct(np.array(drawn(1, 1900), np.uint64), 1900, slots, 0) == FEW_MAX + 1
+    assert (slots != np.uint64(EMPTY_BIN)).sum() == FEW_MAX + 1
+
+
+@pytest.mark.parametrize("filled", [0, LISTED_MAX, LISTED_MAX + 1, BINS])
+def test_the_bins_tell_whether_a_listed_sketch_may_fit(filled: int) -> None:
+    bins = np.full(BINS, EMPTY_BIN, np.uint64)
+    bins[:filled] = 5
+    assert may_be_few(bins) == (filled <= LISTED_MAX)

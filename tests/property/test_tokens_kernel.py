@@ -1,0 +1,262 @@
+"""The token kernel gives mmh3's hashes of the plain form's tokens, on any bytes."""
+
+# ruff: noqa: RUF001 - letters that look alike are what these tests are about
+
+from __future__ import annotations
+
+import unicodedata
+from typing import TYPE_CHECKING
+
+import mmh3
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from streamer.text.canonical import canonical_table, is_ignorable
+from streamer.text.tokens import INVALID, MARKS_MAX, SLACK, SPARE, decode, hash_tokens, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEED = 0x9E3779B9
+BEFORE = b"before\xc3"  # a page lies in the middle of a buffer
+UNLIMITED = 1 << 12
+
+LETTERS = "a b Z _ 9 - . word Fifteen_Letters sixteen_letters_ é ß İ ſ Ａ ﬁ ½ ⑴ ﷺ ㌀ ŉ ≮"
+OTHER_SCRIPTS = "漢 字 ひ バ ﾊﾞ が ก กำ ຳ မြန် ខ្មែរ 한 हिन्दी 𐐀 😀"
+PIECES = [
+    *LETTERS.split(),
+    *OTHER_SCRIPTS.split(),
+    *" \n\0\x7f\u2028\ufffd",
+    *("e\u0301", "\u03c2", "\u1e9e", "\ufdfb", "か\u3099", "\u1112\u1161\u11ab"),
+    *"\u0301\u0323\u0345\u0903\u20dd\u3099\U0001d165\u0340\u0344",
+    *"\u00ad\u200b\u200d\ufeff\u034f\ufe0f\u115f\U000e0041",
+    *"\u0378\ue000\U000f0000\U0010ffff",
+]
+pieces = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+any_text = st.one_of(pieces, st.text(max_size=60), st.text(st.characters(codec=None), max_size=30))
+cut_short = st.sampled_from([1, 2, 3, 5, UNLIMITED])
+
+
+def hashes_of(words: list[str]) -> list[int]:
+    return [mmh3.hash64(word.encode(), SEED, signed=False)[0] for word in words]
+
+
+def kernel_hashes(page: bytes, limit: int = UNLIMITED, behind: bytes = b"z" * SLACK) -> list[int]:
+    """Hash a page's tokens, no more than about `limit` a call."""
+    data = np.frombuffer(BEFORE + page + behind, np.uint8)
+    guarded = np.full(limit + SPARE + 8, 7, np.uint64)
+    out = guarded[:-8]
+    place, end = len(BEFORE), len(BEFORE) + len(page)
+    result: list[int] = []
+    while True:
+        start = place
+        place, count = hash_tokens(data, start, end, SEED, *canonical_table(), out, 0)
+        assert count <= limit + SPARE
+        assert (guarded[-8:] == 7).all()
+        result += out[:count].tolist()
+        if place >= end:
+            assert place == end
+            return result
+        assert start < place
+        assert count >= limit
+
+
+@settings(max_examples=600, deadline=None)
+@given(any_text, cut_short)
+def test_any_text_gives_the_hashes_of_the_plain_tokens(text: str, limit: int) -> None:
+    page = text.encode("utf-8", "surrogatepass")
+    assert kernel_hashes(page, limit) == hashes_of(tokens(text))
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=40),
+        st.lists(
+            st.sampled_from(
+                [*(piece.encode() for piece in PIECES), b"\xe9", b"\xc3", b"\xe2\x82", b"\xf0\x9f"]
+            ),
+            max_size=30,
+        ).map(b"".join),
+    ),
+    cut_short,
+)
+def test_malformed_bytes_only_separate_tokens(page: bytes, limit: int) -> None:
+    assert kernel_hashes(page, limit) == hashes_of(tokens(page.decode("utf-8", "replace")))
+
+
+@settings(max_examples=300, deadline=None)
+@given(pieces, st.binary(min_size=SLACK, max_size=SLACK))
+def test_what_lies_behind_the_end_does_not_show(text: str, behind: bytes) -> None:
+    page = text.encode()
+    assert kernel_hashes(page, behind=behind) == hashes_of(tokens(text))
+
+
+@pytest.mark.parametrize(
+    "behind", [b"a" * SLACK, b"\x80" * SLACK, b"\xff" * SLACK, b"\0" * SLACK, b" " * SLACK]
+)
+@pytest.mark.parametrize("before", ["", "x ", "é "])
+def test_an_ascii_token_of_any_length_may_end_the_text(before: str, behind: bytes) -> None:
+    for length in range(1, 41):
+        text = before + ("Ab_9Zz" * 7)[:length]
+        assert kernel_hashes(text.encode(), behind=behind) == hashes_of(tokens(text)), length
+
+
+@pytest.mark.parametrize("follower", ["é", "\u0301", "\u00ad", "漢", " ", "\u2028", "ﷺ"])
+def test_an_ascii_token_of_any_length_may_meet_another_kind_of_character(follower: str) -> None:
+    for length in range(1, 41):
+        text = "x" * length + follower + "y"
+        assert kernel_hashes(text.encode()) == hashes_of(tokens(text)), length
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from("\u0301\u0323\u0316\u0345\u05b0\u0903\u034f\u20dd"),
+        max_size=3 * MARKS_MAX + 5,
+    ),
+    st.sampled_from(["a", "é", "漢", "ก", " "]),
+    cut_short,
+)
+def test_runs_of_marks_of_any_length_are_ordered_as_in_the_plain_form(
+    marks: list[str], base: str, limit: int
+) -> None:
+    text = f"x {base}{''.join(marks)}b c"
+    assert kernel_hashes(text.encode(), limit) == hashes_of(tokens(text))
+
+
+def test_every_assigned_code_point_between_letters_gives_the_plain_tokens() -> None:
+    planes = (
+        range(0xD800),
+        range(0xE000, 0x33500),
+        range(0xDFF00, 0xE1100),
+        range(0x10FFF0, 0x110000),
+    )
+    for start in (c for plane in planes for c in plane[::0x4000]):
+        text = " ".join(
+            f"a{chr(c)}b {chr(c)}"
+            for plane in planes
+            for c in range(max(start, plane.start), min(start + 0x4000, plane.stop))
+        )
+        assert kernel_hashes(text.encode(), 1 << 17) == hashes_of(tokens(text)), hex(start)
+
+
+def decoded(page: bytes) -> tuple[int, int]:
+    data = np.frombuffer(page + b"\x80" * SLACK, np.uint8)
+    return decode(data, 0, len(page))
+
+
+def strictly_decoded(page: bytes) -> tuple[int, int]:
+    for size in range(1, min(4, len(page)) + 1):
+        try:
+            return ord(page[:size].decode()), size
+        except UnicodeDecodeError:
+            continue
+    return INVALID, 1
+
+
+def test_every_pair_of_bytes_beyond_ascii_is_decoded_strictly() -> None:
+    pairs = [bytes((first, second)) for first in range(0x80, 0x100) for second in range(256)]
+    assert [page for page in pairs if decoded(page) != strictly_decoded(page)] == []
+
+
+def test_longer_sequences_are_decoded_strictly_at_the_edges_of_each_range() -> None:
+    edges = (0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF)
+    sequences = [
+        bytes((lead, second, third, fourth))[:size]
+        for lead in range(0xE0, 0x100)
+        for second in edges
+        for third in edges
+        for fourth in edges
+        for size in (3, 4)
+    ]
+    assert [page for page in sequences if decoded(page) != strictly_decoded(page)] == []
+
+
+def spelled(text: str) -> str:
+    """Return the one spelling of a text that Unicode's NFKC_Casefold gives, decomposed."""
+    text = "".join(c for c in text if not is_ignorable(ord(c)))
+    while (again := unicodedata.normalize("NFKD", text.casefold())) != text:
+        text = "".join(c for c in again if not is_ignorable(ord(c)))
+    return text
+
+
+def composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def decomposed(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def compatible(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def taken_apart(text: str) -> str:
+    return unicodedata.normalize("NFKD", text)
+
+
+def folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def hyphenated(text: str) -> str:
+    return "\u00ad".join(text)
+
+
+def joined(text: str) -> str:
+    return "\u200b".join(text) + "\u200d"
+
+
+spellings = st.sampled_from(
+    [composed, decomposed, compatible, taken_apart, str.casefold, folded, hyphenated, joined]
+)
+IOTA_BELOW = "\u0345"  # a mark that folds to a letter: a test of its own
+few_marks = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=MARKS_MAX - 1)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.one_of(few_marks, st.lists(st.sampled_from(PIECES), max_size=12).map("".join)),
+    spellings,
+)
+def test_two_spellings_of_one_text_have_equal_tokens(
+    text: str, spelling: Callable[[str], str]
+) -> None:
+    assume(IOTA_BELOW not in unicodedata.normalize("NFKD", text))
+    other = spelling(text)
+    assert kernel_hashes(other.encode()) == kernel_hashes(text.encode())
+
+
+@pytest.mark.parametrize("text", ["\u1fb3\u0300", "\u03b1\u0345\u0300", "\u1f80\u0304"])
+def test_an_iota_below_may_stand_anywhere_among_the_marks(text: str) -> None:
+    assert tokens(unicodedata.normalize("NFC", text)) == tokens(text)
+
+
+EASILY_CONFUSED = "a A Ａ ª á s ſ ß ss ẞ i İ ı I ﬁ fi k σ ς Σ ½ 1 ① и й ệ"
+letters = st.sampled_from(
+    [
+        *EASILY_CONFUSED.split(),
+        *("a\u0301", "\u212a", "\u0301", "\u0323", "\u00ad", "\u0645", "\u06cc", "\u064a"),
+    ]
+)
+words = st.lists(letters, min_size=1, max_size=3).map(lambda parts: "x" + "".join(parts))
+
+
+@settings(max_examples=600, deadline=None)
+@given(words, words)
+def test_words_have_equal_hashes_exactly_if_they_are_canonically_equal(
+    one: str, other: str
+) -> None:
+    equal = kernel_hashes(one.encode()) == kernel_hashes(other.encode())
+    assert equal == (spelled(one) == spelled(other))
+
+
+@pytest.mark.parametrize(
+    "text", ["STRASSE", "Straße", "ΣΊΣΥΦΟΣ", "ПРИВЕТ", "Éclair", "ﬀ", "ΐ", "Ǆ", "ĳssel", "Ⅷ"]
+)
+def test_upper_and_lower_case_have_equal_tokens(text: str) -> None:
+    assert tokens(text.upper()) == tokens(text.lower()) == tokens(text)

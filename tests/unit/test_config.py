@@ -1,0 +1,133 @@
+"""Where settings come from, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamer.config import Settings, load_settings
+from streamer.errors import SettingsError
+from streamer.index.settings import IndexSettings
+from streamer.sketch.settings import SignatureSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "settings.toml"
+    path.write_text("rows = 7\nbands = 12\nthreshold = 0.7\n")
+    return path
+
+
+def test_nothing_needs_to_be_set() -> None:
+    settings = load_settings()
+    assert settings.signature == SignatureSettings()
+    assert settings.index == IndexSettings()
+    assert settings.signing_threads == len(os.sched_getaffinity(0))
+
+
+def test_flags_go_before_the_environment_before_the_file_before_defaults(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMER_BANDS", "10")
+    monkeypatch.setenv("STREAMER_THRESHOLD", "0.6")
+    settings = load_settings(file, threshold=0.5, bands=None)
+    assert (settings.threshold, settings.bands, settings.rows) == (0.5, 10, 7)
+    assert settings.shingle_width == SignatureSettings().shingle_width
+
+
+def test_one_file_does_not_show_in_the_settings_of_the_next_load(file: Path) -> None:
+    assert load_settings(file).rows == 7
+    assert load_settings().rows == SignatureSettings().rows
+
+
+def test_each_part_gets_what_was_set() -> None:
+    settings = load_settings(
+        threshold=0.9, min_shingles=3, bucket_max=5, candidates_max=6, shards=2,
+        shingle_width=4, bands=12, rows=7, threads=3,
+    )  # fmt: skip
+    assert settings.index == IndexSettings(
+        threshold=0.9, shingles_min=3, bucket_max=5, candidates_max=6, shards=2
+    )
+    assert settings.signature == SignatureSettings(shingle_width=4, bands=12, rows=7)
+    assert settings.signing_threads == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold", 0.0),
+        ("threshold", 1.01),
+        ("threshold", float("nan")),
+        ("threshold", "high"),
+        ("shingle_width", 0),
+        ("shingle_width", 33),
+        ("bands", 0),
+        ("bands", 49),
+        ("rows", 33),
+        ("rows", 1.5),
+        ("min_shingles", 33),
+        ("bucket_max", 0),
+        ("candidates_max", 4097),
+        ("shards", 0),
+        ("threads", -1),
+        ("page_bytes_max", 1023),
+        ("head_pages", 0),
+        ("colour", "blue"),
+    ],
+)
+def test_a_bad_value_gives_one_sentence_that_names_the_setting(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(**{name: value})
+    message = str(caught.value)
+    assert message.startswith(f"The setting {name} = {value!r} cannot be: ")
+    assert message.endswith(".")
+    assert "\n" not in message
+
+
+def test_a_bad_value_in_the_environment_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMER_ROWS", "many")
+    with pytest.raises(
+        SettingsError, match=r"^The setting rows = 'many' cannot be: [^\n]*integer[^\n]*$"
+    ):
+        load_settings()
+
+
+def test_an_unknown_name_in_the_file_is_refused(file: Path) -> None:
+    file.write_text("row = 7\n")
+    with pytest.raises(SettingsError, match=r"^The setting row = 7 cannot be: .*not permitted"):
+        load_settings(file)
+
+
+@pytest.mark.parametrize("content", [b"rows = ", b"\xff\xfe", b"rows 7", b"[rows]\n[rows]"])
+def test_a_file_that_is_no_toml_is_named(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=r"settings\.toml cannot be read: ") as caught:
+        load_settings(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(SettingsError, match=f"There is no settings file {path}"):
+            load_settings(path)
+
+
+def test_more_shards_than_bands_are_refused() -> None:
+    assert load_settings(shards=4, bands=4).shards == 4
+    with pytest.raises(SettingsError, match="5 shards need as many bands, there are 4"):
+        load_settings(shards=5, bands=4)
+
+
+def test_settings_do_not_change_once_they_are_made() -> None:
+    settings = load_settings()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.rows = 9
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []

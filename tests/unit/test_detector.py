@@ -1,0 +1,209 @@
+"""All shards of an index together, over a real folder."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index.settings import IndexSettings
+from streamer.model import page_ref
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream import detector as module
+from streamer.stream.detector import Detector
+from streamer.stream.index_folder import IndexFolder
+from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
+from tests.helpers.signed_pages import BANDS, family_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamer.index.records import Pages
+
+SIGNATURE = SignatureSettings(bands=BANDS)
+
+
+def opened(folder: Path, rules: IndexSettings, head_pages: int = 65_536) -> Detector:
+    return Detector(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, head_pages=head_pages)
+
+
+@contextlib.contextmanager
+def a_detector(rules: IndexSettings, head_pages: int = 65_536) -> Iterator[Detector]:
+    with tempfile.TemporaryDirectory() as folder:
+        detector = opened(Path(folder) / "index", rules, head_pages=head_pages)
+        yield detector
+        detector.close()
+
+
+def judge(
+    detector: Detector, pages: Pages, random: Random, *, flushes: bool = True
+) -> list[Judged]:
+    """Give all pages, in records of random length; flush when it is due."""
+    result: list[Judged] = []
+    at = 0
+    while at < len(pages):
+        end = min(len(pages), at + random.randrange(1, 9))
+        for block in detector.judge(0, at, end, pages.take(range(at, end))):
+            result += judged(block)
+        at = end
+        if flushes and detector.flush_is_due:
+            detector.flush(b"")
+    return result
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([5, 20, 1000]))
+def test_one_shard_gives_the_verdicts_of_the_serial_index(
+    seed: int, count: int, head_pages: int
+) -> None:
+    pages, rules = family_pages(Random(seed), count), IndexSettings()
+    with a_detector(rules, head_pages=head_pages) as detector:
+        assert judge(detector, pages, Random(seed)) == serial_verdicts(pages, rules)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
+def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
+    pages, rules = family_pages(Random(seed), count), IndexSettings(shards=shards)
+    with a_detector(rules, head_pages=20) as detector:
+        verdicts = judge(detector, pages, Random(seed))
+        assert all(shard.open_pages == 0 for shard in detector.shards)
+    assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
+    kept: list[int] = []
+    for verdict in verdicts:
+        if verdict.similarity < 0:
+            keys = set(own_keys(pages, verdict.ref, rules))
+            assert not [
+                other
+                for other in kept
+                if keys & set(own_keys(pages, other, rules))
+                and likeness(pages, verdict.ref, other) >= 8000
+            ]
+            kept.append(verdict.ref)
+        else:
+            assert verdict.representative in kept
+            assert likeness(pages, verdict.ref, verdict.representative) == verdict.similarity
+
+
+def test_a_detector_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
+    pages, rules = family_pages(Random(3), 90), IndexSettings()
+    expected = serial_verdicts(pages, rules)
+    first = opened(tmp_path / "index", rules)
+    verdicts = judge(first, pages.take(range(60)), Random(1), flushes=False)
+    first.flush(b"at sixty")
+    judge_rest = [
+        v for block in first.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
+    ]
+    first.close()  # as a kill would: nothing more is flushed
+    assert verdicts + judge_rest == expected
+    again = opened(tmp_path / "index", rules)
+    assert (again.position(0), again.position(1), again.owner_state) == (60, 0, b"at sixty")
+    repeated = [
+        v for block in again.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
+    ]
+    again.close()
+    assert repeated == judge_rest
+
+
+def test_pages_that_were_judged_before_are_passed_over(tmp_path: Path) -> None:
+    pages = family_pages(Random(4), 10)
+    detector = opened(tmp_path / "index", IndexSettings())
+    assert sum(map(len, detector.judge(0, 0, 10, pages))) == 10
+    assert detector.judge(0, 0, 10, pages) == []
+    assert detector.judge(0, 12, 13, pages.take([0])) == []
+    assert detector.position(0) == 10
+    detector.close()
+
+
+def test_sources_have_positions_of_their_own(tmp_path: Path) -> None:
+    pages = family_pages(Random(5), 4)
+    detector = opened(tmp_path / "index", IndexSettings())
+    detector.judge(0, 0, 4, pages)
+    others = pages.take(range(4))
+    others.refs[:] = [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
+    verdicts = [v for block in detector.judge(7, 0, 6, others) for v in judged(block)]
+    assert [v.ref for v in verdicts] == [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
+    assert (detector.position(0), detector.position(7)) == (4, 6)
+    detector.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def detector(tmp_path: Path, clock: Clock) -> Iterator[Detector]:
+    folder = IndexFolder.open(tmp_path / "index", SIGNATURE, 1)
+    result = Detector(folder, IndexSettings(), head_pages=8, clock=clock)
+    yield result
+    result.close()
+
+
+def unique_pages(count: int, first: int = 0) -> Pages:
+    pages = family_pages(Random(9), first + count).take(range(first, first + count))
+    pages.keys[:] = np.arange(first, first + count)[:, None] * 1000 + np.arange(BANDS + 1)
+    pages.distinct[:], pages.tokens[:] = 32, 100
+    return pages
+
+
+def test_a_flush_is_due_when_the_head_is_full(detector: Detector) -> None:
+    detector.judge(0, 0, 7, unique_pages(7))
+    assert not detector.flush_is_due
+    detector.judge(0, 7, 8, unique_pages(1, 7))
+    assert detector.flush_is_due
+    detector.flush(b"")
+    assert not detector.flush_is_due
+
+
+def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(
+    detector: Detector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RECORDS_BETWEEN_FLUSHES", 100)
+    detector.judge(0, 0, 99, unique_pages(1))
+    assert not detector.flush_is_due
+    detector.judge(0, 99, 100, unique_pages(0))
+    assert detector.flush_is_due
+    detector.flush(b"")
+    assert not detector.flush_is_due
+
+
+def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
+    detector: Detector, clock: Clock
+) -> None:
+    clock.seconds += module.SECONDS_BETWEEN_FLUSHES + 1
+    assert not detector.flush_is_due
+    detector.judge(0, 0, 1, unique_pages(1))
+    assert detector.flush_is_due
+    detector.flush(b"")
+    detector.judge(0, 1, 2, unique_pages(1, 1))
+    clock.seconds += module.SECONDS_BETWEEN_FLUSHES - 1
+    assert not detector.flush_is_due
+    clock.seconds += 1
+    assert detector.flush_is_due
+
+
+def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
+    for threshold, records in ((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2)):
+        detector = opened(tmp_path / "index", IndexSettings(threshold=threshold))
+        shard = detector.shards[0]
+        assert shard.settings == IndexSettings(threshold=threshold)
+        assert shard.marks["config"] == records
+        detector.flush(b"")
+        detector.close()

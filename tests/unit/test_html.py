@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from streamer.text.html import html_to_text, text_bytes_max
+
+
+def text(page: str | bytes) -> str:
+    raw = page.encode() if isinstance(page, str) else page
+    source = np.frombuffer(raw, np.uint8)
+    out = np.zeros(text_bytes_max(len(raw)), np.uint8)
+    place = html_to_text(source, 0, len(raw), out, 0)
+    return out[:place].tobytes().decode("utf-8", "surrogateescape")
+
+
+def words(page: str | bytes) -> list[str]:
+    return re.findall(r"\S+", text(page))
+
+
+def test_a_bold_tag_inside_a_word_does_not_split_it() -> None:
+    assert words("a<b>b</b>c") == ["abc"]
+
+
+def test_an_unknown_element_is_inline() -> None:
+    assert words("a<x-card>b</x-card>c") == ["abc"]
+
+
+@pytest.mark.parametrize(
+    "name", ["li", "br", "td", "option", "h1", "h6", "P", "Div", "title", "hr"]
+)
+def test_a_block_element_parts_words_at_both_tags(name: str) -> None:
+    assert words(f"a<{name}>b</{name}>c") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "name", ["script", "STYLE", "noscript", "svg", "template", "iframe", "noframes"]
+)
+def test_what_a_reader_does_not_see_is_dropped(name: str) -> None:
+    assert words(f"a <{name} x='1'>hidden</{name} > b") == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["svg", "template"])
+def test_containers_nest(name: str) -> None:
+    assert words(f"a<{name}>b<{name}>c</{name}>d</{name}>e") == ["ae"]
+
+
+@pytest.mark.parametrize("name", ["svg", "template", "noscript", "iframe", "title", "textarea"])
+def test_an_element_that_is_never_closed_hides_nothing(name: str) -> None:
+    assert words(f"a <{name}> b <p>c") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["svg", "template"])
+def test_one_missing_end_tag_hides_no_more_than_the_last_end_tag_closes(name: str) -> None:
+    assert words(f"a<{name}><{name}>b</{name}> c") == ["a", "c"]
+
+
+@pytest.mark.parametrize("name", ["script", "style"])
+def test_an_unclosed_script_or_style_hides_the_rest(name: str) -> None:
+    assert words(f"a <{name}> b <p>c") == ["a"]
+
+
+@pytest.mark.parametrize("name", ["script", "svg", "title", "iframe"])
+def test_an_element_that_closes_itself_hides_nothing(name: str) -> None:
+    assert words(f"a <{name} src=x /> b </{name}>") == ["a", "b"]
+
+
+def test_a_slash_in_an_unquoted_value_does_not_close_the_element() -> None:
+    assert words("a <script src=x/> b </script> c") == ["a", "c"]
+
+
+def test_markup_inside_a_title_is_text() -> None:
+    assert words("<title>a <b> &lt; c</title>d") == ["a", "<b>", "<", "c", "d"]
+
+
+def test_a_longer_name_does_not_end_a_script() -> None:
+    assert words("a<script>b</scripts>c</script >d") == ["ad"]
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "<!-- a > b -->",
+        "<!-->",
+        "<!--->",
+        "<!--a--!>",
+        "<!>",
+        "<!doctype html>",
+        "<?xml a?>",
+        "</>",
+    ],
+)
+def test_comments_and_declarations_are_no_text(comment: str) -> None:
+    assert words(f"x{comment}y") == ["xy"]
+
+
+def test_a_section_ends_at_its_own_mark_or_else_at_the_first_bracket() -> None:
+    assert words("x<![CDATA[a > b]]>y") == ["xy"]
+    assert words("x<![CDATA[a > b") == ["x", "b"]
+
+
+@pytest.mark.parametrize("cut", ["<!-- a b", "<a href='x'", "<a href=x", "</a", "<!doc", "<?x"])
+def test_cut_markup_is_dropped(cut: str) -> None:
+    assert words(f"x {cut}") == ["x"]
+
+
+@pytest.mark.parametrize("plain", ["<", "a < b", "<3", "<-", "</", "& <", "1<2"])
+def test_a_less_than_sign_that_begins_no_tag_is_text(plain: str) -> None:
+    assert text(plain) == plain
+
+
+def test_a_bracket_in_a_quoted_value_does_not_end_the_tag() -> None:
+    assert words("""<a x=">" y = '>'z>b</a>""") == ["b"]
+
+
+def test_a_quote_counts_only_where_a_value_begins() -> None:
+    assert words("""<a x"=">b""") == ["b"]
+    assert words("""<a ="x>b""") == ["b"]
+
+
+def test_a_quote_that_is_never_closed_ends_with_the_tag() -> None:
+    assert words("<a x='1>b</a> <i y='2>c") == ["c"]
+    assert words('<a x="1>b</a> <i y=2>c') == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "character"),
+    [
+        ("&amp;", "&"),
+        ("&eacute", "é"),
+        ("&notit;", "¬it;"),
+        ("&notin;", "∉"),
+        ("&nGt;", "≫⃒"),
+        ("&#128;", "€"),
+        ("&#x1F600;", "😀"),
+        ("&#xD800;", "\ufffd"),
+        ("&#0;", "\ufffd"),
+        ("&#" + "9" * 5000 + ";", "\ufffd"),
+        ("&#" + "0" * 5000 + "65;", "A"),
+        ("&nosuch;", "&nosuch;"),
+        ("&", "&"),
+    ],
+)
+def test_a_reference_becomes_its_character(reference: str, character: str) -> None:
+    assert text(reference) == character
+
+
+def test_invalid_utf8_and_nul_pass_through() -> None:
+    assert text(b"a\xff\x00<b>\xc3</b>") == b"a\xff\x00\xc3".decode("utf-8", "surrogateescape")
+
+
+def test_the_longest_growth_stays_in_its_bound() -> None:
+    page = b"&nGt;" * 1000
+    source, out = np.frombuffer(page, np.uint8), np.zeros(text_bytes_max(len(page)), np.uint8)
+    assert html_to_text(source, 0, len(page), out, 0) == 6000 == len(page) * 6 // 5

@@ -1,0 +1,163 @@
+"""Whether an index's folder fits the settings of a run, and what is said if it does not."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.settings import IndexSettings
+from streamer.sketch.secret import read_secret
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.detector import Detector
+from streamer.stream.index_folder import (
+    IndexFolder,
+    identity_of,
+    obtain_existing_secret,
+    obtain_secret,
+    read_meta,
+    store_folder,
+)
+from tests.helpers.signed_pages import BANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEFAULTS = SignatureSettings(bands=BANDS)
+SECRET = bytes(range(32))
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "given.key"
+    path.write_text(SECRET.hex())
+    return path
+
+
+def make_index(folder: Path, key_file: Path | None = None) -> None:
+    index = IndexFolder.open(folder, DEFAULTS, 1, key_file)
+    Detector(index, IndexSettings()).flush(b"owner")
+    index.store.close()
+
+
+def test_a_new_index_makes_a_secret_of_its_own_and_keeps_it(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "index"
+    make_index(folder)
+    path = folder / "secret.key"
+    secret = read_secret(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = IndexFolder.open(folder, DEFAULTS, 1)
+    assert (again.secret, obtain_existing_secret(folder, None)) == (secret, secret)
+    assert again.store.meta is not None
+    again.store.close()
+
+
+def test_with_a_key_file_no_secret_is_written_into_the_index(
+    tmp_path: Path, key_file: Path
+) -> None:
+    make_index(tmp_path / "index", key_file)
+    assert sorted(path.name for path in (tmp_path / "index").iterdir() if path.is_file()) == []
+    assert obtain_secret(tmp_path / "index", key_file) == SECRET
+
+
+def test_an_index_made_with_a_key_file_asks_for_it(tmp_path: Path, key_file: Path) -> None:
+    make_index(tmp_path / "index", key_file)
+    for ask in (obtain_secret, obtain_existing_secret):
+        with pytest.raises(SettingsError, match=r"made with a key file\. Give it with --key-file"):
+            ask(tmp_path / "index", None)
+    assert not (tmp_path / "index" / "secret.key").exists()
+
+
+def test_a_bad_key_file_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="openssl rand"):
+        IndexFolder.open(tmp_path / "index", DEFAULTS, 1, tmp_path / "missing.key")
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="Cannot write the index"):
+        obtain_secret(tmp_path / "file" / "index", None)
+
+
+@pytest.mark.parametrize(
+    ("signature", "shards", "named"),
+    [
+        ({"rows": 7}, 1, ["--rows is 6 there and 7 here"]),
+        ({"bands": 12}, 1, ["--bands is 14 there and 12 here"]),
+        ({"shingle_width": 4}, 1, ["--shingle-width is 5 there and 4 here"]),
+        ({}, 2, ["--shards is 1 there and 2 here"]),
+        ({"rows": 7, "bands": 12}, 3, ["--rows is 6", "--bands is 14", "--shards is 1"]),
+    ],
+)
+def test_an_index_of_other_settings_is_refused_by_their_names(
+    tmp_path: Path, signature: dict[str, int], shards: int, named: list[str]
+) -> None:
+    make_index(tmp_path / "index")
+    other = DEFAULTS.model_copy(update=signature)
+    for _ in range(2):  # a refusal leaves no lock behind
+        with pytest.raises(
+            StoreMismatch, match="Use the index's settings, or another --index"
+        ) as caught:
+            IndexFolder.open(tmp_path / "index", other, shards)
+        assert all(part in str(caught.value) for part in named)
+        assert str(caught.value).count(" there and ") == len(named)
+
+
+def test_an_index_of_another_secret_is_refused_without_telling_it(
+    tmp_path: Path, key_file: Path
+) -> None:
+    make_index(tmp_path / "index")
+    with pytest.raises(
+        StoreMismatch, match=r"--key-file is [0-9a-f]{16} there and [0-9a-f]{16} here"
+    ) as caught:
+        IndexFolder.open(tmp_path / "index", DEFAULTS, 1, key_file)
+    assert SECRET.hex()[:16] not in str(caught.value)
+
+
+def test_an_index_of_another_unicode_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_index(tmp_path / "index")
+    monkeypatch.setattr("unicodedata.unidata_version", "1.1.0")
+    with pytest.raises(StoreMismatch, match="another version or under another Unicode version"):
+        IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
+
+
+def test_everything_that_changes_a_signature_changes_the_fingerprint() -> None:
+    identities = [
+        identity_of(DEFAULTS, 1, SECRET),
+        identity_of(DEFAULTS.model_copy(update={"bands": 13}), 1, SECRET),
+        identity_of(DEFAULTS.model_copy(update={"rows": 5}), 1, SECRET),
+        identity_of(DEFAULTS.model_copy(update={"shingle_width": 4}), 1, SECRET),
+        identity_of(DEFAULTS, 1, bytes(32)),
+    ]
+    assert len({identity["fingerprint"] for identity in identities}) == len(identities)
+    assert identity_of(DEFAULTS, 2, SECRET)["fingerprint"] == identities[0]["fingerprint"]
+    assert SECRET.hex() not in str(identities)
+
+
+def test_an_empty_index_has_nothing_to_read(tmp_path: Path) -> None:
+    IndexFolder.open(tmp_path / "index", DEFAULTS, 1).store.close()
+    with pytest.raises(StoreUnavailable, match="is empty: nothing has been flushed"):
+        read_meta(tmp_path / "index")
+
+
+def test_what_was_flushed_can_be_read_beside_the_writer(tmp_path: Path) -> None:
+    index = IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
+    Detector(index, IndexSettings()).flush(b"owner")
+    store, meta = read_meta(tmp_path / "index")
+    assert (meta.owner, meta.identity) == (b"owner", index.identity)
+    assert str(meta.identity["fingerprint"]) == index.fingerprint
+    store.close()
+    index.store.close()
+
+
+def test_a_second_run_on_one_index_is_told_that_it_is_in_use(tmp_path: Path) -> None:
+    index = IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
+    with pytest.raises(StoreUnavailable, match="in use by another process"):
+        IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
+    index.store.close()
+    assert store_folder(tmp_path / "index").is_dir()

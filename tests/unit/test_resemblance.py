@@ -1,0 +1,83 @@
+"""How near the estimates come to the true resemblance of sets, over many pairs and secrets.
+
+The seed is fixed, so nothing here can fail by chance; the bounds are those of sampling theory.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from streamer.sketch.compact import BINS, EMPTY_BIN, SKETCH_WORDS, pack_dense, pack_listed
+from streamer.sketch.minhash import EMPTY_MINIMUM, lower_minima
+from streamer.sketch.resemblance import hash_for_sketch, lower_bins, similarity
+from streamer.sketch.secret import HashKeys, derive_keys
+
+PAIRS = 150
+HASHES = 84
+Words = npt.NDArray[np.uint64]
+
+
+def minima(shingles: Words, keys: HashKeys) -> npt.NDArray[np.uint32]:
+    result = np.full(HASHES, EMPTY_MINIMUM, np.uint32)
+    lower_minima(shingles, len(shingles), keys.multipliers, keys.offsets, result)
+    return result
+
+
+def sketch(shingles: Words, keys: HashKeys) -> Words:
+    hashes, result = np.empty_like(shingles), np.empty(SKETCH_WORDS, np.uint64)
+    hash_for_sketch(shingles, len(shingles), np.uint64(keys.sketch_mask), hashes)  # type: ignore[arg-type]  # an int beyond 63 bits
+    if not pack_listed(np.sort(hashes), len(hashes), result):
+        bins = np.full(BINS, EMPTY_BIN, np.uint64)
+        lower_bins(hashes, len(hashes), bins)
+        pack_dense(bins, result)
+    return result
+
+
+def pairs(size: int, resemblance: float) -> tuple[float, list[tuple[Words, Words, HashKeys]]]:
+    """Return the true resemblance of pairs of sets of `size` shingles, and the pairs."""
+    random = np.random.default_rng(size)
+    common = round(2 * size * resemblance / (1 + resemblance))
+    union = 2 * size - common
+    drawn = [random.integers(0, 2**64, union, np.uint64) for _ in range(PAIRS)]
+    return common / union, [
+        (words[:size], words[size - common :], derive_keys(random.bytes(32), 5, HASHES))
+        for words in drawn
+    ]
+
+
+@pytest.mark.parametrize("size", [50, 200, 1000, 5000])
+@pytest.mark.parametrize("resemblance", [0.0, 0.2, 0.5, 0.8, 0.95])
+def test_min_hashes_agree_as_often_as_the_sets_resemble_each_other(
+    size: int, resemblance: float
+) -> None:
+    true, drawn = pairs(size, resemblance)
+    agreed = np.mean([minima(a, keys) == minima(b, keys) for a, b, keys in drawn])
+    assert agreed == pytest.approx(true, abs=4 * sqrt(true * (1 - true) / (PAIRS * HASHES)) + 1e-4)
+
+
+@pytest.mark.parametrize("size", [50, 200, 1000, 5000])
+@pytest.mark.parametrize("resemblance", [0.2, 0.5, 0.8, 0.95])
+def test_the_sketch_is_unbiased_and_as_exact_as_a_thousand_trials(
+    size: int, resemblance: float
+) -> None:
+    """With all bins filled, the equal ones are binomial: p = (1 + 2J)/3, J = (3p - 1)/2."""
+    true, drawn = pairs(size, resemblance)
+    errors = np.array(
+        [similarity(sketch(a, keys), sketch(b, keys)) / 10_000 - true for a, b, keys in drawn]
+    )
+    chance = (1 + 2 * true) / 3
+    rmse = 1.5 * sqrt(chance * (1 - chance) / BINS)
+    assert sqrt(np.mean(errors**2)) < 1.1 * rmse
+    assert abs(np.mean(errors)) < 4 * rmse / sqrt(PAIRS) + 1e-4
+
+
+@pytest.mark.parametrize("size", [1, 8, 50, 5000])
+def test_equal_sets_have_resemblance_one_and_others_next_to_none(size: int) -> None:
+    _, drawn = pairs(size, 0.0)
+    for a, b, keys in drawn[:40]:
+        assert similarity(sketch(a, keys), sketch(a[::-1].copy(), keys)) == 10_000
+        assert similarity(sketch(a, keys), sketch(b, keys)) < 1500

@@ -1,0 +1,171 @@
+"""The rules of one shard, case by case."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamer.index.place import CONTENT, SIGNATURE, TOO_SHORT
+from tests.helpers.serial_index import Judged
+from tests.helpers.shard_cases import FAR, SAME, apart, index, judge, representatives, shares
+from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
+
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the runs"])
+
+
+@flushing
+@pytest.mark.parametrize(("changed", "match"), [(0, True), (136, True), (137, False), (600, False)])
+def test_a_candidate_matches_from_the_threshold_on(
+    *, flush: bool, changed: int, match: bool
+) -> None:
+    pages = made_pages([shares(1, 0, 0, 0), shares(1, 0, 0, 0)], [SAME, apart(changed)])
+    verdicts = judge(index(threshold=0.8), pages, flush=flush)
+    assert representatives(verdicts) == [None, 0 if match else None]
+    assert verdicts[1].similarity == (10_000 * (2048 - 3 * changed) // 2048 if match else -1)
+
+
+@flushing
+def test_equal_pages_that_share_no_key_never_meet(*, flush: bool) -> None:
+    pages = made_pages([shares(0, 0, 0, 0), shares(0, 0, 0, 0)], [SAME, SAME])
+    assert representatives(judge(index(), pages, flush=flush)) == [None, None]
+
+
+@flushing
+@pytest.mark.parametrize("order", [(50, 100), (100, 50)])
+def test_the_most_similar_page_is_the_representative(
+    *, flush: bool, order: tuple[int, int]
+) -> None:
+    first, second = order
+    pages = made_pages(
+        [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(1, 2, 0, 0)],
+        [apart(first), apart(second, 500), SAME],
+    )
+    assert representatives(judge(index(), pages, flush=flush)) == [None, None, order.index(50)]
+
+
+@flushing
+def test_of_equally_similar_pages_the_earliest_is_the_representative(*, flush: bool) -> None:
+    pages = made_pages(
+        [shares(0, 0, 1, 0), shares(2, 0, 0, 0), shares(2, 0, 1, 0)],
+        [apart(100), apart(100, 500), SAME],
+    )
+    assert representatives(judge(index(), pages, flush=flush)) == [None, None, 0]
+
+
+@pytest.mark.parametrize("flushed", range(4))
+def test_the_earliest_of_equals_wins_wherever_each_of_them_lies(flushed: int) -> None:
+    network = index()
+    pages = made_pages(
+        [shares(1, 0, 0, 0), shares(2, 0, 0, 0), shares(3, 0, 0, 0), [3, 2, 1, 9]],
+        [apart(100), apart(100, 300), apart(100, 600), SAME],
+    )
+    verdicts: list[Judged] = []
+    for place in range(4):
+        if place == flushed:
+            network.flush()
+        verdicts += network.give(pages, place, place + 1)
+    assert representatives(verdicts) == [None, None, None, 0]
+
+
+@flushing
+def test_a_duplicate_is_not_indexed_and_represents_nobody(*, flush: bool) -> None:
+    pages = made_pages(
+        [shares(1, 0, 0, 0), shares(1, 2, 0, 0), shares(0, 2, 0, 0)], [SAME, apart(100), apart(100)]
+    )
+    assert representatives(judge(index(), pages, flush=flush)) == [None, 0, None]
+
+
+@pytest.mark.parametrize("flushed", [(), (0,), (1,), (0, 1), (0, 1, 2)])
+def test_a_bucket_counts_head_and_runs_together_and_keeps_the_earliest(
+    flushed: tuple[int, ...],
+) -> None:
+    network = index(bucket_max=2)
+    pages = made_pages(
+        [shares(1, 0, 0, 0) for _ in range(6)], [FAR[1], FAR[2], FAR[3], FAR[3], FAR[1], FAR[2]]
+    )
+    verdicts: list[Judged] = []
+    for place in range(6):
+        verdicts += network.give(pages, place, place + 1)
+        if place in flushed:
+            network.flush()
+    assert representatives(verdicts) == [None, None, None, None, 0, 1]
+    assert network.shards[0].refused == 2
+
+
+@flushing
+def test_only_the_earliest_candidates_are_looked_at(*, flush: bool) -> None:
+    pages = made_pages(
+        [shares(0, 0, 3, 0), shares(0, 2, 0, 0), shares(1, 0, 0, 0), shares(1, 2, 3, 0)],
+        [FAR[1], FAR[2], FAR[3], FAR[3]],
+    )
+    assert representatives(judge(index(candidates_max=2), pages, flush=flush)) == [None] * 4
+    assert representatives(judge(index(candidates_max=3), pages, flush=flush)) == [
+        None,
+        None,
+        None,
+        2,
+    ]
+
+
+@flushing
+def test_the_basis_is_content_where_the_representative_has_the_same(*, flush: bool) -> None:
+    pages = made_pages([[1, 2, 3, 7], shares(0, 0, 0, 7), [1, 2, 3, 8]], [SAME, SAME, SAME])
+    verdicts = judge(index(), pages, flush=flush)
+    assert representatives(verdicts) == [None, 0, 0]
+    assert [verdict.basis for verdict in verdicts] == [SIGNATURE, CONTENT, SIGNATURE]
+
+
+@flushing
+def test_a_representative_without_a_posting_under_its_content_gives_no_content_basis(
+    *, flush: bool
+) -> None:
+    pages = made_pages(
+        [shares(1, 0, 0, 7), shares(2, 0, 0, 7), shares(2, 0, 0, 7)], [FAR[1], FAR[2], FAR[2]]
+    )
+    verdicts = judge(index(bucket_max=1), pages, flush=flush)
+    assert representatives(verdicts) == [None, None, 1]
+    assert verdicts[2].basis == SIGNATURE
+
+
+@flushing
+def test_a_short_page_matches_equal_content_only(*, flush: bool) -> None:
+    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8], [4, 5, 6, 7]], [SAME, SAME, SAME])
+    pages.distinct[:] = 7
+    verdicts = judge(index(shingles_min=8), pages, flush=flush)
+    assert representatives(verdicts) == [None, None, 0]
+    assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
+
+
+@flushing
+def test_a_page_with_just_enough_shingles_is_compared(*, flush: bool) -> None:
+    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME], distinct=8)
+    verdicts = judge(index(shingles_min=8), pages, flush=flush)
+    assert representatives(verdicts) == [None, 0]
+    assert verdicts[1].basis == SIGNATURE
+
+
+@flushing
+def test_a_long_page_does_not_find_a_short_one_by_its_bands(*, flush: bool) -> None:
+    pages = made_pages([[1, 2, 3, 7], [1, 2, 3, 8]], [SAME, SAME])
+    pages.distinct[0] = 3
+    assert representatives(judge(index(), pages, flush=flush)) == [None, None]
+
+
+def test_a_short_page_finds_equal_content_however_many_pages_share_its_bands() -> None:
+    network = index(candidates_max=2)
+    pages = made_pages(
+        [shares(1, 0, 0, 0), shares(1, 0, 0, 0), shares(0, 0, 0, 7), [1, 8, 9, 7]],
+        [FAR[1], FAR[2], SAME, SAME],
+    )
+    pages.distinct[2:] = 3
+    assert representatives(judge(network, pages, flush=True)) == [None, None, None, 2]
+
+
+@flushing
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_empty_page_is_unique_and_leaves_no_trace(*, flush: bool, shards: int) -> None:
+    network = index(shards=shards)
+    pages = made_pages([[1, 2, 3, 7]] * 3, [EMPTY_SKETCH] * 3, distinct=0, tokens=0)
+    verdicts = judge(network, pages, flush=flush)
+    assert representatives(verdicts) == [None] * 3
+    assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
+    assert [(shard.next_row, shard.head.count) for shard in network.shards] == [(0, 0)] * shards

@@ -1,0 +1,165 @@
+"""Several users of one store, stores that are not ours, and disks that refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import StoreMismatch, StoreUnavailable
+from streamer.index import runs
+from streamer.index.codec import ShardMeta, StoreMeta
+from streamer.index.runs import Store
+from tests.helpers.stored_rows import assert_holds, flush
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_a_reader_beside_a_writer_sees_the_flush_that_was_last_when_it_opened(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as writer:
+        flush(writer, [0], b"first")
+        with contextlib.closing(Store.open(folder, writable=False)) as reader:
+            flush(writer, [1], b"second")
+            assert reader.meta is not None
+            assert reader.meta.owner == b"first"
+            assert_holds(reader, [0])
+        with contextlib.closing(Store.open(folder, writable=False)) as reader:
+            assert reader.meta is not None
+            assert reader.meta.owner == b"second"
+            assert_holds(reader, [0, 1])
+        flush(writer, [2])
+        assert_holds(writer, [0, 1, 2])
+
+
+def test_a_reader_leaves_the_file_that_a_writer_is_writing(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as writer:
+        flush(writer, [0])
+        half = folder.parent / "incoming" / "half.sst"
+        half.parent.mkdir(exist_ok=True)
+        half.write_bytes(b"half a file")
+        Store.open(folder, writable=False).close()
+        assert half.exists()
+
+
+def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=r"There is no index in .*--index"):
+        Store.open(folder, writable=False)
+    assert not folder.exists()
+
+
+def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from streamer.index.runs import Store\n"
+        "store = Store.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(StoreUnavailable, match=r"in use by another process\. Wait"):
+            Store.open(folder)
+        other.communicate()
+    Store.open(folder).close()
+
+
+def test_an_index_of_another_format_is_refused_with_the_remedy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        meta = StoreMeta(99, {}, 1, [ShardMeta()])
+        store._ingest([], meta)  # noqa: SLF001 - no public way writes another format
+    for _ in range(2):  # a refusal leaves no lock behind
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 1\. Use the version"):
+            Store.open(folder)
+    monkeypatch.setattr(runs, "FORMAT", 99)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert store.meta is not None
+
+
+def test_a_store_of_something_else_is_refused(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        store._database[b"zzz"] = b"not ours"  # noqa: SLF001 - as another program would
+    for _ in range(2):
+        with pytest.raises(StoreMismatch, match="holds something else than an index"):
+            Store.open(folder)
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST"])
+def test_a_damaged_store_is_unavailable_and_named(folder: Path, name: str) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, [0])
+    for path in folder.glob(f"{name}*"):
+        path.write_bytes(b"damage")
+    with pytest.raises(StoreUnavailable, match="Cannot use the index") as caught:
+        Store.open(folder)
+    assert str(folder) in str(caught.value)
+
+
+def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(StoreUnavailable, match="Cannot use the index"):
+        Store.open(folder)
+
+
+def test_on_a_full_disk_a_flush_adds_nothing_and_the_next_one_adds_all(folder: Path) -> None:
+    """The system's own full device stands in for the file that the flush writes."""
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, [0], b"before")
+        file = folder.parent / "incoming" / f"{2:016x}.sst"
+        file.symlink_to("/dev/full")
+        with pytest.raises(
+            StoreUnavailable, match=r"No space is left .* Free some and run the same"
+        ):
+            flush(store, range(1, 900), b"lost")
+        assert store.meta is not None
+        assert store.meta.owner == b"before"
+        assert_holds(store, [0])
+        file.unlink(missing_ok=True)
+        flush(store, [1, 2], b"after")
+        assert_holds(store, [0, 1, 2])
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, [0, 1, 2])
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.helpers.stored_rows import flushed
+from streamer.errors import StoreUnavailable
+from streamer.index.runs import Store
+store = Store.open(Path(sys.argv[2]))
+rows = flushed(range(1, 900))
+store.flush({}, [flushed([0])], b"before")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in (0, 5_000, 100_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        store.flush({}, [rows], b"lost")
+    except StoreUnavailable as error:
+        print(store.meta.owner.decode(), error, flush=True)
+"""
+
+
+def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path) -> None:
+    """A limit on the size of files is a disk that takes a part and no more, for any user."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(Path(__file__).parents[2]), str(folder)],
+        check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    assert len(said) == 3
+    assert all(line.startswith(f"before Cannot use the index {folder}: ") for line in said)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert store.meta is not None
+        assert store.meta.owner == b"before"
+        assert_holds(store, [0])
+        flush(store, range(1, 900))
+        assert_holds(store, range(900))

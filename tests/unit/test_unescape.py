@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.text.unescape import unescape_json
+from tests.oracles import json_escapes
+
+
+def unescaped(inside: bytes) -> bytes:
+    """Undo the escapes in the middle of a buffer, into one that is exactly as long as promised."""
+    source = np.frombuffer(b'\\u00"' + inside + b'"0041\\n' * 4, np.uint8)
+    out = np.full(3 + len(inside) + 1, 0xEE, np.uint8)
+    place = unescape_json(source, 5, 5 + len(inside), out, 3)
+    assert (out[:3] == 0xEE).all()
+    assert out[-1] == 0xEE
+    assert 3 <= place <= 3 + len(inside)
+    return out[3:place].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        (rb"a\nb\t\"\\\/", b'a\nb\t"\\/'),
+        (rb"\u00e9\u4E2D", "é中".encode()),
+        (rb"\ud83d\ude00", "😀".encode()),
+        (rb"\ud83dx", "\ufffdx".encode()),
+        (rb"\ud83d\ud83d\ude00", "\ufffd😀".encode()),
+        (rb"\ude00", "\ufffd".encode()),
+        (rb"\ud83d\n", "\ufffd\n".encode()),
+        (rb"\q\u12g4\u12", rb"\q\u12g4\u12"),
+        (b"\\", b"\\"),
+        (b"\xff\xc3\\n", b"\xff\xc3\n"),
+    ],
+)
+def test_an_escape_becomes_what_it_stands_for(inside: bytes, expected: bytes) -> None:
+    assert unescaped(inside) == expected
+
+
+@given(st.text(st.characters(codec="utf-8")), st.booleans())
+def test_every_json_string_reads_as_the_standard_library_reads_it(text: str, ascii_: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    assert unescaped(json.dumps(text, ensure_ascii=ascii_).encode()[1:-1]) == text.encode()
+
+
+pieces = st.sampled_from(
+    [
+        b"\\",
+        b"\\u",
+        b"d83d",
+        b"\\uD83D",
+        b"\\ude00",
+        b"\\udbff",
+        b"0",
+        b"\\n",
+        b"\\u00e9",
+        b"x" * 17,
+        b'"',
+        b"\\x",
+    ]
+)
+
+
+@given(st.one_of(st.binary(), st.lists(pieces, max_size=12).map(b"".join)))
+def test_any_bytes_give_the_oracles_bytes(inside: bytes) -> None:
+    assert unescaped(inside) == json_escapes.unescape_json(inside)
