@@ -76,15 +76,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         choices=BENCHMARKS,
         help="run this one; may be given several times",
     )
-    parser.add_argument("--pages", type=int, default=throughput.PAGES, help="pages of the replay")
-    parser.add_argument("--head-pages", type=int, help="as of streamer replay")
+    parser.add_argument("--pages", type=_count, default=throughput.PAGES, help="pages to replay")
+    parser.add_argument("--head-pages", type=_count, help="as of streamer replay")
     parser.add_argument(
         "--signing-pages",
-        type=int,
+        type=_count,
         default=signing.PAGES,
         help="pages that each peer signs a round",
     )
-    parser.add_argument("--keys", type=int, default=quality.KEYS, help="random keys for quality")
+    parser.add_argument("--keys", type=_count, default=quality.KEYS, help="random keys for quality")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where corpus and results lie")
     parsed = parser.parse_args(arguments)
     parsed.only = parsed.only or list(BENCHMARKS)

@@ -6,6 +6,7 @@ code of a benchmark never depends on speed.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -98,30 +99,30 @@ def print_signing(console: Console, result: Signing) -> None:
 
 
 def print_quality(console: Console, results: Sequence[Quality]) -> None:
-    """Print minimum and median over the keys, a line for each collection and detector."""
-    table = _table(
-        "verdicts on real pages: minimum and median over the keys; of pages, least and most",
-        "", "precision", "recall", "F1", "right", "wrong", "missed", "s",
-    )  # fmt: skip
-    for result in results:
-        if result.trials:
-            ratios = [
-                f"{result.values(figure)[0]:.4f} {result.median(figure):.4f}"
-                for figure in ("precision", "recall", "f1")
-            ]
-            counts = [_range(result.values(figure)) for figure in ("right", "wrong", "missed")]
-            table.add_row(
-                f"{result.collection}, {result.detector}",
-                *ratios,
-                *counts,
-                f"{result.median('seconds'):.2f}",
-            )
-    if table.row_count:
-        console.print(table)
-    for collection, target in dict.fromkeys((one.collection, one.target) for one in results):
-        console.print(f"target on {collection}: {target}")
-    for sentence in (one.sentence for one in results if one.sentence):
-        console.print(sentence)
+    """Print a table for each collection, a line for each detector."""
+    for collection, group in groupby(results, lambda one: one.collection):
+        judged = list(group)
+        table = _table(
+            f"{collection}, target {judged[0].target}; least and median over the keys",
+            "", "precision", "recall", "F1", "right", "wrong", "missed", "s",
+        )  # fmt: skip
+        for result in judged:
+            if result.trials:
+                table.add_row(result.detector, *_quality_cells(result))
+        if table.row_count:
+            console.print(table)
+        for result in judged:
+            if result.sentence:
+                console.print(result.sentence)
+
+
+def _quality_cells(result: Quality) -> Iterator[str]:
+    """Yield the cells of a detector's line; of counts the least and the greatest."""
+    for figure in ("precision", "recall", "f1"):
+        yield f"{result.values(figure)[0]:.4f} {result.median(figure):.4f}"
+    for figure in ("right", "wrong", "missed"):
+        yield _range(result.values(figure))
+    yield f"{result.median('seconds'):.2f}"
 
 
 def _range(values: Sequence[float]) -> str:

@@ -38,8 +38,8 @@ class StageTime(msgspec.Struct, frozen=True):
 class Throughput(msgspec.Struct, frozen=True):
     """The measurement; or, with a `sentence`, why there is none.
 
-    `stages` ends with what no stage accounts for: the rest of the process, with the store's own
-    threads. `overhead_us` is what the wrapping of the stages cost a page, within that run.
+    `stages` ends with what no stage accounts for: the rest of the process, with its start and the
+    store's own threads. `overhead_us` is what the wrapping of the stages cost a page, in that run.
     """
 
     sentence: str | None = None

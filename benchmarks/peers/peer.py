@@ -61,5 +61,5 @@ SIGNING_PEERS: tuple[Entry[SigningPeer], ...] = (
 )
 STREAM_PEERS: tuple[Entry[StreamPeer], ...] = (
     Entry("streamer", "streamer_stream", "StreamerStream"),
-    Entry("datasketch, 128 permutations", "datasketch_stream", "DatasketchStream"),
+    Entry("datasketch (128)", "datasketch_stream", "DatasketchStream"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from streamer.cli import options
 from streamer.cli.progress import progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
 from streamer.config import Settings, load_settings
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, StoreUnavailable
 from streamer.sketch.signer import Signer
 from streamer.stream.catalogue import unpack_catalogue
 from streamer.stream.detector import Detector
@@ -93,12 +93,15 @@ def replay(  # noqa: PLR0913 - the options of the command line
     parser = _parser(preset, fields, carry or (), settings)
     opened = open_sources(pages, settings.page_bytes_max)
     names = _output_names(verdicts, dead_letters)
+    sources = _inputs(opened.sources, pages, names)
     console = Console(stderr=verdicts == STANDARD_OUTPUT)
+    if opened.files_ignored:
+        console.print(f"{opened.files_ignored:,} files in these folders are no page files.")
     with _index_folder(index, settings) as (folder, lasting):
-        outcome, result = _run(folder, opened.sources, names, parser, settings, lasting=lasting)
+        outcome, result = _run(folder, sources, names, parser, settings, lasting=lasting)
     print_summary(console, result)
     if summary is not None:
-        summary.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        _write_summary(summary, result)
     if outcome.interrupted:
         console.print(
             "Interrupted. The same command goes on from here." if index else "Interrupted."
@@ -133,6 +136,23 @@ def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | N
     if dead_letters is not None and output_key(dead_letters) == output_key(verdicts):
         raise SettingsError("--verdicts and --dead-letters must be different files.")
     return verdicts, dead_letters
+
+
+def _inputs(
+    sources: Sequence[Source], given: Sequence[str], outputs: tuple[str, str | None]
+) -> list[Source]:
+    """Return the sources without this run's own outputs, which may lie in a folder of pages."""
+    own = {output_key(name) for name in outputs if name and name != STANDARD_OUTPUT}
+    if clash := next((name for name in given if output_key(name) in own), None):
+        raise SettingsError(f"{clash} is both input and output. Name another file for one of them.")
+    return [source for source in sources if output_key(source.name) not in own]
+
+
+def _write_summary(path: Path, result: Summary) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write the summary {path}: {error.strerror}.") from error
 
 
 @contextmanager
@@ -175,10 +195,7 @@ def _run(
             outcome = job.run(sources, outputs[0], outputs[1] if len(outputs) > 1 else None, report)
     finally:
         for output in outputs:
-            with suppress(
-                OSError
-            ):  # what failed has been reported, or stands in the error under way
-                output.close()
+            output.close()
     return outcome, summarise(outcome, catalogue, detector, folder)
 
 

@@ -32,7 +32,7 @@ from rocksdict import (
     SstFileWriter,
 )
 
-from streamer.errors import StoreMismatch, StoreUnavailable
+from streamer.errors import StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.codec import (
     FORMAT,
     NUMBERS,
@@ -72,6 +72,8 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn the store's failures into errors that name the cause and the remedy."""
     try:
         yield
+    except StreamerError:
+        raise
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise StoreUnavailable(_full(path)) from error

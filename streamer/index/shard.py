@@ -166,7 +166,7 @@ class Shard:
             )
         keys, masks = self._own(pages)
         hits = self._lookup.find(keys)
-        fetched, places = self._candidates(hits, count, settings.candidates_max)
+        fetched, places = self._candidates(hits, masks, settings.candidates_max)
         comparable = pages.distinct >= settings.shingles_min
         outcome, best = np.empty(count, np.uint8), np.empty(count, np.int64)
         scores, content = np.empty(count, np.int32), np.empty(count, np.bool_)
@@ -202,24 +202,26 @@ class Shard:
         masks[pages.tokens == 0] = 0
         return keys, masks.astype(np.uint64)
 
-    def _candidates(self, hits: Hits, pages: int, limit: int) -> tuple[KeptRows, Places]:
+    def _candidates(
+        self, hits: Hits, masks: npt.NDArray[np.uint64], limit: int
+    ) -> tuple[KeptRows, Places]:
         """Fetch the rows found in the runs; return them, and the place of each hit among them.
 
-        Of a page with more than `limit`, only its earliest rows are fetched (-1: not fetched): no
-        others can be among its earliest candidates.
+        Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
+        `limit` rows all but the earliest: no others can be among its earliest candidates.
         """
-        chosen = hits.rows
-        wanted = np.ones(len(chosen), np.bool_)
         lengths = np.diff(hits.starts)
         owner = np.repeat(hits.places // self._own_keys, lengths)
-        if len(chosen) > limit and np.bincount(owner, minlength=pages).max() > limit:
-            for page in np.flatnonzero(np.bincount(owner, minlength=pages) > limit):
-                mine = np.flatnonzero(owner == page)
-                rows = np.unique(chosen[mine])
-                if len(rows) > limit:
-                    wanted[mine] = chosen[mine] <= rows[limit - 1]
-        distinct = np.unique(chosen[wanted])
-        places = np.where(wanted, np.searchsorted(distinct, chosen), -1)
+        bit = np.repeat(hits.places % self._own_keys, lengths).astype(np.uint64)
+        wanted = (masks[owner] >> bit & np.uint64(1)).astype(np.bool_)
+        found = np.bincount(owner[wanted], minlength=len(masks))
+        for page in np.flatnonzero(found > limit):
+            mine = np.flatnonzero((owner == page) & wanted)
+            rows = np.unique(hits.rows[mine])
+            if len(rows) > limit:
+                wanted[mine] = hits.rows[mine] <= rows[limit - 1]
+        distinct = np.unique(hits.rows[wanted])
+        places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
         return self._lookup.rows(distinct), places.astype(np.int64)
 
     def _note_inserted(self, pages: Pages, inserted: Places, before: int) -> None:

@@ -78,7 +78,7 @@ def _put(words: npt.NDArray[np.uint64], place: int, value: int) -> None:
     """Set the payload bits from `place` on to `value`; they are zero and it has 16 bits at most."""
     word, shift = 1 + (place >> 6), uint64(place & 63)
     words[word] |= uint64(value) << shift
-    if shift > 64 - _FIELD_MAX:
+    if shift > 64 - _FIELD_MAX and word < PAYLOAD_WORDS:
         words[word + 1] |= uint64(value) >> (uint64(64) - shift)
 
 

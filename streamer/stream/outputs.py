@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -93,9 +94,10 @@ class OutputFile:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; bytes that nobody synced are let go if they cannot be written."""
         if self.name != STANDARD_OUTPUT:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
 
     def _failed(self, error: OSError) -> StoreUnavailable:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 VERSION = 1  # of the rules in this file: part of the fingerprint
 CODE_POINTS = 0x110000
+IOTA_MARK, IOTA_LETTER = "\u0345", "\u03b9"
 
 SEPARATOR, WORD, UNSPACED, MARK, IGNORED, EXPANDED = range(6)
 CLASS_SHIFT = 24  # entry = class << 24 | code point (or, EXPANDED, the place of its sequence)
@@ -71,13 +72,21 @@ def is_ignorable(code_point: int) -> bool:
 
 
 def fold(character: str) -> str:
-    """Return the folded, fully decomposed sequence of one character."""
-    folded = character
-    while (again := unicodedata.normalize("NFKD", folded.casefold())) != folded:
+    """Return the folded, fully decomposed sequence of one character.
+
+    The Greek iota below (IOTA_MARK) stays a mark: it folds to a letter, but only once the marks
+    about it are in order (Unicode, definition D145).
+    """
+    folded = unicodedata.normalize("NFKD", character)
+    while (again := unicodedata.normalize("NFKD", _casefold(folded))) != folded:
         folded = again  # case folding and decomposition can each make work for the other
     if len(folded) == 1:
         return folded
     return "".join(c for c in folded if not is_ignorable(ord(c)))
+
+
+def _casefold(text: str) -> str:
+    return IOTA_MARK.join(part.casefold() for part in text.split(IOTA_MARK))
 
 
 def _in_ranges(code_point: int, ranges: tuple[tuple[int, int], ...]) -> bool:

@@ -20,6 +20,8 @@ from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
     IGNORED,
+    IOTA_LETTER,
+    IOTA_MARK,
     MARK,
     SEPARATOR,
     UNSPACED,
@@ -33,6 +35,7 @@ from streamer.text.canonical import (
 MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UAX #15, D4)
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 INVALID = 0x110000
+_IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
 SLACK = (
     16  # readable bytes that every text has behind its end: words are read eight bytes at a time
@@ -76,7 +79,8 @@ def _in_order(token: str) -> str:
             result += sorted(run, key=unicodedata.combining)
             run.clear()
         (run if unicodedata.combining(character) else result).append(character)
-    return "".join(result + sorted(run, key=unicodedata.combining))
+    ordered = "".join(result + sorted(run, key=unicodedata.combining))
+    return ordered.replace(IOTA_MARK, IOTA_LETTER)
 
 
 @inline_kernel
@@ -89,7 +93,7 @@ def _continuation(text: npt.NDArray[np.uint8], place: int, end: int) -> int:
 
 @kernel
 def decode(text: npt.NDArray[np.uint8], place: int, end: int) -> tuple[int, int]:
-    """Return (code point, bytes) of the UTF-8 sequence at `place`; (INVALID, 1) if there is none.
+    """Return (code point, bytes) of the two to four bytes at `place`, else (INVALID, 1).
 
     Strict as the standard is: no overlong forms, no surrogates, nothing above U+10FFFF.
     """
@@ -224,6 +228,12 @@ def _keep_mark(
     return waiting + 1
 
 
+@inline_kernel
+def _letter_of(mark: int) -> int:
+    """Return what a mark becomes once the marks are in order: itself, but for the iota below."""
+    return uint32(_IOTA_LETTER) if mark == _IOTA_MARK else uint32(mark)
+
+
 @kernel
 def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the text; a call a byte would double its cost
     text: npt.NDArray[np.uint8],
@@ -287,7 +297,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
         for i in range(waiting):
-            packed, size8 = _encode(marks[i])
+            packed, size8 = _encode(_letter_of(marks[i]))
             lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
         waiting = 0
         if kind == MARK and combining[value] != 0:
@@ -308,7 +318,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
             unspaced = unspaced or kind == UNSPACED
     if length != 0:
         for i in range(waiting):
-            packed, size8 = _encode(marks[i])
+            packed, size8 = _encode(_letter_of(marks[i]))
             lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
         out[count] = _close(lane1, lane2, low, word, length)
         count += 1

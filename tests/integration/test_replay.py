@@ -211,6 +211,14 @@ def test_a_preset_and_a_directory_of_compressed_files(place: Place) -> None:
     assert [v["url"] for v in lines(place.verdicts)] == ["http://b.example/1"]
 
 
+def test_a_run_does_not_read_its_own_outputs(place: Place) -> None:
+    place.write("pages.jsonl", page(1), b"{broken\n")
+    for _ in range(2):
+        assert place.replay(place.folder) == 0
+        assert len(lines(place.verdicts)) == 1
+    assert place.replay(place.verdicts) == 2
+
+
 def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     pages = place.write("pages.jsonl", page(1))
     for _ in range(2):
