@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import msgspec
@@ -158,8 +158,9 @@ def _write_summary(path: Path, result: Summary) -> None:
 @contextmanager
 def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[IndexFolder, bool]]:
     """Open the index, or a temporary one; yield it and whether it lasts."""
-    with tempfile.TemporaryDirectory(prefix="streamer-") as temporary:
-        path = index or Path(temporary) / "index"
+    with ExitStack() as stack:
+        temporary = None if index else stack.enter_context(TemporaryDirectory(prefix="streamer-"))
+        path = index or Path(str(temporary)) / "index"
         folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
         try:
             yield folder, index is not None
