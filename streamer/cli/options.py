@@ -14,34 +14,34 @@ _RUN = "Running"
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Least resemblance of duplicates, 0 to 1. [default: 0.8]", rich_help_panel=_VERDICTS
+        help="Least resemblance of duplicates, 0 to 1. \\[default: 0.8]", rich_help_panel=_VERDICTS
     ),
 ]
 MinShingles = Annotated[
     int | None,
     typer.Option(
-        help="Pages with fewer distinct shingles match equal content only. [default: 5]",
+        help="Pages with fewer distinct shingles match equal content only. \\[default: 5]",
         rich_help_panel=_VERDICTS,
     ),
 ]
 ShingleWidth = Annotated[
-    int | None, typer.Option(help="Tokens a shingle. [default: 5]", rich_help_panel=_SIGNATURE)
+    int | None, typer.Option(help="Tokens a shingle. \\[default: 5]", rich_help_panel=_SIGNATURE)
 ]
 Bands = Annotated[
     int | None,
     typer.Option(
-        help="Band keys a page. 14 x 6 find 98.6 % at 0.8. [default: 14]",
+        help="Band keys a page. 14 x 6 find 98.6 % at 0.8. \\[default: 14]",
         rich_help_panel=_SIGNATURE,
     ),
 ]
 RowsOption = Annotated[
     int | None,
-    typer.Option("--rows", help="Min-hashes a band. [default: 6]", rich_help_panel=_SIGNATURE),
+    typer.Option("--rows", help="Min-hashes a band. \\[default: 6]", rich_help_panel=_SIGNATURE),
 ]
 Shards = Annotated[
     int | None,
     typer.Option(
-        help="Shards that the bands are split over. [default: 1]", rich_help_panel=_SIGNATURE
+        help="Shards that the bands are split over. \\[default: 1]", rich_help_panel=_SIGNATURE
     ),
 ]
 KeyFile = Annotated[
@@ -54,12 +54,12 @@ KeyFile = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(help="Threads that sign pages. [default: one a core]", rich_help_panel=_RUN),
+    typer.Option(help="Threads that sign pages. \\[default: one a core]", rich_help_panel=_RUN),
 ]
 HeadPages = Annotated[
     int | None,
     typer.Option(
-        help="Kept pages in memory before a flush. [default: 65536]", rich_help_panel=_RUN
+        help="Kept pages in memory before a flush. \\[default: 65536]", rich_help_panel=_RUN
     ),
 ]
 ConfigFile = Annotated[

@@ -19,6 +19,7 @@ import brotli
 from backports import zstd
 
 from streamer.errors import InvalidPage
+from streamer.stream.body import is_binary
 from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 
 if TYPE_CHECKING:
@@ -51,13 +52,19 @@ def decode_base64(text: str) -> bytes:
 def guess_base64(text: str) -> bytes | None:
     """Return the bytes behind `text` if it is base64 of markup or of compressed data, else None.
 
-    A short plain word is valid base64 too: so the bytes must look like something that is sent.
+    Words of plain letters are valid base64 too, with the spaces between them left out. So there
+    must be none, and the bytes must look like something that is sent: compressed, or markup
+    without control characters, of which random bytes have one in nine.
     """
+    if " " in text.strip():
+        return None
     try:
         body = decode_base64(text)
     except InvalidPage:
         return None
-    return body if b"<" in body[:_HEAD_BYTES] or body.startswith((GZIP_MAGIC, ZSTD_MAGIC)) else None
+    if body.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+        return body
+    return body if b"<" in body[:_HEAD_BYTES] and not is_binary(body) else None
 
 
 def undo_chunks(body: bytes, *, declared: bool) -> bytes:

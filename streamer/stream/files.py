@@ -88,15 +88,19 @@ class Source:
         """Return which file it is now; None for a pipe, which cannot be read again."""
         return identify(self.name) if self.is_regular else None
 
-    def read(self, start: int = 0) -> Iterator[RawChunk]:
+    def read(self, start: int = 0, *, first_alone: bool = False) -> Iterator[RawChunk]:
         """Yield the records from ordinal `start` on, ascending, in chunks without gaps.
+
+        With `first_alone` the first line of a JSONL file is a chunk of its own.
 
         Raises:
             InputError: the file cannot be opened or read.
         """
         with ByteStream(self.name) as stream:
-            read = read_records if self._is_warc(stream) else read_lines
-            yield from read(stream, start, self.page_bytes_max)
+            if self._is_warc(stream):
+                yield from read_records(stream, start, self.page_bytes_max)
+            else:
+                yield from read_lines(stream, start, self.page_bytes_max, first_alone=first_alone)
 
     def _is_warc(self, stream: ByteStream) -> bool:
         if self.is_regular:

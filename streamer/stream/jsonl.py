@@ -26,8 +26,13 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_lines(stream: ByteStream, start: int, page_bytes_max: int) -> Iterator[RawChunk]:
+def read_lines(
+    stream: ByteStream, start: int, page_bytes_max: int, *, first_alone: bool = False
+) -> Iterator[RawChunk]:
     """Yield the lines of `stream` from ordinal `start` on, ascending and without gaps.
+
+    With `first_alone` the first line makes up a chunk of its own, and the others are cut as if it
+    were not there.
 
     A chunk holds up to 1,000 lines and, unless a single line is longer, about 1 MiB; a line keeps
     its newline. One of more than `page_bytes_max` bytes, newline included, becomes the dead letter
@@ -41,8 +46,10 @@ def read_lines(stream: ByteStream, start: int, page_bytes_max: int) -> Iterator[
         if not _pass_line(stream):
             return
     at = start
+    lines_max = 1 if first_alone else CHUNK_RECORDS_MAX
     while True:
-        lines, last = _some_lines(stream, page_bytes_max)
+        lines, last = _some_lines(stream, page_bytes_max, lines_max)
+        lines_max = CHUNK_RECORDS_MAX
         if lines:
             yield RawChunk(at, at + len(lines), stream.bytes_read, lines)
             at += len(lines)
@@ -57,13 +64,15 @@ def read_lines(stream: ByteStream, start: int, page_bytes_max: int) -> Iterator[
             return
 
 
-def _some_lines(stream: ByteStream, page_bytes_max: int) -> tuple[list[bytes], bytes | None]:
+def _some_lines(
+    stream: ByteStream, page_bytes_max: int, lines_max: int
+) -> tuple[list[bytes], bytes | None]:
     """Return the next lines, and the part of a line that ended them early, else None."""
     readline = stream.reader.readline
     size_max = page_bytes_max + 1
     lines: list[bytes] = []
     size = 0
-    while size < CHUNK_BYTES_MAX and len(lines) < CHUNK_RECORDS_MAX:
+    while size < CHUNK_BYTES_MAX and len(lines) < lines_max:
         line = readline(size_max)
         length = len(line)
         if not length or length == size_max or (stream.damage and line[-1:] != b"\n"):

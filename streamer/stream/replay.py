@@ -183,23 +183,22 @@ class Replay:
             before += source.total_bytes or 0
 
     def _new_chunks(self, entry: SourceEntry, source: Source) -> Iterator[RawChunk]:
-        """Yield the chunks after the entry's position, once its last record is found unchanged."""
+        """Yield the chunks after the entry's position, once its last record is found unchanged.
+
+        That record is read apart from the others: with several shards verdicts depend on where
+        chunks are cut, so a resumed run must cut where an uninterrupted one does.
+        """
         start = entry.position
         if not (start and entry.last_digest and entry.identity):
             yield from source.read(start)
             return
-        checked = False
-        for chunk in source.read(start - 1):
-            if checked:
-                yield chunk
-                continue
-            checked = True
-            if not chunk.lines or record_digest(chunk.lines[0]) != entry.last_digest:
-                raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
-            if chunk.end > start:
-                yield RawChunk(start, chunk.end, chunk.bytes_read, chunk.lines[1:])
-        if not checked:
+        chunks = source.read(start - 1, first_alone=True)
+        last = next(chunks, None)
+        if last is None:
             raise StoreMismatch(changed(source.name, f"record {start - 1} is missing"))
+        if not last.lines or record_digest(last.lines[0]) != entry.last_digest:
+            raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
+        yield from chunks
 
     def _prepare(self, number: int, chunk: RawChunk) -> tuple[PageBatch, Pages]:
         """Parse and sign a chunk, in a thread of the pool."""
@@ -209,8 +208,7 @@ class Replay:
         batch = self._parser.parse(chunk)
         return batch, sign(signer, number, batch)
 
-    # ---- judgement
-    # ---------------------------------------------------------------------------------
+    # ---- judgement -------------------------------------------------------------------------------
 
     def _judge(self, work: Work, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
         entry = self._catalogue.entries[work.source]

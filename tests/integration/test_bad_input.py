@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from backports import zstd
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from streamer.stream.batch import ESCAPED
+from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.stream.files import Source, open_sources
 from streamer.stream.parse import PageParser
 
@@ -199,7 +200,9 @@ def test_any_bytes_as_lines_end_in_exactly_one_of_pages_dead_letters_and_counts(
     lines: list[bytes],
     carrying: bool,  # noqa: FBT001 - drawn by Hypothesis
 ) -> None:
-    scratch.write_bytes(b"\n".join(lines))
+    content = b"\n".join(lines)
+    assume(not content.startswith((GZIP_MAGIC, ZSTD_MAGIC)))  # that would be another kind of file
+    scratch.write_bytes(content)
     parser = PageParser(carry=["fetched_at", "/charset", "url"] if carrying else [])
     at = 0
     for chunk in Source(str(scratch), is_regular=True).read():
@@ -213,7 +216,7 @@ def test_any_bytes_as_lines_end_in_exactly_one_of_pages_dead_letters_and_counts(
         assert len(placed) + batch.skipped.total() == batch.end - batch.start
         assert dead == sorted(dead)
         check_pages(batch)
-    assert at == len(list(io.BytesIO(scratch.read_bytes())))
+    assert at == len(list(io.BytesIO(content)))
 
 
 def check_pages(batch: PageBatch) -> None:

@@ -243,7 +243,6 @@ def test_minimum_and_median_are_over_the_keys() -> None:
 
 
 def test_datasketch_calls_equal_pages_duplicates_of_the_earliest(tmp_path: Path) -> None:
-    pytest.importorskip("datasketch", reason="datasketch is not installed (make bench has it)")
     peer = STREAM_PEERS[1].load()
     assert peer is not None
     texts = [" ".join(f"{page}-{word}" for word in range(40)) for page in (0, 1, 2, 1, 1)]

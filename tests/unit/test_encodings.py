@@ -177,5 +177,10 @@ def test_what_is_no_base64_is_refused(text: str) -> None:
 def test_base64_is_guessed_only_where_it_hides_markup_or_compression() -> None:
     assert guess_base64(base64.b64encode(PAGE).decode()) == PAGE
     assert guess_base64(base64.b64encode(gzip.compress(b"word")).decode()) is not None
+    assert guess_base64(base64.b64encode(PAGE.decode().encode("utf-16")).decode()) is not None
     assert guess_base64("word") is None
+    words = " ".join(f"word{n} figure{n * n}" for n in range(400))
+    assert b"<" in decode_base64(words)
+    assert guess_base64(words) is None
+    assert guess_base64(words.replace(" ", "")) is None
     assert guess_base64("<p>markup</p>") is None

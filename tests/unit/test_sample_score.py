@@ -130,7 +130,7 @@ def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path:
 
 
 def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
-    bodies = [words(11), words(10), words(11), ""]
+    bodies = [words(8), words(7), words(8), ""]
     said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
     result = scored(tmp_path, bodies, said)
     assert result.outcomes == Outcomes(true_positive=1, false_positive=1, true_negative=2)
