@@ -49,7 +49,9 @@ def replay(  # noqa: PLR0913 - the options of the command line
     ] = None,
     dead_letters: Annotated[
         str | None,
-        typer.Option(help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"),
+        typer.Option(
+            help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"
+        ),
     ] = None,
     summary: Annotated[
         Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
@@ -60,7 +62,7 @@ def replay(  # noqa: PLR0913 - the options of the command line
     fields: Annotated[
         str | None,
         typer.Option(
-            help='Field mapping as JSON or a file with it, such as {"url": "/response_url", "body": "/body"}.'
+            help='Field mapping as JSON or a file with it, such as {"url": "/uri", "body": "/html"}.'
         ),
     ] = None,
     carry: Annotated[
