@@ -62,7 +62,7 @@ def replay(  # noqa: PLR0913 - the options of the command line
     fields: Annotated[
         str | None,
         typer.Option(
-            help='Field mapping as JSON or a file with it, such as {"url": "/uri", "body": "/html"}.'
+            help='Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.'
         ),
     ] = None,
     carry: Annotated[

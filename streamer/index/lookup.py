@@ -41,6 +41,12 @@ class KeptRows:
     urls: list[bytes]
 
 
+def key_marks(keys: Keys, posted: Keys) -> npt.NDArray[np.uint32]:
+    """Return the low halves of keys[n, m] as uint32; 0 where bit m of posted[n] is not set."""
+    bits = posted[:, None] >> np.arange(keys.shape[1], dtype=np.uint64) & np.uint64(1)
+    return (keys.astype(np.uint32) * bits.astype(np.uint32)).astype(np.uint32)
+
+
 class Lookup(Protocol):
     """What a shard asks of the pages that have left its head."""
 
@@ -56,11 +62,13 @@ class FlushedRows:
     """What a flush takes from one shard: kept rows with their postings, and the shard's state.
 
     `rows` ascend; `posting_keys` are sorted, with `posting_rows` ascending under equal keys.
+    `marks` are uint32[n, keys], as `key_marks` makes them.
     """
 
     rows: npt.NDArray[np.int64]
     refs: npt.NDArray[np.uint64]
     sketches: npt.NDArray[np.uint64]
+    marks: npt.NDArray[np.uint32]
     urls: list[bytes]
     posting_keys: Keys
     posting_rows: npt.NDArray[np.uint32]

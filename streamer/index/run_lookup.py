@@ -1,30 +1,62 @@
 """Looking up what has left the head: postings by key and rows by number, of one shard's runs.
 
 A filter over all runs turns away keys that were never seen; a filter a run tells which runs to
-read. Both are rebuilt from the runs when an index is opened and are never older than they.
+read. A page that has a match shares most of its keys with it, and each would cost a read of its own
+that finds the same row. So for each page and run one key is read first. If it leads to a single
+row, the marks of that row's keys tell for most of the others that they lead there too, and only
+there. What is found is the same as if every key were read; filters and crowded keys are rebuilt
+from the runs when an index is opened, and are never older than they.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import (
-    POSTINGS,
-    ROWS,
-    ROWS_A_BLOCK,
-    FlushMeta,
-    RowBlock,
-    RunMeta,
-    entry_key,
-)
+from streamer.index.codec import POSTINGS, RunMeta, entry_key
 from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, Hits, KeptRows
 from streamer.index.postings import POSTING_BYTES, Keys, search_blocks
+from streamer.index.run_rows import RowNumbers, RunRows
 from streamer.index.runs import Store
-from streamer.sketch.compact import SKETCH_WORDS
 
 _FILTER_KEYS_MIN = 1 << 16
+Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class _RunKeys:
+    """What is in memory of one run: a filter of its keys, and those with several postings."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.filter = KeyFilter(len(keys))
+        self.filter.add(keys)
+        self._crowded = np.unique(keys[1:][keys[1:] == keys[:-1]])
+
+    def crowded(self, keys: Keys) -> Mask:
+        """Tell which keys have more than one posting in the run."""
+        at = np.searchsorted(self._crowded, keys)
+        at[at == len(self._crowded)] = 0
+        return self._crowded[at] == keys if len(self._crowded) else np.zeros(len(keys), np.bool_)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """Pairs of a key and a run that may hold it, in columns.
+
+    `places` are the keys' in the flat array; `runs` count the shard's runs; `crowded` marks keys
+    that have several postings in that run.
+    """
+
+    places: Places
+    keys: Keys
+    runs: Places
+    crowded: Mask
+
+    def take(self, which: Mask | Places) -> _Asked:
+        return _Asked(self.places[which], self.keys[which], self.runs[which], self.crowded[which])
 
 
 class RunLookup:
@@ -34,108 +66,121 @@ class RunLookup:
         self._store = store
         self._shard = shard
         self._filter = KeyFilter(_FILTER_KEYS_MIN)
-        self._run_filters: dict[int, KeyFilter] = {}
-        self._numbers: dict[int, npt.NDArray[np.int64]] = {}
+        self._runs: list[RunMeta] = []
+        self._run_keys: dict[int, _RunKeys] = {}
+        self._rows = RunRows(store, shard)
         self.refresh()
 
     def refresh(self) -> None:
         """Take up the runs that a flush or a merge has brought."""
-        runs = self._runs()
-        new = [run for run in runs if run.seq not in self._run_filters]
-        self._run_filters = {
-            run.seq: self._run_filters[run.seq] for run in runs if run.seq in self._run_filters
-        }
+        self._rows.refresh()
+        runs = self._store.meta.shards[self._shard].runs if self._store.meta else []
+        new = [run for run in runs if run.seq not in self._run_keys]
         total = sum(run.postings for run in runs)
         rebuild = total > self._filter.capacity
         if rebuild:
             self._filter = KeyFilter(2 * total)
         for run in runs if rebuild else new:
-            keys, _ = self._store.read_run(self._shard, run)
+            keys = self._store.run_keys(self._shard, run)
             if run in new:
-                self._run_filters[run.seq] = KeyFilter(len(keys))
-                self._run_filters[run.seq].add(keys)
+                self._run_keys[run.seq] = _RunKeys(keys)
             self._filter.add(keys)
-
-    def _runs(self) -> list[RunMeta]:
-        return self._store.meta.shards[self._shard].runs if self._store.meta else []
-
-    def _flushes(self) -> list[FlushMeta]:
-        return self._store.meta.shards[self._shard].flushes if self._store.meta else []
+        self._run_keys = {run.seq: self._run_keys[run.seq] for run in runs}
+        self._runs = list(runs)
 
     def find(self, keys: Keys) -> Hits:
-        """Return the postings of `keys`."""
+        """Return the postings of `keys`, given as [page, key]."""
+        self._rows.forget()
         flat = np.ascontiguousarray(keys).reshape(-1)
-        passed = self._filter.places(flat)
-        if not len(passed):
+        asked = self._asked(flat)
+        if not len(asked.places):
             return NO_HITS
-        wanted = flat[passed]
-        entries: list[bytes] = []
-        asked: list[npt.NDArray[np.int64]] = []
-        for run in self._runs():
-            where = self._run_filters[run.seq].places(wanted)
-            blocks = wanted[where] >> np.uint64(64 - run.bits)
-            entries += [
-                entry_key(run.seq, self._shard, POSTINGS, block) for block in blocks.tolist()
-            ]
-            asked.append(where)
-        return self._search(wanted, passed, np.concatenate(asked), entries)
+        pages = len(keys)
+        group = asked.runs * pages + asked.places // keys.shape[1]
+        _, leader, group = np.unique(group, return_index=True, return_inverse=True)
+        first, lengths, first_rows = self._search(asked.take(leader))
+        explained = self._explained(asked, group, leader, lengths, first_rows, keys.shape[1])
+        explained[leader] = False
+        rest = ~explained
+        rest[leader] = False
+        places, _, rows = self._search(asked.take(rest))
+        starts = np.cumsum(lengths) - lengths
+        return _gathered(
+            np.concatenate((first, asked.places[explained], places)),
+            np.concatenate((first_rows, first_rows[starts[group[explained]]], rows)),
+        )
 
-    def _search(
+    def _asked(self, flat: Keys) -> _Asked:
+        """Return what may be in the runs."""
+        passed = self._filter.places(flat)
+        wanted = flat[passed]
+        nothing = passed[:0]
+        parts = [_Asked(nothing, wanted[:0], nothing, np.zeros(0, np.bool_))]
+        for i, run in enumerate(self._runs):
+            known = self._run_keys[run.seq]
+            where = known.filter.places(wanted)
+            keys = wanted[where]
+            parts.append(_Asked(passed[where], keys, np.full(len(where), i), known.crowded(keys)))
+        return _Asked(
+            np.concatenate([part.places for part in parts]),
+            np.concatenate([part.keys for part in parts]),
+            np.concatenate([part.runs for part in parts]),
+            np.concatenate([part.crowded for part in parts]),
+        )
+
+    def _explained(
         self,
-        wanted: Keys,
-        passed: npt.NDArray[np.int64],
-        asked: npt.NDArray[np.int64],
-        entries: list[bytes],
-    ) -> Hits:
-        """Search block entries[i] for key wanted[asked[i]]; gather the rows by key."""
+        asked: _Asked,
+        group: Places,
+        leader: Places,
+        lengths: Places,
+        rows: RowNumbers,
+        keys_a_page: int,
+    ) -> Mask:
+        """Tell which pairs lead to their leader's only row, and to no other.
+
+        They do if the row is posted under that very key and the key has one posting in the run. A
+        mark is half a key: that two keys of one column agree in it, of which one passes the filter
+        of the run and the other is this row's, is as unlikely as that two whole keys agree.
+        """
+        alone = lengths == 1
+        marks = np.zeros((len(leader), keys_a_page), np.uint32)
+        if alone.any():
+            marks[alone] = self._rows.marks(rows[np.cumsum(lengths)[alone] - 1])
+        halves = asked.keys.astype(np.uint32)
+        agreeing = marks[group, asked.places % keys_a_page] == halves
+        explained: Mask = agreeing & (halves != 0) & ~asked.crowded
+        return explained
+
+    def _search(self, asked: _Asked) -> tuple[Places, Places, RowNumbers]:
+        """Read the block of each pair; return (place a row found, rows a pair, rows by pair)."""
+        if not len(asked.places):
+            return asked.places, asked.places, asked.places
+        bits = np.array([run.bits for run in self._runs], np.uint64)[asked.runs]
+        blocks = (asked.keys >> (np.uint64(64) - bits)).tolist()
+        entries = [
+            entry_key(self._runs[run].seq, self._shard, POSTINGS, block)
+            for run, block in zip(asked.runs.tolist(), blocks, strict=True)
+        ]
         values = self._store.read(entries)
         limits = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(value) for value in values], out=limits[1:])
         data = np.frombuffer(b"".join(values), np.uint8)
         first, size = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-        search_blocks(data, limits, wanted[asked], first, size)
-        found = np.flatnonzero(size)
-        if not len(found):
-            return NO_HITS
-        counts = size[found]
-        keys_in_block = (limits[found + 1] - limits[found]) // POSTING_BYTES
-        base = limits[found] + 8 * keys_in_block + 4 * first[found]
-        inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        at = np.repeat(base, counts) + 4 * inside
-        rows = data.view(np.uint32)[at // 4].astype(np.int64)
-        places = np.repeat(passed[asked[found]], counts)
-        order = np.lexsort((rows, places))
-        unique, starts = np.unique(places[order], return_index=True)
-        return Hits(unique, np.append(starts, len(rows)), rows[order])
+        search_blocks(data, limits, asked.keys, first, size)
+        keys_in_block = np.diff(limits) // POSTING_BYTES
+        base = limits[:-1] + 8 * keys_in_block + 4 * first
+        inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        rows = data.view(np.uint32)[(np.repeat(base, size) + 4 * inside) // 4].astype(np.int64)
+        return np.repeat(asked.places, size), size, rows
 
-    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+    def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
-        located = [self._locate(row) for row in rows.tolist()]
-        keys = [entry_key(f.seq, self._shard, ROWS, slot // ROWS_A_BLOCK) for f, slot in located]
-        distinct = list(dict.fromkeys(keys))
-        values = dict(zip(distinct, self._store.read(distinct), strict=True))
-        sketches = np.empty((len(rows), SKETCH_WORDS), np.uint64)
-        refs: list[int] = []
-        urls: list[bytes] = []
-        for i, ((flush, slot), key) in enumerate(zip(located, keys, strict=True)):
-            start = slot - slot % ROWS_A_BLOCK
-            block = RowBlock(values[key], min(ROWS_A_BLOCK, flush.rows - start))
-            sketches[i] = block.sketch(slot - start)
-            refs.append(block.ref(slot - start))
-            urls.append(block.url(slot - start))
-        return KeptRows(sketches, refs, urls)
+        return self._rows.rows(rows)
 
-    def _locate(self, row: int) -> tuple[FlushMeta, int]:
-        """Return the flush that brought a row, and the row's place in it."""
-        for flush in reversed(self._flushes()):
-            if not flush.first_row <= row <= flush.last_row:
-                continue
-            if flush.dense:
-                return flush, row - flush.first_row
-            if flush.seq not in self._numbers:
-                self._numbers[flush.seq] = self._store.row_numbers(self._shard, flush)
-            numbers = self._numbers[flush.seq]
-            slot = int(np.searchsorted(numbers, row))
-            if numbers[slot] == row:
-                return flush, slot
-        raise AssertionError(f"row {row} of shard {self._shard} is in no flush")
+
+def _gathered(places: Places, rows: RowNumbers) -> Hits:
+    """Return rows found at places, in any order, as hits."""
+    order = np.lexsort((rows, places))
+    unique, starts = np.unique(places[order], return_index=True)
+    return Hits(unique, np.append(starts, len(rows)), rows[order])

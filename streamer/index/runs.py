@@ -1,9 +1,9 @@
 """The store: RocksDB holds what has left the head, in files that are added whole and never changed.
 
-A flush writes one sorted file, rows, postings and all other state together, and ingests it: that
+A flush writes sorted files, rows, postings and all other state, and ingests them together: that
 one step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log
 of ours, because the input already is one. Runs of one size are merged into the next size by us,
-since postings lie packed in blocks; the store itself never has to compact.
+since postings lie packed in blocks; the store itself only drops the files of merged runs.
 
 This is the only module that knows RocksDB.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -53,6 +54,9 @@ from streamer.index.postings import Keys, Rows, block_bits, block_starts, merge_
 
 FAN_IN = 8  # runs of one level that become one of the next
 CACHE_BYTES = 64 << 20
+BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
+
+Entries = Iterable[tuple[bytes, bytes]]
 
 
 def _options() -> Options:
@@ -60,6 +64,7 @@ def _options() -> Options:
     options.create_if_missing(True)
     table = BlockBasedOptions()
     table.set_block_cache(Cache(CACHE_BYTES))
+    table.set_block_size(BLOCK_BYTES)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
     options.set_max_background_jobs(2)
@@ -111,6 +116,7 @@ class Store:
         self.path = path
         self._database = database
         self._meta = meta
+        self._written: dict[tuple[int, int], Keys] = {}  # by shard and seq
         self.writable = writable
 
     @classmethod
@@ -175,7 +181,10 @@ class Store:
         old = self._meta or StoreMeta(FORMAT, identity, 0, [ShardMeta() for _ in shards])
         seq = old.seq + 1
         metas: list[ShardMeta] = []
-        entries: list[tuple[bytes, bytes]] = []
+        self._written.clear()
+        postings: list[Entries] = []
+        rows: list[Entries] = []
+        sparse: list[tuple[bytes, bytes]] = []
         for number, (shard, before) in enumerate(zip(shards, old.shards, strict=True)):
             meta = ShardMeta(list(before.runs), list(before.flushes), shard.state)
             if len(shard.rows):
@@ -183,26 +192,42 @@ class Store:
                 meta.flushes.append(flush)
                 if len(shard.posting_keys):  # none, if every bucket that the rows met was full
                     meta.runs.append(_run_meta(seq, 0, len(shard.posting_keys)))
-                entries += _posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
-                entries += _row_entries(flush, number, shard)
+                    self._written[number, seq] = shard.posting_keys
+                    postings.append(
+                        _posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
+                    )
+                rows.append(_row_entries(flush, number, shard))
+                if not flush.dense:
+                    numbers = shard.rows.astype("<i8").tobytes()
+                    sparse.append((entry_key(seq, number, NUMBERS), numbers))
             metas.append(meta)
-        self._ingest(entries, StoreMeta(FORMAT, identity, seq, metas, old.garbage, owner))
+        new = StoreMeta(FORMAT, identity, seq, metas, old.garbage, owner)
+        self._ingest(postings, itertools.chain(*rows, sparse), new)
 
-    def _ingest(self, entries: Iterable[tuple[bytes, bytes]], meta: StoreMeta) -> None:
-        """Write one sorted file and add it; `entries` are in order of their keys."""
-        file = self._incoming / f"{meta.seq:016x}.sst"
+    def _ingest(self, postings: list[Entries], others: Entries, meta: StoreMeta) -> None:
+        """Write sorted files and add them in one atomic step; entries come in order of their keys.
+
+        A shard's postings are a file of their own, which nothing keeps once they are merged.
+        """
+        others = itertools.chain(others, [(meta_key(meta.seq), msgspec.msgpack.encode(meta))])
         with _explained(self.path):
             self._incoming.mkdir(exist_ok=True)
-            writer = SstFileWriter(options=_options())
-            writer.open(str(file))
-            for key, value in entries:
-                writer[key] = value
-            writer[meta_key(meta.seq)] = msgspec.msgpack.encode(meta)
-            writer.finish()
+            files = [self._write(entries, n) for n, entries in enumerate([*postings, others])]
             how = IngestExternalFileOptions()
             how.set_move_files(True)
-            self._database.ingest_external_file([str(file)], how)
+            with _read_into_cache(files):
+                self._database.ingest_external_file(files, how)
         self._meta = meta
+
+    def _write(self, entries: Entries, number: int) -> str:
+        """Write one sorted file into the folder for incoming ones; return its path."""
+        file = str(self._incoming / f"{number}.sst")
+        writer = SstFileWriter(options=_options())
+        writer.open(file)
+        for key, value in entries:
+            writer[key] = value
+        writer.finish()
+        return file
 
     def merge(self) -> bool:
         """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether."""
@@ -226,16 +251,23 @@ class Store:
         shards[number] = ShardMeta([*kept, merged], old.flushes, old.state)
         garbage = [(number, seq) for seq in sorted(gone)]
         entries = _posting_entries(seq, number, keys, rows)
-        self._ingest(entries, StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner))
+        new = StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner)
+        self._ingest([entries], [], new)
+        self._written[number, seq] = keys
         self._drop_garbage()
 
     def _drop_garbage(self) -> None:
         """Delete the postings of runs that have been merged; done again if a kill came between."""
         for shard, seq in self._meta.garbage if self._meta else []:
+            first, end = entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard + 1, POSTINGS)
             with _explained(self.path):
-                self._database.delete_range(
-                    entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard, POSTINGS + 1)
-                )
+                self._database.delete_range(first, end)
+                self._database.compact_range(first, end)
+
+    def run_keys(self, shard: int, run: RunMeta) -> Keys:
+        """Return the keys of a run, in order; one just written is handed out without reading."""
+        written = self._written.pop((shard, run.seq), None)
+        return self.read_run(shard, run)[0] if written is None else written
 
     def read_run(self, shard: int, run: RunMeta) -> tuple[Keys, Rows]:
         """Return all postings of a run, in order."""
@@ -273,13 +305,24 @@ class Store:
         self._database.close()
 
 
+@contextlib.contextmanager
+def _read_into_cache(files: list[str]) -> Iterator[None]:
+    """Have the system read files into its cache afterwards: the store drops what it has written."""
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(Path(file).open("rb")) for file in files]
+        yield
+        for file in opened:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+
 def _run_meta(seq: int, level: int, postings: int) -> RunMeta:
     return RunMeta(seq, level, block_bits(postings), postings)
 
 
 def _flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
     first, last, count = int(shard.rows[0]), int(shard.rows[-1]), len(shard.rows)
-    return FlushMeta(seq, first, last, count, dense=last - first + 1 == count)
+    keys = shard.marks.shape[1]
+    return FlushMeta(seq, first, last, count, keys, dense=last - first + 1 == count)
 
 
 def _posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
@@ -294,7 +337,6 @@ def _posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[t
 def _row_entries(
     flush: FlushMeta, shard: int, flushed: FlushedRows
 ) -> Iterator[tuple[bytes, bytes]]:
-    for block, value in enumerate(pack_rows(flushed.refs, flushed.sketches, flushed.urls)):
+    blocks = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
+    for block, value in enumerate(blocks):
         yield entry_key(flush.seq, shard, ROWS, block), value
-    if not flush.dense:
-        yield entry_key(flush.seq, shard, NUMBERS), flushed.rows.astype("<i8").tobytes()

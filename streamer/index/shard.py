@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.index.head import Head
-from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup
+from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup, key_marks
 from streamer.index.place import (
     CONTENT,
     DUPLICATE,
@@ -320,16 +320,19 @@ class Shard:
         """Return what a flush must write; the shard is unchanged until `flushed` is called."""
         head = self.head
         kept = np.flatnonzero(head.states[: head.count] == KEPT)
-        masks = head.masks[kept]
+        listed = kept.tolist()
+        row_numbers, row_keys, masks = head.rows[kept], head.keys[kept], head.masks[kept]
         total = int(np.bitwise_count(masks).sum())
         keys, rows = np.empty(total, np.uint64), np.empty(total, np.uint32)
-        own_postings(head.keys[kept], masks, head.rows[kept], keys, rows)
-        keys, rows = sort_postings(keys, rows)
-        listed = kept.tolist()
-        refs = np.array([head.refs[i] for i in listed], np.uint64)
-        urls = [head.urls[i] for i in listed]
+        own_postings(row_keys, masks, row_numbers, keys, rows)
         return FlushedRows(
-            head.rows[kept], refs, head.sketches[kept], urls, keys, rows, self._packed()
+            row_numbers,
+            np.array([head.refs[i] for i in listed], np.uint64),
+            head.sketches[kept],
+            key_marks(row_keys, masks),
+            [head.urls[i] for i in listed],
+            *sort_postings(keys, rows),
+            self._packed(),
         )
 
     def flushed(self) -> None:

@@ -44,6 +44,8 @@ from streamer.stream.stages import (
     verdict_lines,
 )
 
+CHUNKS_AHEAD = 32  # of up to 1 MiB: what is signed while a flush keeps the judging thread
+
 Read = tuple[int, RawChunk | None, int]  # source, its next chunk (None: its end), bytes so far
 Progress = Callable[[int, int], None]  # bytes read of all sources, records judged
 
@@ -151,7 +153,7 @@ class Replay:
             number, chunk, bytes_read = read
             result = pool.submit(self._prepare, number, chunk) if chunk else None
             waiting.append(Work(number, bytes_read, chunk, result))
-            if len(waiting) > self._threads + 1:
+            if len(waiting) > CHUNKS_AHEAD:
                 yield waiting.popleft()
         while waiting and not self._stop:
             yield waiting.popleft()

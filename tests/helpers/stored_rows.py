@@ -34,9 +34,9 @@ def flushed(rows: Sequence[int], state: bytes = b"state") -> FlushedRows:
     )
     sketches = np.repeat(numbers.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
     urls = [b"https://example.org/%d" % row for row in rows]
-    return FlushedRows(
-        numbers, numbers.astype(np.uint64) + np.uint64(7), sketches, urls, keys, posted, state
-    )
+    refs = numbers.astype(np.uint64) + np.uint64(7)
+    marks = keys_of(rows).astype(np.uint32)
+    return FlushedRows(numbers, refs, sketches, marks, urls, keys, posted, state)
 
 
 def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> None:

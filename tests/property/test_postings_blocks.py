@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 
 import numpy as np
 from hypothesis import given, settings
@@ -148,13 +149,16 @@ def test_every_row_is_read_back_from_its_block(rows: list[tuple[int, int, bytes]
     sketches = seeds.repeat(SKETCH_WORDS).reshape(-1, SKETCH_WORDS)
     sketches[:, 0] = np.arange(len(rows))
     refs = np.array([ref for ref, _, _ in rows], np.uint64)
-    blocks = list(pack_rows(refs, sketches, [url for _, _, url in rows]))
+    marks = seeds.astype(np.uint32).repeat(3).reshape(-1, 3)
+    marks[:, 1] = np.arange(len(rows))
+    blocks = list(pack_rows(refs, sketches, marks, [url for _, _, url in rows]))
     assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
     for slot, (ref, _, url) in enumerate(rows):
         start = slot - slot % ROWS_A_BLOCK
-        block = RowBlock(blocks[slot // ROWS_A_BLOCK], min(ROWS_A_BLOCK, len(rows) - start))
+        block = RowBlock(blocks[slot // ROWS_A_BLOCK], min(ROWS_A_BLOCK, len(rows) - start), 3)
         assert block.ref(slot - start) == ref
         assert block.url(slot - start) == url
+        assert block.marks(slot - start).tolist() == marks[slot].tolist()
         assert block.sketch(slot - start).tolist() == sketches[slot].tolist()
 
 
@@ -167,10 +171,11 @@ places = st.tuples(
 
 
 @given(places, places)
-def test_keys_of_blocks_sort_by_file_shard_kind_and_number(
+def test_keys_of_blocks_sort_by_step_kind_shard_and_number(
     one: tuple[int, int, int, int], other: tuple[int, int, int, int]
 ) -> None:
-    assert (entry_key(*one) < entry_key(*other)) == (one < other)
+    sorted_by = operator.itemgetter(0, 2, 1, 3)
+    assert (entry_key(*one) < entry_key(*other)) == (sorted_by(one) < sorted_by(other))
     assert entry_key(*one).startswith(entry_prefix(*one[:3]))
     assert entry_key(*one).startswith(entry_prefix(*other[:3])) == (one[:3] == other[:3])
 
