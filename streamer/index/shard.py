@@ -164,7 +164,7 @@ class Shard:
             raise StoreMismatch(
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
-        keys, masks = self._own(pages)
+        keys, masks = self.own_keys(pages), self._masks(pages)
         hits = self._lookup.find(keys)
         fetched, places = self._candidates(hits, masks, settings.candidates_max)
         comparable = pages.distinct >= settings.shingles_min
@@ -187,20 +187,22 @@ class Shard:
         self._hold(pages, np.flatnonzero(outcome == HELD), best)
         self._publish(pages, outcome, best, scores, basis, fetched)
 
-    def _own(self, pages: Pages) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return the pages' keys at this shard, and by bit which of them each page has."""
+    def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
+        """Return the pages' keys at this shard; it is asked of nothing that changes."""
         first, end = self._bands
         columns = [*range(first, end), *([pages.keys.shape[1] - 1] if self.number == 0 else [])]
         if len(columns) == pages.keys.shape[1]:
-            keys = np.ascontiguousarray(pages.keys)
-        else:
-            keys = np.ascontiguousarray(pages.keys[:, columns])
+            return np.ascontiguousarray(pages.keys)
+        return np.ascontiguousarray(pages.keys[:, columns])
+
+    def _masks(self, pages: Pages) -> npt.NDArray[np.uint64]:
+        """Return by bit which of its keys at this shard each page has."""
         assert self.settings is not None
         all_keys = np.uint64((1 << self._own_keys) - 1)
         content = np.uint64(1 << self._content_bit if self._content_bit >= 0 else 0)
         masks = np.where(pages.distinct >= self.settings.shingles_min, all_keys, content)
         masks[pages.tokens == 0] = 0
-        return keys, masks.astype(np.uint64)
+        return masks.astype(np.uint64)
 
     def _candidates(
         self, hits: Hits, masks: npt.NDArray[np.uint64], limit: int

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from streamer.index.lookup import Lookup
+from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import (
     CONFIG,
     VERDICTS,
@@ -55,9 +57,11 @@ class Detector:
         bands = int(folder.identity["bands"])
         states = [shard.state for shard in meta.shards] if meta else [b""] * settings.shards
         self._lookups = [RunLookup(folder.store, i) for i in range(settings.shards)]
+        self._prefetched = PrefetchedLookup(self._lookups[0])  # pages come to the first shard
+        lookups: list[Lookup] = [self._prefetched, *self._lookups[1:]]
         self.shards = [
             Shard(i, settings.shards, bands, lookup, state=state, head_capacity=head_pages + 1024)
-            for i, (lookup, state) in enumerate(zip(self._lookups, states, strict=True))
+            for i, (lookup, state) in enumerate(zip(lookups, states, strict=True))
         ]
         self._flushed_at = clock()
         self._records = 0
@@ -74,8 +78,18 @@ class Detector:
         """Return the first sequence number of a source that is not applied yet."""
         return self.shards[0].marks.get(source_name(source), 0)
 
-    def judge(self, source: int, start: int, end: int, pages: Pages) -> list[Verdicts]:
-        """Apply the pages read in [start, end) of a source; return their verdicts."""
+    def look_up(self, pages: Pages) -> Found:
+        """Find what the first shard will ask of the runs for these pages; in any thread."""
+        return self._prefetched.ahead(self.shards[0].own_keys(pages))
+
+    def judge(
+        self, source: int, start: int, end: int, pages: Pages, found: Found | None = None
+    ) -> list[Verdicts]:
+        """Apply the pages read in [start, end) of a source; return their verdicts.
+
+        `found` is what `look_up` gave for the same pages, however long ago.
+        """
+        self._prefetched.expect(found)
         numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
         queue = deque([(0, Record(source_name(source), start, end, numbers, pages))])
         verdicts: list[Verdicts] = []
@@ -114,13 +128,15 @@ class Detector:
         `owner_state` must describe outputs that are on disk already.
         """
         store = self._folder.store
-        store.flush(self._folder.identity, [shard.snapshot() for shard in self.shards], owner_state)
+        snapshots = [shard.snapshot() for shard in self.shards]
+        with self._prefetched.changing():
+            store.flush(self._folder.identity, snapshots, owner_state)
+            while store.merge():
+                pass
+            for lookup in self._lookups:
+                lookup.refresh()
         for shard in self.shards:
             shard.flushed()
-        while store.merge():
-            pass
-        for lookup in self._lookups:
-            lookup.refresh()
         self._records = 0
         self._flushed_at = self._clock()
 

@@ -1,13 +1,15 @@
 """The detector over files, in one process: read, parse and sign ahead; judge in order; write.
 
-One thread reads, judges and writes; others parse and sign the next batches meanwhile, in native
-code without the interpreter lock. Batches come back in the order of reading, so verdicts do not
-depend on the number of threads. With each flush of the index go the positions in all sources and
-the lengths of all outputs: a run that ends in any way is taken up where the last flush stands.
+One thread reads and judges; others parse and sign the next batches meanwhile, in native code
+without the interpreter lock, and one writes what was judged. Batches come back in the order of
+reading, so verdicts do not depend on the number of threads. With each flush of the index go the
+positions in all sources and the lengths of all outputs: a run that ends in any way is taken up
+where the last flush stands.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -19,6 +21,7 @@ import numpy as np
 
 from streamer.errors import StoreMismatch
 from streamer.index.place import BASIS_NAMES, TOO_SHORT
+from streamer.index.prefetch import Found
 from streamer.index.records import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.sketch.signer import Signer
@@ -44,9 +47,12 @@ from streamer.stream.stages import (
     verdict_lines,
 )
 
-CHUNKS_AHEAD = 32  # of up to 1 MiB: what is signed while a flush keeps the judging thread
+CHUNKS_AHEAD = 16  # of up to 2 MiB: what is signed while a flush keeps the judging thread
+SIGNING_NICENESS = 5
+BLOCKS_BEHIND = 32  # judged and not yet written
 
 Read = tuple[int, RawChunk | None, int]  # source, its next chunk (None: its end), bytes so far
+Prepared = tuple[PageBatch, Pages, Found]
 Progress = Callable[[int, int], None]  # bytes read of all sources, records judged
 
 
@@ -60,7 +66,7 @@ class Work:
     source: int
     bytes_read: int
     chunk: RawChunk | None
-    result: Future[tuple[PageBatch, Pages]] | None
+    result: Future[Prepared] | None
 
 
 @dataclass(slots=True)
@@ -100,6 +106,7 @@ class Replay:
         self._threads = threads
         self._local = threading.local()
         self._outcome = Outcome()
+        self._writing: deque[Future[None]] = deque()
         self._stop = False
         self._reading = False
 
@@ -130,14 +137,17 @@ class Replay:
         numbered = [(self._catalogue.enter(source), source) for source in sources]
         self._locate = file_locator(self._catalogue.names())
         self._flush(verdicts, dead_letters)  # from here on the index knows its sources and outputs
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="sign") as pool:
+        with (
+            ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
+            ThreadPoolExecutor(1, "write") as self._writer,
+        ):
             for work in self._ahead(pool, numbered):
                 self._judge(work, verdicts, dead_letters)
                 progress(work.bytes_read, self._outcome.totals.records)
                 if self._detector.flush_is_due:
                     self._flush(verdicts, dead_letters)
-        self._outcome.interrupted = self._stop
-        self._flush(verdicts, dead_letters)
+            self._outcome.interrupted = self._stop
+            self._flush(verdicts, dead_letters)
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
 
@@ -202,13 +212,15 @@ class Replay:
             raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
         yield from chunks
 
-    def _prepare(self, number: int, chunk: RawChunk) -> tuple[PageBatch, Pages]:
-        """Parse and sign a chunk, in a thread of the pool."""
+    def _prepare(self, number: int, chunk: RawChunk) -> Prepared:
+        """Parse, sign and look up a chunk, in a thread of the pool."""
         signer: Signer | None = getattr(self._local, "signer", None)
         if signer is None:
             signer = self._local.signer = self._make_signer()
         batch = self._parser.parse(chunk)
-        return batch, sign(signer, number, batch)
+        pages = sign(signer, number, batch)
+        batch.bodies.clear()  # nothing needs them any more
+        return batch, pages, self._detector.look_up(pages)
 
     # ---- judgement -------------------------------------------------------------------------------
 
@@ -218,14 +230,14 @@ class Replay:
         if chunk is None or work.result is None:
             entry.finished = True
             return
-        batch, pages = work.result.result()
+        batch, pages, found = work.result.result()
         if dead_letters is not None and batch.dead:
             letters = [
                 dead_letter(d, self._locate(page_ref(work.source, d.sequence))) for d in batch.dead
             ]
             dead_letters.write(dead_letter_lines(letters))
-        for block in self._detector.judge(work.source, chunk.start, chunk.end, pages):
-            verdicts.write(verdict_lines(block, self._locate, self._fingerprint))
+        for block in self._detector.judge(work.source, chunk.start, chunk.end, pages, found):
+            self._write(verdicts, block)
             for totals in (self._catalogue.totals, self._outcome.totals):
                 _count_verdicts(totals, block)
         for totals in (self._catalogue.totals, self._outcome.totals):
@@ -233,12 +245,29 @@ class Replay:
         entry.position = chunk.end
         entry.last_digest = record_digest(chunk.lines[-1]) if chunk.lines else ""
 
+    def _write(self, verdicts: OutputFile, block: Verdicts) -> None:
+        """Have a block written after those before it; raise what failed of one before."""
+        if len(self._writing) >= BLOCKS_BEHIND:
+            self._writing.popleft().result()
+
+        def write() -> None:
+            verdicts.write(verdict_lines(block, self._locate, self._fingerprint))
+
+        self._writing.append(self._writer.submit(write))
+
     def _flush(self, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
         """Bring outputs to the disk, then the index with their lengths."""
+        while self._writing:
+            self._writing.popleft().result()
         for output in filter(None, (verdicts, dead_letters)):
             output.sync()
             self._catalogue.outputs[output.key] = output.length
         self._detector.flush(pack_catalogue(self._catalogue))
+
+
+def _give_way() -> None:
+    """Let this thread come after the judging one, for which all wait, where a core is short."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SIGNING_NICENESS)
 
 
 def _count_verdicts(totals: Totals, block: Verdicts) -> None:

@@ -16,11 +16,13 @@ import sys
 import time
 from pathlib import Path
 
+import streamer.stream.jsonl
 from streamer.cli.main import app
 from streamer.cli.warm import warm_kernels
 from streamer.sample.truth import write_crawl
 
 PAGES = 3000
+CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
 
 
 def start_replay(folder: Path, name: str, shards: int) -> int:
@@ -37,6 +39,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
     code = 1
+    streamer.stream.jsonl.CHUNK_RECORDS_MAX = CHUNK_RECORDS
     try:
         app(standalone_mode=False)
         code = 0

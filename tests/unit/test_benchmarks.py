@@ -23,7 +23,7 @@ from streamer.sample.verdict_file import read_verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGES = 300
+PAGES = 1500  # of 4 kB: three chunks, so that flushes come between
 
 
 def printed() -> tuple[Console, io.StringIO]:
