@@ -15,8 +15,8 @@ import signal
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
-import streamer.stream.jsonl
 from streamer.cli.main import app
 from streamer.cli.warm import warm_kernels
 from streamer.sample.truth import write_crawl
@@ -39,9 +39,9 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
     code = 1
-    streamer.stream.jsonl.CHUNK_RECORDS_MAX = CHUNK_RECORDS
     try:
-        app(standalone_mode=False)
+        with mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
+            app(standalone_mode=False)
         code = 0
     finally:
         os._exit(code)
