@@ -7,7 +7,7 @@ from rich.console import Console
 
 from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, Hits, KeptRows, Keys
-from streamer.index.postings import block_starts, search_blocks
+from streamer.index.postings import block_starts, joined_blocks, search_blocks, split_blocks
 from streamer.index.records import CONFIG, Record, source_name
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
@@ -27,9 +27,9 @@ class _Nothing:
         key_filter.add(keys.reshape(-1)[:0])
         key_filter.places(keys.reshape(-1))
         empty = np.empty(0, np.int64)
-        search_blocks(
-            np.empty(0, np.uint8), np.zeros(1, np.int64), keys[:0, 0].copy(), empty, empty
-        )
+        data, limits = joined_blocks([])  # read-only, as what the store gives
+        search_blocks(data, limits, keys[:0, 0].copy(), empty, empty)
+        split_blocks(data, limits, keys[:0, 0].copy(), np.empty(0, np.uint32))
         return NO_HITS
 
     def rows(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> KeptRows:

@@ -10,6 +10,8 @@ A block's bytes: the keys as uint64, then the rows as uint32, both little-endian
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -91,6 +93,31 @@ def own_postings(
                 out_rows[count] = rows[i]
                 count += 1
     return count
+
+
+def joined_blocks(values: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the bytes of blocks, and where each one starts in them, and the end."""
+    limits = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=limits[1:])
+    return np.frombuffer(b"".join(values), np.uint8), limits
+
+
+@kernel
+def split_blocks(
+    data: npt.NDArray[np.uint8], limits: npt.NDArray[np.int64], out_keys: Keys, out_rows: Rows
+) -> int:
+    """Write the postings of blocks data[limits[i]:limits[i+1]], in order; return their number."""
+    words = data.view(np.uint32)
+    at = 0
+    for i in range(limits.shape[0] - 1):
+        start = limits[i]
+        count = (limits[i + 1] - start) // POSTING_BYTES
+        first_row = (start + 8 * count) // 4
+        for j in range(count):
+            out_keys[at + j] = load_u64(data, start + 8 * j)
+            out_rows[at + j] = words[first_row + j]
+        at += count
+    return at
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from streamer.index.codec import POSTINGS, RunMeta, entry_key
 from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, Hits, KeptRows
-from streamer.index.postings import POSTING_BYTES, Keys, search_blocks
+from streamer.index.postings import POSTING_BYTES, Keys, joined_blocks, search_blocks
 from streamer.index.run_rows import RowNumbers, RunRows
 from streamer.index.runs import Store
 
@@ -162,11 +162,8 @@ class RunLookup:
             entry_key(self._runs[run].seq, self._shard, POSTINGS, block)
             for run, block in zip(asked.runs.tolist(), blocks, strict=True)
         ]
-        values = self._store.read(entries)
-        limits = np.zeros(len(values) + 1, np.int64)
-        np.cumsum([len(value) for value in values], out=limits[1:])
-        data = np.frombuffer(b"".join(values), np.uint8)
-        first, size = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+        data, limits = joined_blocks(self._store.read(entries))
+        first, size = np.empty(len(entries), np.int64), np.empty(len(entries), np.int64)
         search_blocks(data, limits, asked.keys, first, size)
         keys_in_block = np.diff(limits) // POSTING_BYTES
         base = limits[:-1] + 8 * keys_in_block + 4 * first

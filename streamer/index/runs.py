@@ -11,7 +11,6 @@ This is the only module that knows RocksDB.
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import os
 import shutil
@@ -30,15 +29,15 @@ from rocksdict import (
     IngestExternalFileOptions,
     Options,
     Rdict,
+    ReadOptions,
     SstFileWriter,
 )
 
-from streamer.errors import StoreMismatch, StoreUnavailable, StreamerError
+from streamer.errors import StoreMismatch, StoreUnavailable
 from streamer.index.codec import (
     FORMAT,
     NUMBERS,
     POSTINGS,
-    ROWS,
     FlushMeta,
     RunMeta,
     ShardMeta,
@@ -47,13 +46,22 @@ from streamer.index.codec import (
     entry_prefix,
     is_meta_key,
     meta_key,
-    pack_rows,
 )
+from streamer.index.entries import flush_meta, posting_entries, row_entries, run_meta
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import Keys, Rows, block_bits, block_starts, merge_postings
+from streamer.index.postings import (
+    Keys,
+    Rows,
+    joined_blocks,
+    merge_postings,
+    split_blocks,
+)
+from streamer.index.store_errors import explained
 
 FAN_IN = 8  # runs of one level that become one of the next
 CACHE_BYTES = 64 << 20
+BLOCKS_A_READ = 4096  # of a run that is read as a whole, about 5 MB
+READ_AHEAD_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
 Entries = Iterable[tuple[bytes, bytes]]
@@ -72,34 +80,12 @@ def _options() -> Options:
     return options
 
 
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn the store's failures into errors that name the cause and the remedy."""
-    try:
-        yield
-    except StreamerError:
-        raise
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise StoreUnavailable(_full(path)) from error
-        raise StoreUnavailable(f"Cannot use the index {path}: {error}.") from error
-    except Exception as error:  # rocksdict raises Exception itself, told apart by its text only
-        text = str(error)
-        if "No space left" in text:
-            raise StoreUnavailable(_full(path)) from error
-        if "lock" in text.lower():
-            raise StoreUnavailable(
-                f"The index {path} is in use by another process. "
-                "Wait until that has ended, or use another --index."
-            ) from error
-        raise StoreUnavailable(f"Cannot use the index {path}: {text}.") from error
-
-
-def _full(path: Path) -> str:
-    return (
-        f"No space is left on the disk of the index {path}. Free some and run the same command "
-        "again; it goes on where the index stands."
-    )
+def _read_ahead() -> ReadOptions:
+    """Return options for reading much in order, once: not by way of the cache."""
+    options = ReadOptions()
+    options.set_readahead_size(READ_AHEAD_BYTES)
+    options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks its argument
+    return options
 
 
 class Store:
@@ -131,12 +117,12 @@ class Store:
             raise StoreUnavailable(
                 f"There is no index in {path.parent}. Name the folder given as --index."
             )
-        with _explained(path):
+        with explained(path):
             path.mkdir(parents=True, exist_ok=True)
             access = AccessType.read_write() if writable else AccessType.read_only(False)
             database = Rdict(str(path), options=_options(), access_type=access)
         store = cls(path, database, None, writable=writable)
-        with _explained(path):
+        with explained(path):
             store._meta = store._newest_meta()
         if writable:
             shutil.rmtree(store._incoming, ignore_errors=True)
@@ -188,15 +174,15 @@ class Store:
         for number, (shard, before) in enumerate(zip(shards, old.shards, strict=True)):
             meta = ShardMeta(list(before.runs), list(before.flushes), shard.state)
             if len(shard.rows):
-                flush = _flush_meta(seq, shard)
+                flush = flush_meta(seq, shard)
                 meta.flushes.append(flush)
                 if len(shard.posting_keys):  # none, if every bucket that the rows met was full
-                    meta.runs.append(_run_meta(seq, 0, len(shard.posting_keys)))
+                    meta.runs.append(run_meta(seq, 0, len(shard.posting_keys)))
                     self._written[number, seq] = shard.posting_keys
                     postings.append(
-                        _posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
+                        posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
                     )
-                rows.append(_row_entries(flush, number, shard))
+                rows.append(row_entries(flush, number, shard))
                 if not flush.dense:
                     numbers = shard.rows.astype("<i8").tobytes()
                     sparse.append((entry_key(seq, number, NUMBERS), numbers))
@@ -210,7 +196,7 @@ class Store:
         A shard's postings are a file of their own, which nothing keeps once they are merged.
         """
         others = itertools.chain(others, [(meta_key(meta.seq), msgspec.msgpack.encode(meta))])
-        with _explained(self.path):
+        with explained(self.path):
             self._incoming.mkdir(exist_ok=True)
             files = [self._write(entries, n) for n, entries in enumerate([*postings, others])]
             how = IngestExternalFileOptions()
@@ -247,10 +233,10 @@ class Store:
         shards = list(meta.shards)
         old = shards[number]
         kept = [run for run in old.runs if run.seq not in gone]
-        merged = _run_meta(seq, runs[0].level + 1, len(keys))
+        merged = run_meta(seq, runs[0].level + 1, len(keys))
         shards[number] = ShardMeta([*kept, merged], old.flushes, old.state)
         garbage = [(number, seq) for seq in sorted(gone)]
-        entries = _posting_entries(seq, number, keys, rows)
+        entries = posting_entries(seq, number, keys, rows)
         new = StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner)
         self._ingest([entries], [], new)
         self._written[number, seq] = keys
@@ -260,7 +246,7 @@ class Store:
         """Delete the postings of runs that have been merged; done again if a kill came between."""
         for shard, seq in self._meta.garbage if self._meta else []:
             first, end = entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard + 1, POSTINGS)
-            with _explained(self.path):
+            with explained(self.path):
                 self._database.delete_range(first, end)
                 self._database.compact_range(first, end)
 
@@ -271,23 +257,20 @@ class Store:
 
     def read_run(self, shard: int, run: RunMeta) -> tuple[Keys, Rows]:
         """Return all postings of a run, in order."""
-        keys: list[Keys] = []
-        rows: list[Rows] = []
-        prefix = entry_prefix(run.seq, shard, POSTINGS)
-        with _explained(self.path):
-            cursor = self._database.iter()
-            cursor.seek(prefix)
-            while cursor.valid() and cursor.key().startswith(prefix):
-                value = cursor.value()
-                count = len(value) // 12
-                keys.append(np.frombuffer(value, np.uint64, count))
-                rows.append(np.frombuffer(value, np.uint32, count, 8 * count))
-                cursor.next()
-        return np.concatenate(keys), np.concatenate(rows)
+        keys, rows = np.empty(run.postings, np.uint64), np.empty(run.postings, np.uint32)
+        prefix, at = entry_prefix(run.seq, shard, POSTINGS), 0
+        with explained(self.path):
+            entries = self._database.items(from_key=prefix, read_opt=_read_ahead())
+            own = itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
+            blocks = (value for _, value in own)
+            while values := list(itertools.islice(blocks, BLOCKS_A_READ)):
+                at += split_blocks(*joined_blocks(values), keys[at:], rows[at:])
+        assert at == run.postings, f"{at} postings of {run.postings} in run {run.seq}"
+        return keys, rows
 
     def read(self, keys: list[bytes]) -> list[bytes]:
         """Return the values of `keys`, each of which exists, or b"" where it does not."""
-        with _explained(self.path):
+        with explained(self.path):
             return [value or b"" for value in self._database.get(keys)] if keys else []
 
     def row_numbers(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
@@ -313,30 +296,3 @@ def _read_into_cache(files: list[str]) -> Iterator[None]:
         yield
         for file in opened:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
-
-
-def _run_meta(seq: int, level: int, postings: int) -> RunMeta:
-    return RunMeta(seq, level, block_bits(postings), postings)
-
-
-def _flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
-    first, last, count = int(shard.rows[0]), int(shard.rows[-1]), len(shard.rows)
-    keys = shard.marks.shape[1]
-    return FlushMeta(seq, first, last, count, keys, dense=last - first + 1 == count)
-
-
-def _posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
-    starts = block_starts(keys, block_bits(len(keys))).tolist()
-    key_bytes, row_bytes = keys.tobytes(), rows.tobytes()
-    for block, (start, end) in enumerate(itertools.pairwise(starts)):
-        if start < end:
-            value = b"".join((key_bytes[8 * start : 8 * end], row_bytes[4 * start : 4 * end]))
-            yield entry_key(seq, shard, POSTINGS, block), value
-
-
-def _row_entries(
-    flush: FlushMeta, shard: int, flushed: FlushedRows
-) -> Iterator[tuple[bytes, bytes]]:
-    blocks = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
-    for block, value in enumerate(blocks):
-        yield entry_key(flush.seq, shard, ROWS, block), value

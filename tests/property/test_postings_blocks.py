@@ -27,10 +27,12 @@ from streamer.index.postings import (
     Rows,
     block_bits,
     block_starts,
+    joined_blocks,
     merge_postings,
     own_postings,
     search_blocks,
     sort_postings,
+    split_blocks,
 )
 from streamer.sketch.compact import SKETCH_WORDS
 
@@ -115,6 +117,18 @@ def test_a_search_finds_each_key_with_all_its_postings(
     for i, ((keys, _), (_, key)) in enumerate(zip(blocks, asked, strict=True)):
         assert size[i] == np.count_nonzero(keys == np.uint64(key))
         assert (keys[first[i] : first[i] + size[i]] == np.uint64(key)).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(posting_lists, max_size=6))
+def test_blocks_that_are_read_give_the_postings_that_were_written(
+    blocks: list[list[Posting]],
+) -> None:
+    values = [keys.tobytes() + rows.tobytes() for keys, rows in map(columns, blocks)]
+    everything = [posting for block in blocks for posting in block]
+    keys, rows = columns([(0, 0)] * len(everything))
+    assert split_blocks(*joined_blocks(values), keys, rows) == len(everything)
+    assert listed(keys, rows) == everything
 
 
 @settings(max_examples=100, deadline=None)

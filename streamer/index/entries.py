@@ -1,0 +1,41 @@
+"""What a flush or a merge adds to the store: entries in order of their keys, and their records."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from streamer.index.codec import POSTINGS, ROWS, FlushMeta, RunMeta, entry_key, pack_rows
+from streamer.index.lookup import FlushedRows
+from streamer.index.postings import Keys, Rows, block_bits, block_starts
+
+
+def run_meta(seq: int, level: int, postings: int) -> RunMeta:
+    """Return what the store knows of a run of so many postings."""
+    return RunMeta(seq, level, block_bits(postings), postings)
+
+
+def flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
+    """Return what the store knows of the rows that a shard flushes."""
+    first, last, count = int(shard.rows[0]), int(shard.rows[-1]), len(shard.rows)
+    keys = shard.marks.shape[1]
+    return FlushMeta(seq, first, last, count, keys, dense=last - first + 1 == count)
+
+
+def posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of sorted postings, a block each, in order of their keys."""
+    starts = block_starts(keys, block_bits(len(keys))).tolist()
+    key_bytes, row_bytes = keys.tobytes(), rows.tobytes()
+    for block, (start, end) in enumerate(itertools.pairwise(starts)):
+        if start < end:
+            value = b"".join((key_bytes[8 * start : 8 * end], row_bytes[4 * start : 4 * end]))
+            yield entry_key(seq, shard, POSTINGS, block), value
+
+
+def row_entries(
+    flush: FlushMeta, shard: int, flushed: FlushedRows
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of flushed rows, a block each, in order of their keys."""
+    blocks = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
+    for block, value in enumerate(blocks):
+        yield entry_key(flush.seq, shard, ROWS, block), value
