@@ -19,10 +19,10 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test check bench format lock clean
+.PHONY: help run warm test check bench bench-kafka chaos broker broker-stop format lock clean
 
 help: ## List these commands
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: $(VENV)/.run warm ## Judge a sample crawl with planted near-duplicates, and score the verdicts
 	@rm -rf build/sample build/index $(VERDICTS)*
@@ -51,6 +51,19 @@ check: $(VENV)/.dev ## Run the checks without the tests
 
 bench: $(VENV)/.bench ## Measure speed and quality, ours and the peers'
 	$(PY) benchmarks/run.py
+
+bench-kafka: $(VENV)/.bench ## Measure speed through Kafka, with a broker of its own
+	$(PY) benchmarks/run_kafka.py
+
+chaos: $(VENV)/.dev ## Kill workers and brokers, halt them, lose indexes; verify (an hour)
+	$(PY) -m streamer warm
+	PYTHONPATH=. $(PY) tests/integration/chaos.py build/chaos all
+
+broker: ## Start Apache Kafka on port 9092, with its data in build/broker
+	@deploy/broker/broker start build/broker
+
+broker-stop: ## Stop it
+	@deploy/broker/broker stop build/broker
 
 format: $(VENV)/.dev ## Bring all sources into form
 	$(PY) -m ruff check --fix-only .

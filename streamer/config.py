@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -47,6 +47,41 @@ class Settings(BaseSettings):
     page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
     head_pages: int = Field(65_536, ge=1, description="kept pages in memory before a flush")
 
+    brokers: str = Field("localhost:9092", description="HOST:PORT of some brokers, with commas")
+    input_topic: str = Field("pages", description="topic of crawled pages")
+    index_name: str = Field("streamer", description="how the topics and groups of an index begin")
+    role: Literal["all", "sign", "index"] = Field("all", description="what a worker does")
+    own_shards: str = Field("", description="shards that a worker owns, as 0,2; empty: all")
+    replicas: int = Field(1, ge=1, le=32, description="copies of topics that are made")
+    verdict_partitions: int = Field(
+        0, ge=0, description="partitions of the verdicts; 0: as many as the pages"
+    )
+    window: int = Field(65_536, ge=1000, description="open pages at which signing pauses")
+    instance_id: str = Field(
+        "", description="name that a worker keeps over restarts; so these cause no rebalance"
+    )
+    accept_loss: bool = Field(
+        default=False, description="go on where messages have expired before they were read"
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="how brokers are talked to"
+    )
+    ssl_cafile: Path | None = Field(None, description="certificates that brokers may show")
+    ssl_certfile: Path | None = Field(None, description="certificate to show to brokers")
+    ssl_keyfile: Path | None = Field(None, description="its private key")
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        None, description="how a password is proved"
+    )
+    sasl_username: str | None = Field(None, description="user to log in as")
+    sasl_password: SecretStr | None = Field(None, description="its password")
+    sasl_password_file: Path | None = Field(None, description="file with the password")
+    health_host: str = Field("127.0.0.1", description="address of the health port")
+    health_port: int = Field(8080, ge=0, le=65_535, description="health and metrics; 0: none")
+    log_format: Literal["json", "console"] = Field("json", description="form of a worker's logs")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least level of a worker's logs"
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -76,6 +111,24 @@ class Settings(BaseSettings):
             candidates_max=self.candidates_max,
             shards=self.shards,
         )
+
+    @property
+    def password(self) -> str | None:
+        """Return the password for the brokers, of its file if there is one.
+
+        Raises:
+            SettingsError: the file cannot be read, or both are given.
+        """
+        if self.sasl_password_file is None:
+            return self.sasl_password.get_secret_value() if self.sasl_password else None
+        if self.sasl_password is not None:
+            raise SettingsError("Give sasl_password or sasl_password_file, not both.")
+        try:
+            return self.sasl_password_file.read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            raise SettingsError(
+                f"The password file {self.sasl_password_file} cannot be read: {error}."
+            ) from error
 
     @property
     def signing_threads(self) -> int:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +30,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _cache_folder() -> Path:
-    """Return the folder for compiled kernels: beside the package, else in the user's cache."""
+    """Return the folder for compiled kernels: beside the package, else in the user's cache.
+
+    numba opens no cache that it cannot write: of a package that lies read-only (in an image, or
+    installed by another user), the kernels that were compiled there are copied.
+    """
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
@@ -42,7 +48,18 @@ def _cache_folder() -> Path:
             return beside / name
     except OSError:
         root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        return Path(root) / "streamer" / name
+        folder = Path(root) / "streamer" / name
+        if (beside / name).is_dir() and not folder.exists():
+            with suppress(OSError):  # without a copy the kernels are compiled anew
+                _copy_whole(beside / name, folder)
+        return folder
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """Copy a folder so that other processes see all of it or nothing; the first one stays."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as parent:
+        shutil.copytree(source, Path(parent, "copy")).rename(target)
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):

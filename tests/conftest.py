@@ -10,5 +10,7 @@ from hypothesis import settings
 settings.register_profile("streamer", deadline=None, print_blob=True)
 settings.load_profile("streamer")
 
+BROKER = "STREAMER_TEST_BROKER"  # names the tests' own broker; no setting
 for name in [name for name in os.environ if name.upper().startswith("STREAMER_")]:
-    del os.environ[name]
+    if name != BROKER:
+        del os.environ[name]

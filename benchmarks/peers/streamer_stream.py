@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from streamer.cli.replay import replay
-from streamer.cli.warm import warm_kernels
 from streamer.sketch.secret import SECRET_BYTES
+from streamer.stream.warm import warm_kernels
 
 
 class StreamerStream:
@@ -26,5 +26,5 @@ class StreamerStream:
             key_file = Path(scratch) / "key"
             key_file.write_text(Random(seed).randbytes(SECRET_BYTES).hex(), encoding="ascii")
             begin = time.perf_counter()
-            replay([str(pages)], str(verdicts), threshold=threshold, key_file=key_file)
+            replay([str(pages)], verdicts=str(verdicts), threshold=threshold, key_file=key_file)
             return time.perf_counter() - begin

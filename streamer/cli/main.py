@@ -11,10 +11,14 @@ from rich.console import Console
 from streamer import __version__
 from streamer.cli.check import check
 from streamer.cli.inspect import inspect
+from streamer.cli.produce import produce
 from streamer.cli.replay import replay
 from streamer.cli.sample import sample
 from streamer.cli.score import score
+from streamer.cli.tail import tail
+from streamer.cli.verify import verify
 from streamer.cli.warm import warm
+from streamer.cli.worker import worker
 from streamer.errors import StreamerError
 
 EPILOG = """
@@ -22,6 +26,8 @@ EPILOG = """
 
   streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index\n
   streamer replay archive/ --preset warc --verdicts - | grep duplicate\n
+  streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092\n
+  streamer worker --index my-index --key-file key\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
@@ -39,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (replay, inspect, check, sample, score, warm):
+for command in (replay, worker, produce, inspect, check, sample, score, warm, verify, tail):
     app.command()(command)
 
 

@@ -1,10 +1,10 @@
-"""`streamer replay`: files in, verdicts out, in one process."""
+"""`streamer replay`: files or a topic in, verdicts out, in one process."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -13,34 +13,37 @@ import msgspec
 import typer
 from rich.console import Console
 
-from streamer.cli import options
+from streamer.cli import kafka_options, options
+from streamer.cli import topic_input as topics
+from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.progress import progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.sketch.signer import Signer
-from streamer.stream.catalogue import unpack_catalogue
+from streamer.stream.catalogue import own_catalogue
 from streamer.stream.detector import Detector
-from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping, parse_fields
 from streamer.stream.files import Source, open_sources
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.outputs import STANDARD_OUTPUT, OutputFile, output_key
 from streamer.stream.parse import PageParser
-from streamer.stream.presets import PRESETS
-from streamer.stream.replay import Outcome, Replay
+from streamer.stream.reading import FileInput, Input
+from streamer.stream.replay import Outcome, Progress, Replay
 
 INTERRUPTED = 130
 
 
 def replay(  # noqa: PLR0913 - the options of the command line
     pages: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="PAGES...",
+            metavar="PAGES",
             help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, "
             "or - for standard input.",
+            show_default=False,
         ),
-    ],
+    ] = None,
+    *,
     verdicts: Annotated[
         str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")
     ],
@@ -56,15 +59,21 @@ def replay(  # noqa: PLR0913 - the options of the command line
     summary: Annotated[
         Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
     ] = None,
-    preset: Annotated[
-        str | None, typer.Option(help=f"Field mapping of a crawler: {', '.join(sorted(PRESETS))}.")
-    ] = None,
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            help='Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.'
-        ),
-    ] = None,
+    from_topic: topics.FromTopic = None,
+    partitions: topics.Partitions = None,
+    offsets: topics.Offsets = None,
+    until: topics.Until = None,
+    order_of: topics.OrderOf = None,
+    brokers: kafka_options.Brokers = None,
+    security_protocol: kafka_options.SecurityProtocol = None,
+    ssl_cafile: kafka_options.SslCafile = None,
+    ssl_certfile: kafka_options.SslCertfile = None,
+    ssl_keyfile: kafka_options.SslKeyfile = None,
+    sasl_mechanism: kafka_options.SaslMechanism = None,
+    sasl_username: kafka_options.SaslUsername = None,
+    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    preset: Preset = None,
+    fields: Fields = None,
     carry: Annotated[
         list[str] | None,
         typer.Option(help="Input field to copy into the verdict; may be given several times."),
@@ -80,27 +89,41 @@ def replay(  # noqa: PLR0913 - the options of the command line
     head_pages: options.HeadPages = None,
     config: options.ConfigFile = None,
 ) -> None:
-    """Judge the pages of files: one verdict a page, unique or duplicate of which.
+    """Judge the pages of files, or of a topic: one verdict a page, unique or duplicate of which.
 
     With --index, a run that was interrupted goes on where its index stands, and a file that was
     judged before is passed over; one that has grown goes on where it ended.
 
+    A topic is read one partition after the other, up to the end that it has at the start; messages
+    before the index's position are not taken again. With --order-of, verdicts are those of the
+    worker of that index, byte by byte if it has one shard.
+
     Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
+
+    Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
+    --key-file key --verdicts verdicts.jsonl
     """
     settings = load_settings(
         config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
         bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
-        head_pages=head_pages,
+        head_pages=head_pages, brokers=brokers, security_protocol=security_protocol,
+        ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile,
+        sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
+        sasl_password_file=sasl_password_file,
     )  # fmt: skip
-    parser = _parser(preset, fields, carry or (), settings)
-    opened = open_sources(pages, settings.page_bytes_max)
+    parser = page_parser(preset, fields, carry or (), settings.page_bytes_max)
     names = _output_names(verdicts, dead_letters)
-    sources = _inputs(opened.sources, pages, names)
     console = Console(stderr=verdicts == STANDARD_OUTPUT)
-    if opened.files_ignored:
-        console.print(f"{opened.files_ignored:,} files in these folders are no page files.")
-    with _index_folder(index, settings) as (folder, lasting):
-        outcome, result = _run(folder, sources, names, parser, settings, lasting=lasting)
+    topic = topics.TopicOptions(from_topic, partitions, offsets, until, order_of)
+    topic.check(files=bool(pages), key=topics.key_is_known(settings.key_file, index))
+    with ExitStack() as stack:
+        make_input = (
+            stack.enter_context(topics.topic_input(topic, settings))
+            if from_topic is not None
+            else _file_input(pages or [], names, settings, console)
+        )
+        folder, lasting = stack.enter_context(_index_folder(index, settings))
+        outcome, result = _run(folder, make_input, names, parser, settings, lasting=lasting)
     print_summary(console, result)
     if summary is not None:
         _write_summary(summary, result)
@@ -111,26 +134,6 @@ def replay(  # noqa: PLR0913 - the options of the command line
         raise typer.Exit(INTERRUPTED)
 
 
-def _parser(
-    preset: str | None, fields: str | None, carry: Sequence[str], settings: Settings
-) -> PageParser:
-    if preset is not None and fields is not None:
-        raise SettingsError("Give --preset or --fields, not both.")
-    mapping: FieldMapping = DEFAULT_MAPPING
-    if preset is not None:
-        if preset not in PRESETS:
-            raise SettingsError(
-                f"There is no preset {preset}; there are {', '.join(sorted(PRESETS))}."
-            )
-        mapping = PRESETS[preset]
-    elif fields is not None:
-        mapping = parse_fields(fields)
-    try:
-        return PageParser(mapping, carry, settings.page_bytes_max)
-    except ValueError as error:
-        raise SettingsError(f"--carry cannot be used: {error}.") from error
-
-
 def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | None]:
     """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise."""
     if dead_letters is None and verdicts != STANDARD_OUTPUT:
@@ -138,6 +141,21 @@ def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | N
     if dead_letters is not None and output_key(dead_letters) == output_key(verdicts):
         raise SettingsError("--verdicts and --dead-letters must be different files.")
     return verdicts, dead_letters
+
+
+def _file_input(
+    given: Sequence[str], outputs: tuple[str, str | None], settings: Settings, console: Console
+) -> topics.MakeInput:
+    """Return what makes the input of the files that are given."""
+    opened = open_sources(given, settings.page_bytes_max)
+    sources = _inputs(opened.sources, given, outputs)
+    if opened.files_ignored:
+        console.print(f"{opened.files_ignored:,} files in these folders are no page files.")
+
+    def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
+        return FileInput(sources), progress_bar(sources)
+
+    return make
 
 
 def _inputs(
@@ -172,15 +190,17 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[Inde
 
 def _run(
     folder: IndexFolder,
-    sources: Sequence[Source],
+    make_input: topics.MakeInput,
     names: tuple[str, str | None],
     parser: PageParser,
     settings: Settings,
     *,
     lasting: bool,
 ) -> tuple[Outcome, Summary]:
+    meta = folder.store.meta
+    catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
+    pages, bar = make_input(folder.fingerprint)
     detector = Detector(folder, settings.index, head_pages=settings.head_pages)
-    catalogue = unpack_catalogue(detector.owner_state)
 
     def make_signer() -> Signer:
         return Signer(settings.signature, folder.secret)
@@ -194,8 +214,9 @@ def _run(
         detector, catalogue, parser, make_signer, folder.fingerprint, settings.signing_threads
     )
     try:
-        with _stopped_by_signals(job), progress_bar(sources) as report:
-            outcome = job.run(sources, outputs[0], outputs[1] if len(outputs) > 1 else None, report)
+        with _stopped_by_signals(job), bar as report:
+            letters = outputs[1] if len(outputs) > 1 else None
+            outcome = job.run(pages, outputs[0], letters, report)
     finally:
         for output in outputs:
             output.close()

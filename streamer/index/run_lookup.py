@@ -65,7 +65,7 @@ class RunLookup:
     def __init__(self, store: Store, shard: int) -> None:
         self._store = store
         self._shard = shard
-        self._filter = KeyFilter(_FILTER_KEYS_MIN)
+        self.filter = KeyFilter(_FILTER_KEYS_MIN)
         self._runs: list[RunMeta] = []
         self._run_keys: dict[int, _RunKeys] = {}
         self._rows = RunRows(store, shard)
@@ -77,14 +77,14 @@ class RunLookup:
         runs = self._store.meta.shards[self._shard].runs if self._store.meta else []
         new = [run for run in runs if run.seq not in self._run_keys]
         total = sum(run.postings for run in runs)
-        rebuild = total > self._filter.capacity
+        rebuild = total > self.filter.capacity
         if rebuild:
-            self._filter = KeyFilter(2 * total)
+            self.filter = KeyFilter(2 * total)
         for run in runs if rebuild else new:
             keys = self._store.run_keys(self._shard, run)
             if run in new:
                 self._run_keys[run.seq] = _RunKeys(keys)
-            self._filter.add(keys)
+            self.filter.add(keys)
         self._run_keys = {run.seq: self._run_keys[run.seq] for run in runs}
         self._runs = list(runs)
 
@@ -112,7 +112,7 @@ class RunLookup:
 
     def _asked(self, flat: Keys) -> _Asked:
         """Return what may be in the runs."""
-        passed = self._filter.places(flat)
+        passed = self.filter.places(flat)
         wanted = flat[passed]
         nothing = passed[:0]
         parts = [_Asked(nothing, wanted[:0], nothing, np.zeros(0, np.bool_))]

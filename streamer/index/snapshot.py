@@ -71,14 +71,16 @@ def pack_pages(pages: Pages) -> PackedPages:
 def unpack_pages(packed: PackedPages) -> Pages:
     """Return the pages that were packed."""
     count = len(packed.urls)
+    # Copied, since a kernel is compiled anew for arrays that cannot be written.
     columns: list[npt.NDArray[Any]] = [
-        np.frombuffer(data, kind) for data, (_, kind) in zip(packed.columns, _COLUMNS, strict=True)
+        np.frombuffer(data, kind).copy()
+        for data, (_, kind) in zip(packed.columns, _COLUMNS, strict=True)
     ]
     refs, keys, sketches, distinct, tokens, text_bytes = columns
     return Pages(
         refs,
-        keys.reshape(count, -1),
-        sketches.reshape(count, -1),
+        keys.reshape(count, -1 if count else 0),
+        sketches.reshape(count, -1 if count else 0),
         distinct,
         tokens,
         text_bytes,

@@ -2,7 +2,9 @@
 
 A page ref holds its source's number, so numbers are given once and never again. A file is known by
 its path, size and the digest of its beginning: one that has grown goes on where it ended, one that
-has changed is refused, since its records no longer are the ones that were judged.
+has changed is refused, since its records no longer are the ones that were judged. Each partition of
+a topic is a source; the topic is known by its name and its id, which it has only until it is made
+anew.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ import hashlib
 import msgspec
 
 from streamer.errors import StoreMismatch
-from streamer.model import SOURCES_MAX
+from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.stream.files import FileIdentity, Source
+from streamer.stream.stages import Locate
 
 
 class SourceEntry(msgspec.Struct):
     """One source: its name in verdicts, its identity (None: standard input), what was read of it.
 
     `position` is the ordinal of the first record that is not judged yet, `last_digest` that of the
-    record before it, `finished` whether the file had ended there.
+    record before it, `finished` whether the file had ended there. `topic_id` is "" for files; for a
+    partition of a topic `name` is the topic's, and positions are offsets.
     """
 
     name: str
@@ -29,6 +33,8 @@ class SourceEntry(msgspec.Struct):
     position: int = 0
     last_digest: str = ""
     finished: bool = False
+    partition: int = 0
+    topic_id: str = ""
 
 
 class Totals(msgspec.Struct):
@@ -45,16 +51,25 @@ class Totals(msgspec.Struct):
 class Catalogue(msgspec.Struct):
     """The replay's own part of an index's state, stored with each flush.
 
-    `outputs` holds the bytes of each output file that belong to the flushed state.
+    `outputs` holds the bytes of each output file that belong to the flushed state, `order` the id
+    of the log in whose order a topic was read; "" for none.
     """
 
     entries: list[SourceEntry] = []
     outputs: dict[str, int] = {}
     totals: Totals = msgspec.field(default_factory=Totals)
+    order: str = ""
 
-    def names(self) -> dict[int, str]:
-        """Return the sources' names by number."""
-        return {number: entry.name for number, entry in enumerate(self.entries)}
+    def locator(self) -> Locate:
+        """Return a function from a page ref to its place; sources entered later are not known."""
+        places = [(entry.name, entry.partition) for entry in self.entries]
+
+        def locate(ref: int) -> Location:
+            source, sequence = split_ref(ref)
+            name, partition = places[source]
+            return Location(name, partition, sequence)
+
+        return locate
 
     def enter(self, source: Source) -> int:
         """Return the number of `source`, entering it if it is new.
@@ -79,12 +94,32 @@ class Catalogue(msgspec.Struct):
                         identity.head_bytes,
                     )
                 return number
-        if len(self.entries) >= SOURCES_MAX:
-            raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
         known = (
             (identity.size_bytes, identity.head_digest, identity.head_bytes) if identity else None
         )
-        self.entries.append(SourceEntry(source.name, path, known))
+        return self._add(SourceEntry(source.name, path, known))
+
+    def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
+        """Return the number of a topic's partition, entering it if it is new.
+
+        Raises:
+            StoreMismatch: the topic was made anew since the index read it.
+        """
+        for number, entry in enumerate(self.entries):
+            if entry.topic_id and (entry.name, entry.partition) == (topic, partition):
+                if entry.topic_id != topic_id:
+                    raise StoreMismatch(
+                        f"The index has read the topic {topic} with the id {entry.topic_id}, now "
+                        f"it has the id {topic_id}: it was made anew, and its offsets name other "
+                        "pages. Start over with a new --index."
+                    )
+                return number
+        return self._add(SourceEntry(topic, "", None, partition=partition, topic_id=topic_id))
+
+    def _add(self, entry: SourceEntry) -> int:
+        if len(self.entries) >= SOURCES_MAX:
+            raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
+        self.entries.append(entry)
         return len(self.entries) - 1
 
 
@@ -112,6 +147,19 @@ def record_digest(line: bytes) -> str:
 def pack_catalogue(catalogue: Catalogue) -> bytes:
     """Return the catalogue as bytes."""
     return msgspec.msgpack.encode(catalogue)
+
+
+def own_catalogue(data: bytes, index: str) -> Catalogue:
+    """Return the catalogue of the index called `index`; an empty one for b"".
+
+    Raises:
+        StoreMismatch: the index is a worker's, which keeps no catalogue.
+    """
+    if data and "entries" not in msgspec.msgpack.decode(data):
+        raise StoreMismatch(
+            f"The index {index} is a worker's shard. Name another folder with --index."
+        )
+    return unpack_catalogue(data)
 
 
 def unpack_catalogue(data: bytes) -> Catalogue:

@@ -1,4 +1,4 @@
-"""The detector over files, in one process: read, parse and sign ahead; judge in order; write.
+"""The detector in one process: read, parse and sign ahead; judge in order; write.
 
 One thread reads and judges; others parse and sign the next batches meanwhile, in native code
 without the interpreter lock, and one writes what was judged. Batches come back in the order of
@@ -13,60 +13,32 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamer.errors import StoreMismatch
 from streamer.index.place import BASIS_NAMES, TOO_SHORT
 from streamer.index.prefetch import Found
 from streamer.index.records import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.sketch.signer import Signer
 from streamer.stream.batch import PageBatch
-from streamer.stream.catalogue import (
-    Catalogue,
-    SourceEntry,
-    Totals,
-    changed,
-    pack_catalogue,
-    record_digest,
-)
-from streamer.stream.chunk import RawChunk
+from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue
 from streamer.stream.detector import Detector
-from streamer.stream.files import Source
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
-from streamer.stream.stages import (
-    dead_letter,
-    dead_letter_lines,
-    file_locator,
-    sign,
-    verdict_lines,
-)
+from streamer.stream.reading import Chunk, ChunkRead, Input, SettingsChange, SourceEnd, Step
+from streamer.stream.stages import dead_letter, dead_letter_lines, sign, verdict_lines
 
 CHUNKS_AHEAD = 16  # of up to 2 MiB: what is signed while a flush keeps the judging thread
 SIGNING_NICENESS = 5
 BLOCKS_BEHIND = 32  # judged and not yet written
 
-Read = tuple[int, RawChunk | None, int]  # source, its next chunk (None: its end), bytes so far
 Prepared = tuple[PageBatch, Pages, Found]
-Progress = Callable[[int, int], None]  # bytes read of all sources, records judged
-
-
-@dataclass(slots=True)
-class Work:
-    """A chunk on its way: what was read, and what parsing and signing make of it.
-
-    Both are None at the end of a source.
-    """
-
-    source: int
-    bytes_read: int
-    chunk: RawChunk | None
-    result: Future[Prepared] | None
+Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
+Progress = Callable[[int, int], None]  # amount read of all sources, records judged
 
 
 @dataclass(slots=True)
@@ -84,7 +56,7 @@ class Interrupted(BaseException):
 
 
 class Replay:
-    """Run sources through a detector into output files.
+    """Run an input through a detector into output files.
 
     `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
     """
@@ -122,128 +94,115 @@ class Replay:
 
     def run(
         self,
-        sources: Sequence[Source],
+        pages: Input,
         verdicts: OutputFile,
         dead_letters: OutputFile | None,
         progress: Progress = lambda _bytes, _records: None,
     ) -> Outcome:
-        """Judge all records of `sources` that have not been judged; return what was done.
+        """Judge all records of `pages` that have not been judged; return what was done.
 
         Raises:
             StreamerError: the input or the index cannot be used; everything up to the last flush
                 stands, and the same command goes on from there.
         """
         started = time.perf_counter()
-        numbered = [(self._catalogue.enter(source), source) for source in sources]
-        self._locate = file_locator(self._catalogue.names())
+        pages.enter(self._catalogue)
+        self._locate = self._catalogue.locator()
         self._flush(verdicts, dead_letters)  # from here on the index knows its sources and outputs
         with (
             ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
-            for work in self._ahead(pool, numbered):
-                self._judge(work, verdicts, dead_letters)
-                progress(work.bytes_read, self._outcome.totals.records)
+            for step, result in self._ahead(pool, pages.steps()):
+                self._take(step, result, verdicts, dead_letters)
+                if not isinstance(step, SettingsChange):
+                    progress(step.amount, self._outcome.totals.records)
                 if self._detector.flush_is_due:
                     self._flush(verdicts, dead_letters)
             self._outcome.interrupted = self._stop
+            self._outcome.sources_done_before = pages.sources_done_before
             self._flush(verdicts, dead_letters)
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
-    def _ahead(
-        self, pool: ThreadPoolExecutor, numbered: list[tuple[int, Source]]
-    ) -> Iterator[Work]:
+    def _ahead(self, pool: ThreadPoolExecutor, steps: Iterator[Step]) -> Iterator[Work]:
         """Yield work in the order of reading, with some of it parsed and signed ahead."""
         waiting: deque[Work] = deque()
-        chunks = self._chunks(numbered)
-        while (read := self._next(chunks)) is not None:
-            number, chunk, bytes_read = read
-            result = pool.submit(self._prepare, number, chunk) if chunk else None
-            waiting.append(Work(number, bytes_read, chunk, result))
+        while (step := self._next(steps)) is not None:
+            result = None
+            if isinstance(step, ChunkRead):
+                result = pool.submit(self._prepare, step.source, step.chunk)
+            waiting.append((step, result))
             if len(waiting) > CHUNKS_AHEAD:
                 yield waiting.popleft()
         while waiting and not self._stop:
             yield waiting.popleft()
-        for work in waiting:
-            if work.result:
-                work.result.cancel()
+        for _, result in waiting:
+            if result:
+                result.cancel()
 
-    def _next(self, chunks: Iterator[Read]) -> Read | None:
+    def _next(self, steps: Iterator[Step]) -> Step | None:
         """Return what is read next; None at the end of all sources, or when the run shall end."""
         try:
             self._reading = not self._stop
-            return None if self._stop else next(chunks, None)
+            return None if self._stop else next(steps, None)
         except Interrupted:
             return None
         finally:
             self._reading = False
 
-    def _chunks(self, numbered: list[tuple[int, Source]]) -> Iterator[Read]:
-        """Yield (source, chunk, bytes read so far in all sources); None ends a source."""
-        before = 0
-        for number, source in numbered:
-            entry = self._catalogue.entries[number]
-            if entry.finished:
-                self._outcome.sources_done_before += 1
-            else:
-                for chunk in self._new_chunks(entry, source):
-                    yield number, chunk, before + chunk.bytes_read
-                yield number, None, before + (source.total_bytes or 0)
-            before += source.total_bytes or 0
-
-    def _new_chunks(self, entry: SourceEntry, source: Source) -> Iterator[RawChunk]:
-        """Yield the chunks after the entry's position, once its last record is found unchanged.
-
-        That record is read apart from the others: with several shards verdicts depend on where
-        chunks are cut, so a resumed run must cut where an uninterrupted one does.
-        """
-        start = entry.position
-        if not (start and entry.last_digest and entry.identity):
-            yield from source.read(start)
-            return
-        chunks = source.read(start - 1, first_alone=True)
-        last = next(chunks, None)
-        if last is None:
-            raise StoreMismatch(changed(source.name, f"record {start - 1} is missing"))
-        if not last.lines or record_digest(last.lines[0]) != entry.last_digest:
-            raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
-        yield from chunks
-
-    def _prepare(self, number: int, chunk: RawChunk) -> Prepared:
+    def _prepare(self, number: int, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         signer: Signer | None = getattr(self._local, "signer", None)
         if signer is None:
             signer = self._local.signer = self._make_signer()
-        batch = self._parser.parse(chunk)
+        batch = chunk.parse(self._parser)
         pages = sign(signer, number, batch)
         batch.bodies.clear()  # nothing needs them any more
         return batch, pages, self._detector.look_up(pages)
 
     # ---- judgement -------------------------------------------------------------------------------
 
-    def _judge(self, work: Work, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
-        entry = self._catalogue.entries[work.source]
-        chunk = work.chunk
-        if chunk is None or work.result is None:
-            entry.finished = True
-            return
-        batch, pages, found = work.result.result()
+    def _take(
+        self,
+        step: Step,
+        result: Future[Prepared] | None,
+        verdicts: OutputFile,
+        dead_letters: OutputFile | None,
+    ) -> None:
+        if isinstance(step, SettingsChange):
+            self._detector.configure(step.settings)
+        elif isinstance(step, SourceEnd):
+            self._catalogue.entries[step.source].finished = True
+        else:
+            assert result is not None, step
+            self._judge(step.source, step.chunk, result.result(), verdicts, dead_letters)
+
+    def _judge(
+        self,
+        source: int,
+        chunk: Chunk,
+        prepared: Prepared,
+        verdicts: OutputFile,
+        dead_letters: OutputFile | None,
+    ) -> None:
+        batch, pages, found = prepared
         if dead_letters is not None and batch.dead:
             letters = [
-                dead_letter(d, self._locate(page_ref(work.source, d.sequence))) for d in batch.dead
+                dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
             ]
             dead_letters.write(dead_letter_lines(letters))
-        for block in self._detector.judge(work.source, chunk.start, chunk.end, pages, found):
+        for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
             self._write(verdicts, block)
             for totals in (self._catalogue.totals, self._outcome.totals):
                 _count_verdicts(totals, block)
         for totals in (self._catalogue.totals, self._outcome.totals):
             _count_batch(totals, batch)
+        entry = self._catalogue.entries[source]
         entry.position = chunk.end
-        entry.last_digest = record_digest(chunk.lines[-1]) if chunk.lines else ""
+        entry.last_digest = chunk.last_digest()
 
     def _write(self, verdicts: OutputFile, block: Verdicts) -> None:
         """Have a block written after those before it; raise what failed of one before."""
@@ -281,7 +240,7 @@ def _count_verdicts(totals: Totals, block: Verdicts) -> None:
 
 
 def _count_batch(totals: Totals, batch: PageBatch) -> None:
-    totals.records += batch.end - batch.start
+    totals.records += len(batch) + len(batch.dead) + batch.skipped.total()  # offsets have gaps
     for rejected in batch.dead:
         totals.dead[rejected.code] = totals.dead.get(rejected.code, 0) + 1
     for code, count in batch.skipped.items():

@@ -18,8 +18,8 @@ from pathlib import Path
 from unittest import mock
 
 from streamer.cli.main import app
-from streamer.cli.warm import warm_kernels
 from streamer.sample.truth import write_crawl
+from streamer.stream.warm import warm_kernels
 
 PAGES = 3000
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes

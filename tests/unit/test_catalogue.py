@@ -47,7 +47,7 @@ def test_sources_are_numbered_in_the_order_of_their_first_coming(
     other.write_bytes(LINE)
     catalogue = Catalogue()
     assert [catalogue.enter(source(path)) for path in (page_file, other, page_file)] == [0, 1, 0]
-    assert catalogue.names() == {0: str(page_file), 1: str(other)}
+    assert [entry.name for entry in catalogue.entries] == [str(page_file), str(other)]
 
 
 def test_a_file_is_known_again_by_another_spelling_of_its_path(
@@ -58,7 +58,7 @@ def test_a_file_is_known_again_by_another_spelling_of_its_path(
     catalogue = Catalogue()
     spellings = (page_file, tmp_path / "." / ".." / tmp_path.name / "pages.jsonl", link)
     assert [catalogue.enter(source(path)) for path in spellings] == [0, 0, 0]
-    assert catalogue.names() == {0: str(page_file)}
+    assert [entry.name for entry in catalogue.entries] == [str(page_file)]
 
 
 def test_a_file_that_has_not_changed_stays_finished(page_file: Path) -> None:

@@ -1,0 +1,62 @@
+"""`streamer tail`: show an index's verdicts as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing, suppress
+from typing import Annotated
+
+import typer
+
+from streamer.cli import kafka_options, options
+from streamer.config import load_settings
+from streamer.kafka.connection import Connection
+from streamer.kafka.names import Names
+from streamer.kafka.tail import tail as follow
+
+
+def tail(  # noqa: PLR0913 - the options of the command line
+    *,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="End after so many. \\[default: at Ctrl-C]")
+    ] = None,
+    new_only: Annotated[
+        bool, typer.Option("--new-only", help="Leave out those that are there already.")
+    ] = False,
+    index_name: kafka_options.IndexName = None,
+    brokers: kafka_options.Brokers = None,
+    security_protocol: kafka_options.SecurityProtocol = None,
+    ssl_cafile: kafka_options.SslCafile = None,
+    ssl_certfile: kafka_options.SslCertfile = None,
+    ssl_keyfile: kafka_options.SslKeyfile = None,
+    sasl_mechanism: kafka_options.SaslMechanism = None,
+    sasl_username: kafka_options.SaslUsername = None,
+    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    config: options.ConfigFile = None,
+) -> None:
+    """Show verdicts as JSON lines: those that there are, and those that come.
+
+    Example: streamer tail --limit 10 --index-name streamer
+    """
+    settings = load_settings(
+        config, index_name=index_name, brokers=brokers, security_protocol=security_protocol,
+        ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile,
+        sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
+        sasl_password_file=sasl_password_file,
+    )  # fmt: skip
+    connection = kafka_options.connection_of(settings)
+    topic = Names(settings.index_name, settings.input_topic).verdicts
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_show(connection, topic, limit, new_only=new_only))
+
+
+async def _show(connection: Connection, topic: str, limit: int | None, *, new_only: bool) -> None:
+    shown = 0
+    async with aclosing(follow(connection, topic, new_only=new_only)) as values:
+        async for value in values:
+            sys.stdout.buffer.write(value + b"\n")
+            sys.stdout.buffer.flush()
+            shown += 1
+            if shown == limit:
+                return

@@ -1,0 +1,1 @@
+"""Pages and verdicts by way of Apache Kafka."""

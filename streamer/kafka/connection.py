@@ -1,0 +1,271 @@
+"""How the brokers are reached: one set of settings, for aiokafka and for Faust alike.
+
+A `Connection` exists only if its settings make sense together. The idea: nothing is inferred. The
+protocol is the one that is named, so that credentials are never dropped, and never sent in the
+clear, because another setting was forgotten; settings that the protocol does not use are refused.
+PLAIN sends the password itself and is refused without TLS, on loopback too. SCRAM proves the
+password without sending it and is taken on SASL_PLAINTEXT, where the pages are as readable as on
+PLAINTEXT: either name says so. Certificates and host names are always verified.
+
+The password must not show in a message, nor in `repr`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from aiokafka.conn import create_conn
+from aiokafka.errors import KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from streamer.errors import SettingsError, StreamerError
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_PORT_MAX = 65535
+
+_REFUSALS = (  # the first that fits: the kind of error, what it means, what to check
+    (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
+    (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
+    (SaslAuthenticationFailed, "it refuses the login", "--sasl-username and the password"),
+    (UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
+    (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
+    (ConnectionResetError, "it ends the connection", "--security-protocol"),
+    (OSError, "it is not reached", "--brokers"),
+    (KafkaError, "it ends the connection", "--security-protocol"),
+    (Exception, "it gives a false answer", "--brokers"),
+)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Say where the brokers are, and what we show them; an empty string counts as not given.
+
+    Without `ssl_cafile` the system's certificate authorities are trusted. The files are read once,
+    here: a renewed certificate takes effect at the next start.
+
+    Attributes:
+        brokers: HOST:PORT of one or more brokers to begin with, with commas between them.
+
+    Raises:
+        SettingsError: on construction, if no client could be made so, or not safely.
+    """
+
+    brokers: str
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: str | Path | None = None
+    ssl_certfile: str | Path | None = None
+    ssl_keyfile: str | Path | None = None
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _choose("--security-protocol", self.security_protocol, PROTOCOLS)
+        self._check_sasl()
+        self._check_files()
+        _ = self.servers, self._ssl_context  # made now, so that a fault shows now
+
+    @cached_property
+    def servers(self) -> list[str]:
+        """HOST:PORT of each broker, in the order given."""
+        if "@" in self.brokers:  # not shown: a password may stand before it
+            raise SettingsError(
+                "--brokers holds an @, but no user belongs there. Give HOST:PORT,HOST:PORT, and "
+                "the user by --sasl-username."
+            )
+        servers = [part.strip() for part in self.brokers.split(",")]
+        for server in servers:
+            found = _BROKER.fullmatch(server)
+            if not found or not 0 < int(found[2]) <= _PORT_MAX:
+                raise SettingsError(
+                    f"--brokers {self.brokers!r}: {server!r} is no broker. "
+                    f"Give HOST:PORT,HOST:PORT, with ports of 1 to {_PORT_MAX}."
+                )
+        return servers
+
+    def client_options(self) -> dict[str, Any]:
+        """Return what every client of aiokafka takes to connect: producer, consumer, admin."""
+        return {"bootstrap_servers": self.servers, **self.security_options()}
+
+    def security_options(self) -> dict[str, Any]:
+        """Return what aiokafka takes to be let in: `client_options` without the brokers."""
+        options: dict[str, Any] = {"security_protocol": self.security_protocol}
+        if self._tls:
+            options["ssl_context"] = self._ssl_context
+        if self._sasl:
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = self.sasl_password
+        return options
+
+    def faust_options(self) -> dict[str, Any]:
+        """Return what `faust.App` takes to connect as `client_options` says."""
+        # Faust takes a quarter of a second to import, which most commands do without.
+        from faust.auth import SASLCredentials, SSLCredentials  # noqa: PLC0415
+
+        options: dict[str, Any] = {"broker": [f"kafka://{server}" for server in self.servers]}
+        if self._sasl:
+            options["broker_credentials"] = SASLCredentials(
+                mechanism=self.sasl_mechanism,
+                username=self.sasl_username,
+                password=self.sasl_password,
+                ssl_context=self._ssl_context,  # None makes it SASL_PLAINTEXT
+            )
+        elif self._tls:
+            options["broker_credentials"] = SSLCredentials(context=self._ssl_context)
+        return options
+
+    @property
+    def _sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
+
+    @property
+    def _tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @cached_property
+    def _ssl_context(self) -> ssl.SSLContext | None:
+        if not self._tls:
+            return None
+        context = _trust(self.ssl_cafile or None)
+        if self.ssl_certfile and self.ssl_keyfile:
+            _show(context, self.ssl_certfile, self.ssl_keyfile)
+        return context
+
+    def _check_sasl(self) -> None:
+        settings = {
+            "--sasl-mechanism": self.sasl_mechanism,
+            "--sasl-username": self.sasl_username,
+            "--sasl-password": self.sasl_password,
+        }
+        given = [option for option, value in settings.items() if value]
+        if not self._sasl:
+            self._refuse_unused(given, "SASL_SSL" if self._tls else "SASL_SSL or SASL_PLAINTEXT")
+            return
+        if missing := [option for option in settings if option not in given]:
+            raise SettingsError(
+                f"--security-protocol {self.security_protocol} needs {_listed(missing)} too. "
+                "Give them (the password best by --sasl-password-file)."
+            )
+        _choose("--sasl-mechanism", self.sasl_mechanism, MECHANISMS)
+        if self.sasl_mechanism == "PLAIN" and not self._tls:
+            raise SettingsError(
+                f"--sasl-mechanism PLAIN over {self.security_protocol} would send the password "
+                "readable. Name SASL_SSL, or a SCRAM mechanism."
+            )
+
+    def _check_files(self) -> None:
+        files = {
+            "--ssl-cafile": self.ssl_cafile,
+            "--ssl-certfile": self.ssl_certfile,
+            "--ssl-keyfile": self.ssl_keyfile,
+        }
+        given = {option: path for option, path in files.items() if path}
+        if not self._tls:
+            self._refuse_unused(given, "SASL_SSL" if self._sasl else "SSL or SASL_SSL")
+        pair = ["--ssl-certfile", "--ssl-keyfile"]
+        if len(missing := [option for option in pair if option not in given]) == 1:
+            raise SettingsError(f"{missing[0]} is missing: {_listed(pair)} go together. Give both.")
+        for option, path in given.items():
+            try:
+                with Path(path).open("rb"):
+                    pass
+            except (OSError, ValueError) as error:
+                cause = getattr(error, "strerror", None) or error
+                raise SettingsError(
+                    f"Cannot read {option} {path}: {cause}. Name a readable file."
+                ) from error
+
+    def _refuse_unused(self, options: Iterable[str], remedy: str) -> None:
+        if names := _listed(options):
+            raise SettingsError(
+                f"--security-protocol {self.security_protocol} does not use {names}. "
+                f"Name {remedy} as the protocol, or leave them out."
+            )
+
+
+async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
+    """Speak to the brokers once, so that a start with a wrong setting ends with the cause.
+
+    aiokafka only logs the cause, and raises that it could not bootstrap. One broker that answers is
+    enough; `timeout_s` is for each.
+
+    Raises:
+        StreamerError: no broker lets us in; the message has the cause at each.
+    """
+    causes = []
+    for server in connection.servers:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _greet(server, connection.security_options())
+        except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
+            causes.append(f"{server}: {_cause(error)}")
+        else:
+            return
+    raise StreamerError(
+        f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}."
+    )
+
+
+async def _greet(server: str, security: dict[str, Any]) -> None:
+    host, _, port = server.rpartition(":")
+    broker = await create_conn(host.strip("[]"), int(port), **security)
+    try:
+        # A broker that wants SASL says so only when asked for more than its versions.
+        await broker.send(MetadataRequest([]))
+    finally:
+        await broker.close()
+
+
+def _cause(error: Exception) -> str:
+    """Return what went wrong and which setting to look at."""
+    if isinstance(error.__cause__, ssl.SSLError):  # an alert that came after the handshake
+        error = error.__cause__
+    words, remedy = next(rest for kind, *rest in _REFUSALS if isinstance(error, kind))
+    return f"{words} ({error}), check {remedy}" if str(error) else f"{words}, check {remedy}"
+
+
+def _trust(cafile: str | Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=cafile)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--ssl-cafile {cafile} has no certificates that can be used: {error}. "
+            "Give certificates in PEM form."
+        ) from error
+
+
+def _show(context: ssl.SSLContext, certfile: str | Path, keyfile: str | Path) -> None:
+    """Load the client's certificate, without the question for a passphrase on the terminal."""
+
+    def no_passphrase() -> str:
+        raise SettingsError(
+            f"--ssl-keyfile {keyfile} is encrypted. Give a key without a passphrase."
+        )
+
+    try:
+        context.load_cert_chain(certfile, keyfile, password=no_passphrase)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} cannot be used together: "
+            f"{error}. Give a certificate and its key in PEM form."
+        ) from error
+
+
+def _choose(option: str, value: str | None, known: Sequence[str]) -> None:
+    if value not in known:
+        raise SettingsError(f"{option} {value} is unknown. Name one of {', '.join(known)}.")
+
+
+def _listed(options: Iterable[str]) -> str:
+    return ", ".join(options)

@@ -1,0 +1,119 @@
+"""Flow control: shard 0 says how far it is and how much is open; signers pause by it.
+
+Every page open anywhere is open at shard 0, so one gauge bounds all of them. Its owner publishes it
+to a topic of its own; each signer counts the pages that it published and that shard 0 has not taken
+yet. A lag in records would not do: it knows nothing of pages that are held or undecided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streamer.kafka.reader import Options, Reader
+
+POLL_MILLISECONDS = 500
+RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
+
+
+class Gauge(msgspec.Struct, array_like=True):
+    """The state of shard 0: its position in the log, its open pages, its marks by source."""
+
+    position: int
+    open_pages: int
+    marks: dict[str, int]
+
+
+def pack_gauge(gauge: Gauge) -> bytes:
+    """Return a gauge as bytes."""
+    return msgspec.msgpack.encode(gauge)
+
+
+def unpack_gauge(data: bytes) -> Gauge:
+    """Return the gauge in `data`."""
+    return msgspec.msgpack.decode(data, type=Gauge)
+
+
+class FlowControl:
+    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started."""
+
+    def __init__(self, window: int, log_end: int) -> None:
+        self._window = window
+        self._log_end = log_end
+        self._gauge: Gauge | None = None
+        self._published: deque[tuple[str, int, int]] = deque()  # source, end, pages
+        self._unread = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """Return how far shard 0 is in each source, as far as it has said so."""
+        return self._gauge.marks if self._gauge else {}
+
+    @property
+    def open_pages(self) -> int:
+        """Return the pages that count: open at shard 0, or published here and not taken yet."""
+        return self._unread + (self._gauge.open_pages if self._gauge else 0)
+
+    @property
+    def paused(self) -> bool:
+        """Tell whether no further pages may be signed now."""
+        position = self._gauge.position if self._gauge else 0
+        return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
+
+    def note_published(self, source: str, end: int, pages: int) -> None:
+        """Count the pages of an interval that has been published."""
+        self._published.append((source, end, pages))
+        self._unread += pages
+
+    def note_gauge(self, gauge: Gauge) -> None:
+        """Take what shard 0 says."""
+        self._gauge = gauge
+        left = deque[tuple[str, int, int]]()
+        for source, end, pages in self._published:
+            if end > gauge.marks.get(source, 0):
+                left.append((source, end, pages))
+            else:
+                self._unread -= pages
+        self._published = left
+        self._changed.set()
+
+    async def wait_for_change(self) -> None:
+        """Wait for the next word of shard 0, half a second at most."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(POLL_MILLISECONDS / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+
+async def last_gauge(reader: Reader, topic: str) -> Gauge | None:
+    """Return the newest gauge in the topic, if there is one."""
+    start, end = await reader.bounds(topic, 0)
+    newest = None
+    if start < end:
+        async for chunk in reader.read(topic, 0, end - 1, end):
+            newest = unpack_gauge(chunk.records[-1].value)
+    return newest
+
+
+async def follow(options: Options, topic: str, flow: FlowControl) -> None:
+    """Hand each gauge that comes from now on to `flow`; never returns."""
+    consumer = AIOKafkaConsumer(
+        **options, group_id=None, enable_auto_commit=False, auto_offset_reset="latest"
+    )
+    await consumer.start()
+    try:
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        await consumer.seek_to_end(place)
+        while True:
+            answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
+            if records := answer.get(place):
+                flow.note_gauge(unpack_gauge(records[-1].value))
+    finally:
+        await consumer.stop()

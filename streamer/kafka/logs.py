@@ -1,0 +1,129 @@
+"""The worker's log: one line an event on standard error, ours and the libraries' alike.
+
+Everything goes through the standard library's root logger, and one formatter renders it, as JSON or
+for reading. Ours come from the chosen level on. The libraries report their ordinary doings at INFO,
+some lines for each rebalance and commit: of them only warnings are shown, and the same line only
+now and then. Tracebacks are rendered without the values of local variables, which hold pages and
+passwords.
+
+Use: `log = structlog.get_logger()` in a module, then `log.info("an event", shard=0)`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from streamer.errors import SettingsError
+
+FORMATS = ("json", "console")
+LEVELS = ("debug", "info", "warning", "error")
+
+REPEAT_SECONDS = 30.0
+_LINES_KNOWN_MAX = 256
+
+# The client's way of noticing a rebalance: it rejoins at once, and so it is at every rebalance.
+_ORDINARY = {"Heartbeat failed for group %s because it is rebalancing"}
+
+
+class LibraryFilter(logging.Filter):
+    """Drop what libraries say at WARNING and is ordinary, and what they just said.
+
+    Without its brokers the Kafka client writes four lines ten times a second for as long as that
+    lasts. Here a line comes once in REPEAT_SECONDS, with the number left out as `repeated`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._shown: dict[tuple[str, str], tuple[float, int]] = {}  # when, left out since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is shown."""
+        if record.name.partition(".")[0] == "streamer":
+            return True
+        if str(record.msg) in _ORDINARY:
+            return False
+        try:
+            line = record.name, record.getMessage()
+        except Exception:  # noqa: BLE001 - arguments that do not fit: the handler reports them
+            return True
+        now = self._clock()
+        shown, left_out = self._shown.get(line, (-REPEAT_SECONDS, 0))
+        if now - shown < REPEAT_SECONDS:
+            self._shown[line] = (shown, left_out + 1)
+            return False
+        if left_out:
+            record.repeated = left_out
+        if len(self._shown) >= _LINES_KNOWN_MAX:
+            self._shown.clear()  # lines that are never the same again, or very many of them
+        self._shown[line] = (now, 0)
+        return True
+
+
+def configure_logs(log_format: str, level: str) -> None:
+    """Send all logs of the process to standard error, instead of wherever they went.
+
+    Raises:
+        SettingsError: a format or a level that there is not.
+    """
+    for name, value, allowed in (("format", log_format, FORMATS), ("level", level, LEVELS)):
+        if value not in allowed:
+            raise SettingsError(f"There is no log {name} {value!r}. Use {' or '.join(allowed)}.")
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LibraryFilter())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(["repeated"])],
+            processors=_rendering(log_format),
+        )
+    )
+    own = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(handlers=[handler], level=max(own, logging.WARNING), force=True)
+    logging.getLogger("streamer").setLevel(own)
+    logging.captureWarnings(True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def _rendering(log_format: str) -> list[Processor]:
+    """Return the steps from an event to its line."""
+    if log_format == "json":
+        return [
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _main_keys_first,
+            structlog.processors.JSONRenderer(),
+        ]
+    return [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            timestamp_key="time",
+            exception_formatter=structlog.dev.plain_traceback,
+        ),
+    ]
+
+
+def _main_keys_first(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    del logger, method
+    main = {key: event.pop(key) for key in ("time", "level", "event")}
+    return main | dict(event)

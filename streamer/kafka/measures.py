@@ -1,0 +1,150 @@
+"""What the worker's two roles tell the metrics: counts by the chunk, states by the flush.
+
+One object for the signers of a process, one for each shard; they know the columns of verdicts and
+the attributes of a shard, so that streamer/metrics.py need not. What is called for
+each chunk costs microseconds. Files are counted and their sizes asked for after flushes only.
+
+A shard's own totals are part of its state and go back with it after a kill. Counters must not: they
+take what was added since the process began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import ShardMeta
+from streamer.index.filter import KeyFilter
+from streamer.index.place import BASIS_NAMES
+from streamer.index.records import Verdicts
+from streamer.index.shard import Shard
+from streamer.metrics import Metrics, Stage
+from streamer.model import Decision
+
+_OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision]  # unique first
+
+
+class SignMeasures:
+    """What the signers of this process show; `clock` tells seconds."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics.signing
+        self._stages = metrics.stage_seconds
+        self._clock = clock
+        self._paused_since: float | None = None
+
+    def stage(self, stage: Stage) -> AbstractContextManager[object]:
+        """Return a context that counts its seconds as those of `stage`."""
+        return self._stages.labels("", stage).time()
+
+    def count_chunk(self, pages: int, dead: Counter[str], skipped: Counter[str]) -> None:
+        """Count what became of a chunk's records, once it is published: the last two by code."""
+        metrics = self._metrics
+        metrics.records_read.inc(pages + dead.total() + skipped.total())
+        metrics.pages_signed.inc(pages)
+        for code, count in dead.items():
+            metrics.dead_letters.labels(code).inc(count)
+        for code, count in skipped.items():
+            metrics.skipped_records.labels(code).inc(count)
+
+    def observe_lag(self, partition: int, records: int) -> None:
+        """Set how many records of a partition are not signed, published and committed."""
+        self._metrics.lag_records.labels(partition).set(records)
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Drop the lags of partitions that another process reads from now on."""
+        for partition in partitions:
+            self._metrics.lag_records.remove(partition)
+
+    def observe_gauge(self, pages: int, *, paused: bool) -> None:
+        """Set the gauge as last heard, and whether signers wait; often enough for its seconds."""
+        now = self._clock()
+        if self._paused_since is not None:
+            self._metrics.paused_seconds.inc(now - self._paused_since)
+        self._paused_since = now if paused else None
+        self._metrics.gauge_pages.set(pages)
+        self._metrics.paused.set(paused)
+
+
+class ShardMeasures:
+    """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
+
+    def __init__(self, metrics: Metrics, shard: Shard, head_pages: int) -> None:
+        self._metrics = metrics.shards
+        self._stages = metrics.stage_seconds
+        self._shard = shard
+        self._head_pages = head_pages
+        self._flushed_rows = 0
+        self._name = str(shard.number)
+        self._verdicts = [self._metrics.verdicts.labels(self._name, *each) for each in _OUTCOMES]
+        self._counters = [
+            counter.labels(self._name)
+            for counter in (
+                self._metrics.records_applied,
+                self._metrics.records_passed_over,
+                self._metrics.postings_refused,
+            )
+        ]
+        self._totals = self._own_totals()
+
+    def _own_totals(self) -> tuple[int, int, int]:
+        return self._shard.applied, self._shard.passed_over, self._shard.refused
+
+    def stage(self, stage: Stage) -> AbstractContextManager[object]:
+        """Return a context that counts its seconds as those of `stage`."""
+        return self._stages.labels(self._name, stage).time()
+
+    def count_verdicts(self, block: Verdicts) -> None:
+        """Count verdicts, once they are published."""
+        outcomes = 2 * block.basis.astype(np.int64) + (block.similarities >= 0)
+        counts = np.bincount(outcomes, minlength=len(_OUTCOMES)).tolist()
+        for counter, count in zip(self._verdicts, counts, strict=True):
+            counter.inc(count)
+
+    def count_latency(
+        self, timestamps_ms: npt.NDArray[np.int64], pages: npt.NDArray[np.int64], now_ms: int
+    ) -> None:
+        """Count how old pages[i] pages with timestamps_ms[i] were when their verdicts were out.
+
+        A timestamp below 0 is none; one later than now is by another host's clock, and counts as 0.
+        """
+        known = timestamps_ms >= 0
+        seconds = np.maximum(now_ms - timestamps_ms[known], 0) / 1000
+        self._metrics.latency.observe(seconds, pages[known])
+
+    def observe_state(self) -> None:
+        """Show the shard as it is, in the thread that applies: once a chunk."""
+        shard, metrics, name = self._shard, self._metrics, self._name
+        totals = self._own_totals()
+        for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
+            counter.inc(total - before)
+        self._totals = totals
+        undecided = shard.head.count - shard.kept_in_head
+        metrics.undecided_pages.labels(name).set(undecided)
+        metrics.held_pages.labels(name).set(shard.open_pages - undecided)
+        metrics.head_entries.labels(name).set(shard.head.count)
+        metrics.head_fill.labels(name).set(shard.kept_in_head / self._head_pages)
+        metrics.kept_pages.labels(name).set(self._flushed_rows + shard.kept_in_head)
+
+    def observe_log(self, position: int, end: int, committed: int | None) -> None:
+        """Set the offsets of the log: next to apply, end, committed (None: nothing is, so far)."""
+        metrics, name = self._metrics, self._name
+        metrics.log_position.labels(name).set(position)
+        metrics.lag_records.labels(name).set(end - position)
+        if committed is not None:
+            metrics.log_committed.labels(name).set(committed)
+
+    def observe_store(self, stored: ShardMeta, index_bytes: int, keys: KeyFilter) -> None:
+        """Show what is on disk: when an index was opened, and after each flush."""
+        metrics, name = self._metrics, self._name
+        self._flushed_rows = sum(flush.rows for flush in stored.flushes)
+        postings = sum(run.postings for run in stored.runs)
+        metrics.filter_fill.labels(name).set(postings / keys.capacity)
+        metrics.filter_bytes.labels(name).set(keys.words.nbytes)
+        metrics.index_bytes.labels(name).set(index_bytes)
+        self.observe_state()

@@ -1,0 +1,287 @@
+"""The owner of a shard: the fold of its log into an index on disk. It knows no Kafka.
+
+What is stored at a flush is a state of the log at one position. After any end the owner goes on
+from that position; records before the group's committed offset are applied, and what they emit is
+out already. Whether a store fits its log is checked before anything is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from streamer.errors import StoreMismatch
+from streamer.index.codec import ShardMeta
+from streamer.index.filter import KeyFilter
+from streamer.index.prefetch import Found, PrefetchedLookup
+from streamer.index.records import Output, Pages, Record
+from streamer.index.run_lookup import RunLookup
+from streamer.index.shard import Shard
+from streamer.kafka.wire import LogIdentity, unpack_record
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.index_folder import IndexFolder
+
+HEAD_PAGES = 65_536
+RECORDS_BETWEEN_FLUSHES = (
+    4096  # of the log: bounds what a restart folds where hardly a page is kept
+)
+SECONDS_BETWEEN_FLUSHES = 60.0
+
+
+class LogPosition(msgspec.Struct):
+    """The owner's part of a store's state: which log it is a fold of, and up to where.
+
+    `offset` is that of the first record not applied, `digest` the hash of the record before it.
+    """
+
+    origin: str
+    log_id: str
+    shard: int
+    offset: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """What a log holds now: the offsets [start, end), and the record before the store's position.
+
+    `before` is None where there is no such record.
+    """
+
+    start: int
+    end: int
+    before: bytes | None
+
+
+def record_digest(data: bytes) -> str:
+    """Return a digest that tells records apart."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLog:
+    """Which log it is: that of shard `number` of `shards`, in the topic with the id `topic_id`."""
+
+    number: int
+    shards: int
+    topic_id: str
+    identity: LogIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecord:
+    """A record of the log at `offset`, its bytes, and what was found for its pages ahead."""
+
+    offset: int
+    data: bytes
+    record: Record
+    found: Found | None
+
+
+class Owner:
+    """Folds the log of a shard into the index folder `path`.
+
+    `clock` tells seconds: it decides when to flush, which shows in no output.
+
+    Raises:
+        StoreMismatch: the folder belongs to another shard, another log or other settings.
+        StoreUnavailable: it is in use, or the disk refuses.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        log: ShardLog,
+        signature: SignatureSettings,
+        key_file: Path,
+        *,
+        head_pages: int = HEAD_PAGES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.number = log.number
+        self.identity = log.identity
+        self._path = path
+        self._head_pages = head_pages
+        self._clock = clock
+        self._folder = IndexFolder.open(path, signature, log.shards, key_file)
+        meta = self._folder.store.meta
+        wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
+        try:
+            self._at = _stored_position(path, meta.owner, wanted) if meta else wanted
+            self._lookup = RunLookup(self._folder.store, 0)
+            self._prefetched = PrefetchedLookup(self._lookup)
+            self.shard = Shard(
+                log.number,
+                log.shards,
+                signature.bands,
+                self._prefetched,
+                state=meta.shards[0].state if meta else b"",
+                head_capacity=head_pages + 1024,
+            )
+        except BaseException:
+            self._folder.store.close()
+            raise
+        self._newest = b""
+        self._flushed_offset = self._at.offset
+        self._flushed_at = clock()
+
+    @property
+    def position(self) -> int:
+        """Return the offset of the first record of the log that is not applied."""
+        return self._at.offset
+
+    def check(self, bounds: LogBounds) -> None:
+        """See that the log goes on where this store stands.
+
+        Raises:
+            StoreMismatch: it begins later, ends before, or holds another record there.
+        """
+        at, path = self._at, self._path
+        if bounds.end < at.offset:
+            raise StoreMismatch(
+                f"The log of shard {self.number} ends at {bounds.end}, the index {path} stands at "
+                f"{at.offset}: the log has lost records. Restore it, or delete the index to "
+                "rebuild it from what the log has."
+            )
+        if bounds.start > at.offset:
+            raise StoreMismatch(
+                f"The log of shard {self.number} begins at {bounds.start}, the index {path} stands "
+                f"at {at.offset}: records between them have expired. Put back a newer copy of the "
+                "index, or begin a new one with another --index-name."
+            )
+        if at.offset and bounds.before is not None and record_digest(bounds.before) != at.digest:
+            raise StoreMismatch(
+                f"The log of shard {self.number} holds another record at {at.offset - 1} than the "
+                f"index {path} has read there. Delete the index to rebuild it from this log."
+            )
+
+    def read(self, offset: int, data: bytes) -> ReadRecord:
+        """Unpack the record at `offset`, and look up what its pages will ask for; in any thread.
+
+        Raises:
+            StoreMismatch: the record is of a later version, or not of this index.
+        """
+        record = unpack_record(data, self.identity)
+        found = None
+        if isinstance(record.items, Pages) and len(record.items):
+            found = self._prefetched.ahead(self.shard.own_keys(record.items))
+        return ReadRecord(offset, data, record, found)
+
+    def apply(self, read: ReadRecord) -> list[Output]:
+        """Apply a record; return what it makes the shard emit.
+
+        A record that is applied already is passed over, and emits nothing.
+
+        Raises:
+            StoreMismatch: a CONFIG record asks for what this program does not have.
+        """
+        if read.offset < self._at.offset:
+            return []
+        self._prefetched.expect(read.found)
+        outputs = self.shard.apply(read.record)
+        self._at.offset, self._newest = read.offset + 1, read.data
+        return outputs
+
+    def take(self, offset: int, data: bytes) -> list[Output]:
+        """Read and apply the record at `offset`."""
+        return self.apply(self.read(offset, data))
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Tell whether the head is full, or records or time enough have passed."""
+        applied = self._at.offset - self._flushed_offset
+        return (
+            self.shard.kept_in_head >= self._head_pages
+            or applied >= RECORDS_BETWEEN_FLUSHES
+            or (applied > 0 and self._clock() - self._flushed_at >= SECONDS_BETWEEN_FLUSHES)
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Tell whether anything was applied since the last flush."""
+        return self._at.offset > self._flushed_offset
+
+    def flush(self) -> None:
+        """Write all state in one atomic step; everything emitted must have been published.
+
+        Raises:
+            StoreUnavailable: nothing was written; the index is what it was.
+        """
+        store = self._folder.store
+        if self._newest:
+            self._at.digest = record_digest(self._newest)
+        with self._prefetched.changing():
+            store.flush(
+                self._folder.identity, [self.shard.snapshot()], msgspec.msgpack.encode(self._at)
+            )
+            self._lookup.refresh()
+        self.shard.flushed()
+        self._flushed_offset = self._at.offset
+        self._flushed_at = self._clock()
+
+    def merge(self) -> bool:
+        """Merge runs, if there are many of a size; tell whether there were."""
+        with self._prefetched.changing():
+            merged = self._folder.store.merge()
+            self._lookup.refresh()
+        return merged
+
+    def close(self) -> None:
+        """Release the index; what was not flushed is folded again from the log."""
+        self._folder.store.close()
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint that verdicts carry."""
+        return self._folder.fingerprint
+
+    @property
+    def stored(self) -> ShardMeta:
+        """Return what the newest flush has left on disk."""
+        meta = self._folder.store.meta
+        return meta.shards[0] if meta else ShardMeta()
+
+    @property
+    def filter(self) -> KeyFilter:
+        """Return the filter over all runs."""
+        return self._lookup.filter
+
+    @property
+    def index_bytes(self) -> int:
+        """Return the size of the index on disk."""
+        return self._folder.store.size_bytes()
+
+
+def _stored_position(path: Path, data: bytes, wanted: LogPosition) -> LogPosition:
+    if not data:
+        raise StoreMismatch(
+            f"The index {path} was made by a replay of files. Name another folder with --index."
+        )
+    try:
+        found = msgspec.msgpack.decode(data, type=LogPosition)
+    except msgspec.MsgspecError as error:
+        raise StoreMismatch(
+            f"The index {path} was made by a replay of files. Name another folder with --index."
+        ) from error
+    if found.shard != wanted.shard:
+        raise StoreMismatch(
+            f"The index {path} is that of shard {found.shard}, not of {wanted.shard}. "
+            "Give each shard its own folder."
+        )
+    if found.origin != wanted.origin:
+        raise StoreMismatch(
+            f"The index {path} is of the topic with the id {found.origin}, the pages' topic now "
+            f"has the id {wanted.origin}: it was made anew, and its offsets name other pages. "
+            "Use another --index-name and --index."
+        )
+    if found.log_id != wanted.log_id:
+        raise StoreMismatch(
+            f"The index {path} was built from another log (topic id {found.log_id}, it is "
+            f"{wanted.log_id} now): the log was made anew. Delete the index to rebuild it."
+        )
+    return found

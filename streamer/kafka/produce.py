@@ -1,0 +1,156 @@
+"""Files into a topic of pages, for trying and testing: what a crawler would send.
+
+The lines of JSONL files are sent as they are, good and bad ones, since to judge them is the
+consumer's part; a page's URL is its key, so that all fetches of a page are in one partition, in
+order. WARC records become messages of the `page` schema; those that are no pages are not sent.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+from aiokafka.partitioner import murmur2
+
+from streamer.errors import StreamerError
+from streamer.kafka.connection import Connection, reach
+from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
+from streamer.model import Page
+from streamer.stream.batch import HTML, PageBatch
+from streamer.stream.chunk import RawChunk
+from streamer.stream.files import Source
+from streamer.stream.parse import PageParser
+
+BATCH_BYTES_MAX = 1 << 20
+BATCHES_WAITING = 32
+
+Progress = Callable[[int, int], None]  # bytes read of all sources, records sent
+_Message = tuple[bytes | None, bytes]  # key, value
+
+
+@dataclass(slots=True)
+class Produced:
+    """What a run sent, and what it did not send: records that are no pages, or too large."""
+
+    messages: int = 0
+    message_bytes: int = 0
+    no_pages: int = 0
+    too_large: int = 0
+
+
+@asynccontextmanager
+async def _connected(
+    connection: Connection,
+) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaProducer]]:
+    await reach(connection)
+    admin = AIOKafkaAdminClient(**connection.client_options())
+    producer = AIOKafkaProducer(
+        **connection.client_options(),
+        acks="all",
+        enable_idempotence=True,
+        compression_type="zstd",
+        max_batch_size=BATCH_BYTES_MAX,
+        max_request_size=2 * MESSAGE_BYTES_MAX,
+    )
+    try:
+        await admin.start()
+        await producer.start()
+        yield admin, producer
+    except KafkaError as error:
+        raise StreamerError(f"The brokers {connection.brokers} refused: {error!r}.") from error
+    finally:
+        await producer.stop()
+        await admin.close()
+
+
+async def produce(
+    sources: Sequence[Source],
+    topic: str,
+    connection: Connection,
+    parser: PageParser,
+    partitions: int,
+    replicas: int = 1,
+    progress: Progress = lambda _bytes, _records: None,
+) -> Produced:
+    """Send the records of all sources, in order a partition; make the topic if there is none.
+
+    Raises:
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    sent = Produced()
+    async with _connected(connection) as (admin, producer):
+        await ensure_topic(admin, pages_topic(topic, partitions, replicas), check=False)
+        numbers = sorted(await producer.partitions_for(topic))
+        before, waiting = 0, deque[Future[object]]()
+        for source in sources:
+            for chunk in source.read():
+                messages = _messages(parser, chunk, sent)
+                waiting += await _send(producer, topic, numbers, messages, sent)
+                while len(waiting) > BATCHES_WAITING:
+                    await waiting.popleft()
+                progress(before + chunk.bytes_read, sent.messages)
+            before += source.total_bytes or 0
+        for future in waiting:
+            await future
+    return sent
+
+
+def _messages(parser: PageParser, chunk: RawChunk, sent: Produced) -> Iterator[_Message]:
+    """Yield the messages of a chunk."""
+    batch = parser.parse(chunk)
+    sent.too_large += sum(letter.code == "record_too_large" for letter in chunk.dead)
+    if not chunk.lines:
+        sent.no_pages += chunk.end - chunk.start - len(batch)
+        yield from _pages(batch)
+        return
+    keys = dict(zip(batch.sequences, batch.urls, strict=True))
+    for sequence, line in enumerate(chunk.lines, chunk.start):
+        value = line.rstrip(b"\r\n")
+        if not value.strip():
+            sent.no_pages += 1
+        elif len(value) >= MESSAGE_BYTES_MAX - 1024:
+            sent.too_large += 1
+        else:
+            url = keys.get(sequence)
+            yield (url.encode() if url else None), value
+
+
+def _pages(batch: PageBatch) -> Iterator[_Message]:
+    """Yield the pages of a WARC batch as messages of the `page` schema."""
+    for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
+        kind = "text/html" if flags & HTML else "text/plain"
+        page = Page(url, body=bytes(body).decode(errors="replace"), content_type=kind)
+        yield url.encode(), msgspec.json.encode(page)
+
+
+async def _send(
+    producer: AIOKafkaProducer,
+    topic: str,
+    partitions: Sequence[int],
+    messages: Iterator[_Message],
+    sent: Produced,
+) -> list[Future[object]]:
+    """Send messages, a batch a partition at a time; return what tells when they have arrived."""
+    waiting: dict[int, list[_Message]] = defaultdict(list)
+    for key, value in messages:
+        place = sent.messages if key is None else murmur2(key) & 0x7FFFFFFF
+        waiting[partitions[place % len(partitions)]].append((key, value))
+        sent.messages += 1
+        sent.message_bytes += len(value)
+    futures: list[Future[object]] = []
+    for partition, held in waiting.items():
+        builder = producer.create_batch()
+        for key, value in held:
+            if builder.append(key=key, value=value, timestamp=None) is None:
+                futures.append(await producer.send_batch(builder, topic, partition=partition))
+                builder = producer.create_batch()
+                builder.append(key=key, value=value, timestamp=None)
+        futures.append(await producer.send_batch(builder, topic, partition=partition))
+    return futures

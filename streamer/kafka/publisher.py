@@ -1,0 +1,88 @@
+"""Publishing without holes: a partition gets one batch at a time, in the order of the calls.
+
+What follows a failed batch would be a hole for a reader. So the next batch of a partition waits
+until the one before has arrived, and after a failure nothing more is sent: whoever awaits gets the
+error and ends the process. Repeats after that are dropped by every reader's rule of intervals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from streamer.errors import StreamerError
+from streamer.kafka.reader import Options
+from streamer.kafka.topics import LOG_BYTES_MAX
+
+Headers = list[tuple[str, bytes]]
+Message = tuple[bytes | None, bytes | None, Headers, int | None]
+"""Key, value, headers, and a timestamp in milliseconds; None: the time of publishing."""
+
+BATCH_BYTES = 768 << 10
+
+
+class Publisher:
+    """Publishes messages to partitions; safe to call from many tasks of one loop."""
+
+    def __init__(self, options: Options) -> None:
+        self._producer = AIOKafkaProducer(
+            **options,
+            acks="all",
+            enable_idempotence=True,
+            max_batch_size=LOG_BYTES_MAX,
+            max_request_size=2 * LOG_BYTES_MAX,
+        )
+        self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._failed = False
+
+    async def start(self) -> None:
+        """Connect."""
+        await self._producer.start()
+
+    async def stop(self) -> None:
+        """Close the connection; everything published has been awaited by then."""
+        await self._producer.stop()
+
+    def batches(self, messages: Iterable[Message]) -> list[Any]:
+        """Return messages packed for `publish`; may be called in any thread."""
+        packed: list[Any] = []
+        size = BATCH_BYTES
+        for key, value, headers, timestamp in messages:
+            if size >= BATCH_BYTES:
+                packed.append(self._producer.create_batch())
+                size = 0
+            added = packed[-1].append(key=key, value=value, timestamp=timestamp, headers=headers)
+            if added is None:
+                packed.append(self._producer.create_batch())
+                added = packed[-1].append(
+                    key=key, value=value, timestamp=timestamp, headers=headers
+                )
+                assert added is not None, "a message larger than any batch"
+                size = 0
+            size += added.size
+        return packed
+
+    async def publish(self, topic: str, partition: int, batches: Sequence[Any]) -> None:
+        """Send batches, and wait until they have arrived.
+
+        Raises:
+            StreamerError: the brokers refused, or did not answer in time.
+        """
+        async with self._turns[topic, partition]:
+            try:
+                for batch in batches:
+                    if self._failed:
+                        raise StreamerError("Publishing has stopped after a failure.")
+                    sent = await self._producer.send_batch(batch, topic, partition=partition)
+                    await sent
+            except KafkaError as error:
+                self._failed = True
+                raise StreamerError(
+                    f"Cannot publish to {topic}, partition {partition}: {error!r}. A restart "
+                    "repeats what has not arrived, once the brokers can be reached."
+                ) from error

@@ -1,0 +1,253 @@
+"""The owner of a shard in Kafka: a Faust agent over the one partition of the shard's log.
+
+Chunks of records are read ahead in one thread and applied in order in another; what they emit is
+published in order, and only then acknowledged. A flush first waits for every publish that it
+covers. After a restart records below the group's committed offset are applied silently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import structlog
+from faust.types import TP
+
+from streamer.errors import StoreMismatch
+from streamer.index.records import CONFIG
+from streamer.index.settings import IndexSettings
+from streamer.kafka.applying import Applied, Applier, ReadChunk
+from streamer.kafka.gauge import Gauge, pack_gauge
+from streamer.kafka.measures import ShardMeasures
+from streamer.kafka.names import Names
+from streamer.kafka.owner import LogBounds, Owner
+from streamer.kafka.prepare import config_record
+from streamer.kafka.publisher import Publisher
+from streamer.kafka.transport import ChunkApp, ChunkSchema, Start
+from streamer.kafka.wire import pack_record
+from streamer.metrics import Stage
+
+CHUNKS_AHEAD = 3  # of the log, read and not yet applied
+CHUNKS_BEHIND = 4  # applied and not yet published
+WATCH_SECONDS = 0.1
+
+_log = structlog.get_logger()
+_Waiting = tuple[Any, "asyncio.Future[ReadChunk]"]  # the event, and its chunk when it is read
+
+
+class ShardApp:
+    """Consumes the log of one shard; `fail` ends the process."""
+
+    def __init__(
+        self,
+        names: Names,
+        owner: Owner,
+        settings: IndexSettings,
+        publisher: Publisher,
+        verdict_partitions: int,
+        fail: Callable[[BaseException], None],
+        options: Mapping[str, Any],
+        measures: ShardMeasures,
+    ) -> None:
+        self.owner = owner
+        self._names = names
+        self._settings = settings
+        self._publisher = publisher
+        self._fail = fail
+        self._measures = measures
+        self._applier = Applier(names, owner, publisher, verdict_partitions, measures)
+        self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
+        self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
+        self._publishing: deque[asyncio.Task[None]] = deque()
+        self._applying = asyncio.Lock()
+        self._committed = 0
+        self._end = 0  # of the log, as last heard
+        self._target: int | None = None  # the log's end when the shard was assigned
+        self._assigned_at: tuple[int, float] | None = None  # the position then, and when
+        self._configured = False
+        self._gauge = self._new_gauge()
+        self._gauge_published: Gauge | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **options)
+        topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
+        self.app.agent(topic, concurrency=1)(self.index)
+
+    @property
+    def caught_up(self) -> bool:
+        """Tell whether the log is folded up to the end that it had at the assignment."""
+        return self._target is not None and self.owner.position >= self._target
+
+    async def start(self) -> None:
+        """Join the group."""
+        self._tasks = [asyncio.create_task(self._apply()), asyncio.create_task(self._watch())]
+        self.app.finalize()
+        await self.app.start()
+
+    async def stop(self) -> None:
+        """Finish what was taken, commit, leave the group, and flush."""
+        await self.app.stop()
+        for task in self._tasks:
+            task.cancel()
+        async with self._applying:
+            if self.owner.changed:
+                await self._flush()
+        self._readers.shutdown()
+        self._judge.shutdown()
+        self.owner.close()
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+        """Begin where the store stands, whatever is committed; see that it fits the log."""
+        starts: dict[TP, Start] = {}
+        for tp, offset in committed.items():
+            first = (await self.app.chunks.earliest_offsets(tp))[tp]
+            end = (await self.app.chunks.highwaters(tp))[tp]
+            if offset > end:
+                self._fail(StoreMismatch(_ends_before(self._names.log(self.owner.number), end)))
+            try:
+                self.owner.check(LogBounds(first, end, None))
+            except StoreMismatch as error:
+                self._fail(error)
+            self._committed = max(self._committed, offset)
+            self._target = end
+            position = self.owner.position
+            self._assigned_at = position, time.monotonic()
+            starts[tp] = Start(position, position)
+            _log.info(
+                "shard_assigned", shard=self.owner.number, position=position, committed=offset,
+                end=end,
+            )  # fmt: skip
+        return starts
+
+    async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
+        """Take chunks as they come, and have them read ahead."""
+        loop = asyncio.get_running_loop()
+        try:
+            async for event in stream.noack().events():
+                future = loop.run_in_executor(self._readers, self._applier.read, event.value)
+                await self._waiting.put((event, future))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
+            self._fail(error)
+
+    async def _apply(self) -> None:
+        """Apply chunks in order; publish and acknowledge them; flush when it is due."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                event, future = await self._waiting.get()
+                chunk = await future
+                async with self._applying:
+                    applied = await loop.run_in_executor(
+                        self._judge, self._applier.apply, chunk, self._committed
+                    )
+                    self._gauge = self._new_gauge()
+                    # Each takes its place in the queue of its partition now, in this order.
+                    sends = [
+                        asyncio.ensure_future(self._publisher.publish(topic, partition, packed))
+                        for (topic, partition), packed in applied.batches.items()
+                    ]
+                    finish = self._finish(sends, applied, event)
+                    self._publishing.append(asyncio.create_task(finish))
+                    while len(self._publishing) > CHUNKS_BEHIND:
+                        await self._publishing.popleft()
+                    if self.owner.flush_is_due:
+                        await self._flush()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    async def _finish(
+        self,
+        sends: Sequence[asyncio.Future[None]],
+        applied: Applied,
+        event: Any,  # noqa: ANN401 - Faust's event
+    ) -> None:
+        """Acknowledge a chunk once all that it emitted has arrived."""
+        try:
+            with self._measures.stage(Stage.PUBLISH_VERDICTS):
+                await asyncio.gather(*sends)
+            self.app.chunks.ack(event.message)
+            for block in applied.verdicts:
+                self._measures.count_verdicts(block)
+            stamps, pages = np.array(applied.timestamps), np.array(applied.pages)
+            self._measures.count_latency(stamps, pages, time.time_ns() // 1_000_000)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    async def _flush(self) -> None:
+        """Flush once everything applied is published."""
+        while self._publishing:
+            await self._publishing.popleft()
+        await asyncio.get_running_loop().run_in_executor(self._judge, self._applier.write)
+
+    def _new_gauge(self) -> Gauge:
+        shard = self.owner.shard
+        return Gauge(self.owner.position, shard.open_pages, dict(shard.marks))
+
+    # ---- beside the log --------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Put settings into the log, publish the gauge, and flush an idle shard when it is due."""
+        try:
+            while True:
+                await asyncio.sleep(WATCH_SECONDS)
+                self._observe_log()
+                self._tell_when_caught_up()
+                if self.caught_up and not self._configured:
+                    await self._configure()
+                if self.owner.number == 0 and self._gauge != self._gauge_published:
+                    await self._publish_gauge()
+                if self.owner.flush_is_due:
+                    async with self._applying:
+                        await self._flush()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def _observe_log(self) -> None:
+        place = TP(self._names.log(self.owner.number), 0)
+        if place in self.app.chunks.assignment():
+            self._end = self.app.chunks.highwater(place) or self._end
+        committed = self.app.chunks.committed(place)
+        self._measures.observe_log(self.owner.position, self._end, committed)
+
+    def _tell_when_caught_up(self) -> None:
+        if self._assigned_at is None or not self.caught_up:
+            return
+        (position, began), self._assigned_at = self._assigned_at, None
+        folded, seconds = self.owner.position - position, time.monotonic() - began
+        _log.info(
+            "shard_caught_up", shard=self.owner.number, position=self.owner.position,
+            records=folded, seconds=round(seconds, 3),
+        )  # fmt: skip
+
+    async def _configure(self) -> None:
+        """Put a CONFIG record into the log if these settings are not in force."""
+        self._configured = True
+        shard = self.owner.shard
+        if shard.settings == self._settings:
+            return
+        record = config_record(self._settings, shard.marks.get(CONFIG, 0))
+        await self._publisher.publish(
+            self._names.log(self.owner.number),
+            0,
+            self._publisher.batches([(None, pack_record(record, self.owner.identity), [], None)]),
+        )
+
+    async def _publish_gauge(self) -> None:
+        gauge = self._gauge
+        batches = self._publisher.batches([(None, pack_gauge(gauge), [], None)])
+        await self._publisher.publish(self._names.gauge, 0, batches)
+        self._gauge_published = gauge
+
+
+def _ends_before(log: str, end: int) -> str:
+    return (
+        f"The log {log} ends at {end}, its group has committed more: the log has lost records or "
+        "was made anew. Restore it, or use another --index-name."
+    )

@@ -1,0 +1,212 @@
+"""The signers: a Faust agent over the pages' partitions, shared by all workers of the group.
+
+Chunks are signed ahead in native code by several threads, and published in the order in which they
+came: dead letters first, so that a verdict beats one, then the record of the log, then the
+acknowledgement. While too much is open in the index, nothing more is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from faust.types import TP
+
+from streamer.errors import StoreMismatch
+from streamer.index.records import source_name
+from streamer.kafka.chunk import Chunk
+from streamer.kafka.dead_letters import dead_letter_message
+from streamer.kafka.gauge import FlowControl
+from streamer.kafka.measures import SignMeasures
+from streamer.kafka.names import Names
+from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
+from streamer.kafka.signing import ChunkSigner, Signed
+from streamer.kafka.transport import ChunkApp, ChunkSchema, Start
+from streamer.metrics import Stage
+
+CHUNKS_AHEAD = 6
+SIGNING_NICENESS = 5
+WATCH_SECONDS = 0.5
+
+_log = structlog.get_logger()
+_Waiting = tuple[Any, "asyncio.Future[Signed]"]  # the event, and what becomes of it
+
+
+@dataclass(frozen=True, slots=True)
+class SignOptions:
+    """What signers need to know; `accept_loss` as the setting of that name."""
+
+    dead_letter_partitions: int
+    threads: int
+    accept_loss: bool = False
+
+
+class SignApp:
+    """Consumes pages; `fail` ends the process."""
+
+    def __init__(
+        self,
+        names: Names,
+        signer: ChunkSigner,
+        publisher: Publisher,
+        flow: FlowControl,
+        how: SignOptions,
+        fail: Callable[[BaseException], None],
+        options: Mapping[str, Any],
+        measures: SignMeasures,
+    ) -> None:
+        self._names = names
+        self._signer = signer
+        self._publisher = publisher
+        self._flow = flow
+        self._how = how
+        self._fail = fail
+        self._measures = measures
+        self._pool = ThreadPoolExecutor(how.threads, "sign", initializer=_give_way)
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._partitions: set[int] = set()
+        self.joined = False
+        self.app = ChunkApp(names.sign_group, self._starts, fail, **options)
+        self.app.on_rebalance_complete.connect(self._note_joined)
+        self.app.agent(self.app.topic(names.pages, schema=ChunkSchema()), concurrency=1)(self.sign)
+
+    async def start(self) -> None:
+        """Join the group."""
+        self._tasks = [asyncio.create_task(self._publish()), asyncio.create_task(self._watch())]
+        self.app.finalize()
+        await self.app.start()
+
+    async def stop(self) -> None:
+        """Finish what was taken, commit, and leave the group."""
+        await self.app.stop()
+        for task in self._tasks:
+            task.cancel()
+        self._pool.shutdown()
+
+    async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+        """Return where to begin: at what is committed, or what shard 0 has, or the beginning."""
+        first = await self.app.chunks.earliest_offsets(*committed)
+        ends = await self.app.chunks.highwaters(*committed)
+        starts: dict[TP, Start] = {}
+        for tp, offset in committed.items():
+            begin = offset or self._flow.marks.get(source_name(tp.partition), 0)
+            if begin > ends[tp]:
+                self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
+            if begin < first[tp]:
+                if begin and not self._how.accept_loss:
+                    self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
+                _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
+            starts[tp] = Start(max(begin, first[tp]), begin)
+        return starts
+
+    async def _note_joined(self, *_arguments: object, **_options: object) -> None:
+        self.joined = True  # also where there are more signers than partitions
+
+    async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
+        """Take chunks as they come, while the index keeps up."""
+        try:
+            async for event in stream.noack().events():
+                await self._wait_for_index()
+                chunk: Chunk = event.value
+                loop = asyncio.get_running_loop()
+                future = loop.run_in_executor(self._pool, self._sign, chunk)
+                await self._waiting.put((event, future))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
+            self._fail(error)
+
+    def _sign(self, chunk: Chunk) -> Signed:
+        with self._measures.stage(Stage.PARSE_SIGN):
+            return self._signer.sign(chunk)
+
+    async def _wait_for_index(self) -> None:
+        """Wait while too much is open; not in a rebalance, which waits for this chunk."""
+        while self._flow.paused and not (self.app.rebalancing or self.app.should_stop):
+            await self._flow.wait_for_change()
+
+    async def _publish(self) -> None:
+        """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
+        try:
+            while True:
+                events, signed = await self._next()
+                with self._measures.stage(Stage.PUBLISH_BANDS):
+                    for one in signed:
+                        await self._publish_dead_letters(one)
+                    records: list[Message] = [(None, s.record, [], s.timestamp) for s in signed]
+                    batches = self._publisher.batches(records)
+                    await self._publisher.publish(self._names.log(0), 0, batches)
+                for event, one in zip(events, signed, strict=True):
+                    self._flow.note_published(one.source, one.end, one.pages)
+                    dead = Counter(rejected.code for rejected, _ in one.dead)
+                    self._measures.count_chunk(one.pages, dead, one.skipped)
+                    self.app.chunks.ack(event.message)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    async def _watch(self) -> None:
+        """Keep the metrics of lag and flow control."""
+        try:
+            while True:
+                await asyncio.sleep(WATCH_SECONDS)
+                self._measures.observe_gauge(self._flow.open_pages, paused=self._flow.paused)
+                consumer = self.app.chunks
+                assigned = consumer.assignment() if self.joined else set()
+                for tp in assigned:
+                    read = consumer.committed(tp) or 0
+                    lag = max(0, (consumer.highwater(tp) or 0) - read)
+                    self._measures.observe_lag(tp.partition, lag)
+                partitions = {tp.partition for tp in assigned}
+                self._measures.forget(self._partitions - partitions)
+                self._partitions = partitions
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    async def _next(self) -> tuple[list[Any], list[Signed]]:
+        """Return the oldest chunk when it is signed, with those after it that are signed too."""
+        event, future = await self._waiting.get()
+        events, signed = [event], [await future]
+        size = len(signed[0].record)
+        while size < BATCH_BYTES and not self._waiting.empty():
+            event, future = self._waiting.get_nowait()
+            events.append(event)
+            signed.append(await future)
+            size += len(signed[-1].record)
+        return events, signed
+
+    async def _publish_dead_letters(self, signed: Signed) -> None:
+        if not signed.dead:
+            return
+        names, partition = self._names, int(signed.source.rpartition(":")[2])
+        letters = [
+            dead_letter_message(rejected, original, names.pages, partition, names.index)
+            for rejected, original in signed.dead
+        ]
+        place = partition % self._how.dead_letter_partitions
+        batches = self._publisher.batches(letters)
+        await self._publisher.publish(names.dead_letters, place, batches)
+
+
+def _give_way() -> None:
+    """Let this thread come after the loop's and the judging one, for which all wait."""
+    os.nice(SIGNING_NICENESS)
+
+
+def _ends_before(tp: TP, begin: int, end: int) -> str:
+    return (
+        f"Partition {tp.partition} of {tp.topic} ends at {end}, but {begin} was reached before: "
+        "the topic has lost messages or was made anew. Use another --index-name."
+    )
+
+
+def _begins_after(tp: TP, begin: int, first: int) -> str:
+    return (
+        f"Partition {tp.partition} of {tp.topic} begins at {first}, but {begin} was reached only: "
+        f"{first - begin} messages have expired unread. Start with --accept-loss to go on without "
+        "them, or use another --index-name."
+    )

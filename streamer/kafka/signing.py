@@ -1,0 +1,77 @@
+"""Messages to records of shard 0's log: parse and sign a chunk of one partition.
+
+The record covers [start, end) of the partition: all that was read, dead letters, deletions and
+gaps included. It is there also where no page is left, since a reader takes no record behind a hole.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamer.index.records import Record, source_name
+from streamer.kafka.chunk import Chunk
+from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.model import SEQUENCE_MASK
+from streamer.sketch.signer import Signer
+from streamer.stream.batch import Rejected
+from streamer.stream.parse import PageParser
+from streamer.stream.stages import sign
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What became of a chunk: the record for the log, and what is no page.
+
+    `dead` holds each rejected record with its original value.
+    """
+
+    record: bytes
+    source: str
+    end: int
+    pages: int
+    dead: list[tuple[Rejected, bytes | None]]
+    skipped: Counter[str]
+    timestamp: int | None  # of the oldest message, in milliseconds
+
+
+class ChunkSigner:
+    """Signs chunks; safe to use from several threads, each of which gets a signer of its own."""
+
+    def __init__(
+        self, parser: PageParser, make_signer: Callable[[], Signer], identity: LogIdentity
+    ) -> None:
+        self._parser = parser
+        self._make_signer = make_signer
+        self._identity = identity
+        self._local = threading.local()
+
+    def sign(self, chunk: Chunk) -> Signed:
+        """Parse and sign a chunk."""
+        record, dead, skipped = self.record_of(chunk)
+        originals = {message.offset: message.value for message in chunk.records} if dead else {}
+        return Signed(
+            pack_record(record, self._identity),
+            record.source,
+            chunk.end,
+            len(record.numbers),
+            [(letter, originals[letter.sequence]) for letter in dead],
+            skipped,
+            min((message.timestamp for message in chunk.records), default=None),
+        )
+
+    def record_of(self, chunk: Chunk) -> tuple[Record, list[Rejected], Counter[str]]:
+        """Return a chunk's record, its dead letters, and what was skipped by code."""
+        signer: Signer | None = getattr(self._local, "signer", None)
+        if signer is None:
+            signer = self._local.signer = self._make_signer()
+        messages = ((message.offset, message.key, message.value) for message in chunk.records)
+        batch = self._parser.parse_messages(chunk.start, chunk.end, messages)
+        pages = sign(signer, chunk.partition, batch)
+        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+        record = Record(source_name(chunk.partition), chunk.start, chunk.end, numbers, pages)
+        return record, batch.dead, batch.skipped

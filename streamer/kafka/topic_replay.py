@@ -1,0 +1,198 @@
+"""A topic as the input of a replay: one partition after the other, or in the order of an index.
+
+By itself a topic has no order across its partitions. Without any given, partitions are read one
+after the other by number, each by offset and in chunks that depend on the messages alone. With the
+order of an index's log, pages come as its worker took them, under the settings that were in force
+there: with one shard the verdicts are the worker's, byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.settings import IndexSettings
+from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX
+from streamer.kafka.log_order import Interval, LogOrder
+from streamer.kafka.ranges import Range
+from streamer.kafka.source import PageTopic
+from streamer.kafka.wire import LogIdentity
+from streamer.stream.batch import PageBatch
+from streamer.stream.catalogue import Catalogue
+from streamer.stream.parse import Message, PageParser
+from streamer.stream.reading import ChunkRead, SettingsChange, Step
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChunk:
+    """The messages at [start, end) of a partition; `pages` are the offsets that must be pages."""
+
+    start: int
+    end: int
+    messages: list[Message]
+    pages: list[int] | None = None
+
+    def parse(self, parser: PageParser) -> PageBatch:
+        """Return the chunk's batch.
+
+        Raises:
+            StoreMismatch: other messages are pages than were for the index.
+        """
+        batch = parser.parse_messages(self.start, self.end, self.messages)
+        if self.pages is not None and batch.sequences != self.pages:
+            raise StoreMismatch(
+                f"The log has {len(self.pages)} pages at the offsets {self.start} to {self.end}, "
+                f"here {len(batch)} messages are pages. Give the worker's --preset or --fields, "
+                "and its page_bytes_max."
+            )
+        return batch
+
+    def last_digest(self) -> str:
+        """Return nothing: offsets of a topic that has the same id name the same messages."""
+        return ""
+
+
+class PartitionsInput:
+    """Partitions one after the other, by number; amounts are offsets.
+
+    The first chunk of a partition covers all offsets from the index's position on, also those that
+    are not asked for or have expired: they are passed over for good.
+    """
+
+    def __init__(self, topic: PageTopic, ranges: Mapping[int, Range]) -> None:
+        self._topic = topic
+        self._ranges = ranges
+        self._entered: dict[int, tuple[int, int]] = {}  # by partition: number, position
+        self.amount_in_all = sum(wanted.end - wanted.start for wanted in ranges.values())
+        self.sources_done_before = 0
+
+    def enter(self, catalogue: Catalogue) -> None:
+        """Enter the partitions in the catalogue.
+
+        Raises:
+            StoreMismatch: the topic was made anew or has lost messages, or the index has another
+                order.
+        """
+        self._entered = _enter(catalogue, self._topic, "", list(self._ranges))
+        for partition, wanted in self._ranges.items():
+            position = self._entered[partition][1]
+            if 0 < position < wanted.start and not wanted.named:
+                raise StoreMismatch(
+                    f"Partition {partition} of {self._topic.name} begins at {wanted.start}, the "
+                    f"index stands at {position}: messages have expired unread. Give --offsets "
+                    f"{partition}:{wanted.start}- to go on without them, or a new --index."
+                )
+
+    def steps(self) -> Iterator[Step]:
+        """Yield what lies in the ranges and has not been judged."""
+        before = 0
+        for partition, wanted in self._ranges.items():
+            number, position = self._entered[partition]
+            start = max(position, wanted.start)
+            if start < wanted.end:
+                self._topic.begin({partition: start})
+            while start < wanted.end:
+                messages, start = self._topic.take(partition, wanted.end, RECORDS_MAX, BYTES_MAX)
+                chunk = TopicChunk(position, start, messages)
+                yield ChunkRead(number, chunk, before + start - wanted.start)
+                position = start
+            before += wanted.end - wanted.start
+
+
+class OrderedInput:
+    """All pages of a topic that an index has taken, in the order of its log; amounts are records.
+
+    `log` is the topic of shard 0's log, `fingerprint` that of the settings and key of this run.
+    """
+
+    def __init__(self, topic: PageTopic, log: str, fingerprint: str) -> None:
+        self._topic = topic
+        self._log = log
+        self._identity = LogIdentity(fingerprint, topic.id)
+        self._entered: dict[int, tuple[int, int]] = {}
+        first, self.amount_in_all = topic.log_bounds(log)
+        if first:
+            raise StoreMismatch(
+                f"The first {first} records of the log {log} have expired: nobody knows its order "
+                "any more. Replay without --order-of."
+            )
+        self.sources_done_before = 0
+
+    def enter(self, catalogue: Catalogue) -> None:
+        """Enter all partitions in the catalogue, once the log is known to be of these pages.
+
+        Raises:
+            StoreMismatch: the log is of other pages, settings or keys, or as for PartitionsInput.
+        """
+        if self.amount_in_all:
+            order = LogOrder(self._identity)
+            for _, data in self._topic.log(self._log, 1):
+                order.take(data)
+        log_id = self._topic.id_of(self._log)
+        self._entered = _enter(catalogue, self._topic, log_id, list(self._topic.bounds))
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the chunks of the log that have not been judged, and its settings."""
+        bounds = self._topic.bounds
+        starts = {p: max(at, bounds[p][0]) for p, (_, at) in self._entered.items()}
+        self._topic.begin({p: at for p, at in starts.items() if at < bounds[p][1]})
+        order = LogOrder(self._identity)
+        settings: IndexSettings | None = None
+        announced: IndexSettings | None = None
+        for offset, data in self._topic.log(self._log, self.amount_in_all):
+            found = order.take(data)
+            if isinstance(found, IndexSettings):
+                settings = found
+            elif found is not None and (chunk := self._chunk(found)) is not None:
+                if settings is not None and settings != announced:
+                    yield SettingsChange(settings)
+                    announced = settings
+                yield ChunkRead(self._entered[found.partition][0], chunk, offset + 1)
+        if settings is not None:
+            yield SettingsChange(settings)
+
+    def _chunk(self, interval: Interval) -> TopicChunk | None:
+        """Return the messages of an interval, or None where all of it has been judged."""
+        partition, end = interval.partition, interval.end
+        first, last = self._topic.bounds.get(partition, (0, 0))
+        if end > last:
+            raise InputError(
+                f"The log has taken partition {partition} of {self._topic.name} up to {end}, the "
+                f"topic has it up to {last}: it has lost messages. Restore it."
+            )
+        start = max(interval.start, self._entered[partition][1])
+        if start >= end:
+            return None
+        pages = [offset for offset in interval.pages if offset >= start]
+        if pages and pages[0] < first:
+            raise InputError(
+                f"Partition {partition} of {self._topic.name} begins at {first}, the log has a "
+                f"page at {pages[0]}: it has expired. Replay without --order-of."
+            )
+        messages, _ = self._topic.take(partition, end) if end > first else ([], end)
+        return TopicChunk(start, end, messages, pages)
+
+
+def _enter(
+    catalogue: Catalogue, topic: PageTopic, order: str, partitions: list[int]
+) -> dict[int, tuple[int, int]]:
+    """Return by partition its number in the catalogue and its position."""
+    if catalogue.entries and catalogue.order != order:
+        raise StoreMismatch(
+            "The index has taken its pages in another order: --order-of must name the same log in "
+            "every run. Start over with a new --index."
+        )
+    catalogue.order = order
+    entered = {}
+    for partition in partitions:
+        number = catalogue.enter_partition(topic.name, topic.id, partition)
+        position = catalogue.entries[number].position
+        if position > topic.bounds[partition][1]:
+            raise StoreMismatch(
+                f"Partition {partition} of {topic.name} ends at {topic.bounds[partition][1]}, the "
+                f"index stands at {position}: the topic has lost messages. Restore it, or start "
+                "over with a new --index."
+            )
+        entered[partition] = number, position
+    return entered

@@ -1,0 +1,138 @@
+"""Topics: made with the settings that we need, or found with them, or refused with the remedy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from streamer.errors import SettingsError, StreamerError
+from streamer.kafka.names import Names
+
+MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelope
+LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
+VISIBLE_SECONDS_MAX = 30.0
+RETRY_SECONDS = 0.1
+HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has beside the original message
+KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as it must be; `config` holds the settings that matter, as Kafka names them.
+
+    An existing one may have more partitions, unless it is a `log`: there order is all. With
+    `any_count` it may have fewer as well.
+    """
+
+    name: str
+    partitions: int
+    replicas: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    log: bool = False
+    any_count: bool = False
+
+
+def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
+    """Return the topic of crawled pages: nothing expires, since verdicts name offsets in it."""
+    return Topic(
+        name,
+        partitions,
+        replicas,
+        {**KEPT_FOR_EVER, "max.message.bytes": str(MESSAGE_BYTES_MAX)},
+    )
+
+
+def index_topics(
+    names: Names,
+    shards: int,
+    pages: tuple[int, int],
+    verdict_partitions: int,
+    replicas: int,
+) -> list[Topic]:
+    """Return the topics of an index over `pages`, a topic's partitions and largest message.
+
+    Logs are kept for ever, since an index is rebuilt from them; the gauge is of no use later. With
+    0 `verdict_partitions` there are as many as the pages had at first.
+    """
+    partitions, page_bytes_max = pages
+    log = {**KEPT_FOR_EVER, "max.message.bytes": str(LOG_BYTES_MAX)}
+    letter = {**KEPT_FOR_EVER, "max.message.bytes": str(page_bytes_max + HEADERS_BYTES_MAX)}
+    gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
+    return [
+        *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(shards)),
+        Topic(
+            names.verdicts,
+            verdict_partitions or partitions,
+            replicas,
+            log,
+            any_count=not verdict_partitions,
+        ),
+        Topic(names.gauge, 1, replicas, gauge, log=True),
+        Topic(names.dead_letters, partitions, replicas, letter, any_count=True),
+    ]
+
+
+async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool = True) -> bool:
+    """Make a topic, or (`check`) see that the one that exists is as it must be; tell if it is new.
+
+    Raises:
+        SettingsError: it exists with other settings, or with fewer partitions.
+        StreamerError: the brokers refuse to make it.
+    """
+    new = NewTopic(topic.name, topic.partitions, topic.replicas, topic_configs=dict(topic.config))
+    try:
+        answer = await admin.create_topics([new])
+    except KafkaError as error:
+        raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
+    _, code, *reason = answer.topic_errors[0]
+    if code not in {0, TopicAlreadyExistsError.errno}:
+        raise StreamerError(f"Cannot make the topic {topic.name}: {reason[0] or for_code(code)}.")
+    partitions = await _partitions(admin, topic.name)
+    if check and code:
+        await _check(admin, topic, partitions)
+    return bool(code == 0)
+
+
+async def _partitions(admin: AIOKafkaAdminClient, name: str) -> int:
+    """Return how many partitions a topic has, once the brokers agree that it is there."""
+    for _ in range(round(VISIBLE_SECONDS_MAX / RETRY_SECONDS)):
+        found = (await admin.describe_topics([name]))[0]
+        partitions = found["partitions"]
+        if partitions and not any(each["error_code"] for each in partitions):
+            return len(partitions)
+        await asyncio.sleep(RETRY_SECONDS)
+    raise StreamerError(
+        f"The topic {name} has no leaders after {VISIBLE_SECONDS_MAX:.0f} seconds. "
+        "See that all brokers are up, and start again."
+    )
+
+
+async def _check(admin: AIOKafkaAdminClient, topic: Topic, partitions: int) -> None:
+    if topic.log and partitions > 1:
+        raise SettingsError(
+            f"The topic {topic.name} has {partitions} partitions, a log has one. "
+            "Use another --index-name."
+        )
+    if partitions < topic.partitions and not topic.any_count:
+        raise SettingsError(
+            f"The topic {topic.name} has {partitions} partitions, {topic.partitions} are asked "
+            "for. Ask for as many, or add partitions to it."
+        )
+    config = await topic_config(admin, topic.name)
+    for name, wanted in topic.config.items():
+        if config.get(name) != wanted:
+            raise SettingsError(
+                f"The topic {topic.name} has {name} = {config.get(name)}, {wanted} is needed. "
+                "Alter it with kafka-configs, or name another topic."
+            )
+
+
+async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
+    """Return a topic's settings as strings, as Kafka names them."""
+    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    return {entry[0]: entry[1] for answer in answers for entry in answer.resources[0][4]}

@@ -1,0 +1,194 @@
+"""Reads all topics of an index and has them audited: the promises, held against what is there.
+
+Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run beside it:
+the ends are noted in an order (audit/scene.py) in which what is still on its way can be told from
+what is lost.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.records import Pages, Record
+from streamer.index.settings import IndexSettings
+from streamer.kafka.audit.index import IndexAudit
+from streamer.kafka.audit.report import Report
+from streamer.kafka.audit.scene import Scene
+from streamer.kafka.chunk import Chunk
+from streamer.kafka.connection import Connection, reach
+from streamer.kafka.names import Names
+from streamer.kafka.reader import Reader, open_reader
+from streamer.kafka.topic_id import topic_id
+from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
+from streamer.stream.parse import PageParser
+
+Progress = Callable[[str, int, int], None]  # what is read, messages so far, of so many
+Bounds = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What an audit needs to know; `settled`: whether open pages are violations."""
+
+    connection: Connection
+    names: Names
+    parser: PageParser
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Up to where each topic is read, besides what stands in the scene."""
+
+    verdicts: Bounds
+    dead_letters: Bounds
+    logs: tuple[int, ...]
+
+
+async def verify(options: VerifyOptions, progress: Progress) -> Report:
+    """Audit an index.
+
+    Raises:
+        InputError: there is no such index, or not all of its topics.
+        StoreMismatch: its logs are not of one index, or not of these pages, or not complete.
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    await reach(options.connection)
+    async with open_reader(options.connection.client_options()) as reader:
+        with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
+            scene, ends = await _scene(reader, options)
+            audit = IndexAudit(scene, Path(folder))
+            await _Run(reader, progress, scene, ends).feed(audit)
+            progress("comparing kept pages", 0, 0)
+            return audit.conclude()
+
+
+# ---- what there is -------------------------------------------------------------------------------
+
+
+async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
+    """Note who the index is and all ends, in the order of audit/scene.py."""
+    names = options.names
+    identity, shards = await _identity(reader, names)
+    logs = [names.log(shard) for shard in range(shards)]
+    signed = await reader.committed(names.sign_group, names.pages)
+    applied = [
+        (await reader.committed(names.shard_group(shard), log)).get(0, 0)
+        for shard, log in enumerate(logs)
+    ]
+    verdicts = await _all_bounds(reader, names.verdicts)
+    judged_ends = [(await reader.bounds(log, 0))[1] for log in logs]
+    ends = []
+    for log in logs:
+        start, end = await reader.bounds(log, 0)
+        if start:
+            raise StoreMismatch(_begins_late(log, start))
+        ends.append(end)
+    dead_letters = await _all_bounds(reader, names.dead_letters)
+    scene = Scene(
+        names, identity, shards, await _bands(reader, logs[0], ends[0], identity),
+        await _all_bounds(reader, names.pages), len(verdicts), signed, applied, judged_ends,
+        options.parser, options.settled,
+    )  # fmt: skip
+    return scene, _Ends(verdicts, dead_letters, tuple(ends))
+
+
+async def _all_bounds(reader: Reader, topic: str) -> Bounds:
+    partitions = await reader.partitions(topic)
+    return {partition: await reader.bounds(topic, partition) for partition in partitions}
+
+
+async def _identity(reader: Reader, names: Names) -> tuple[LogIdentity, int]:
+    """Return the identity and the number of shards that the index began with."""
+    log = names.log(0)
+    try:
+        await reader.partitions(log)
+    except InputError as error:
+        raise InputError(
+            f"There is no index {names.index}: the topic {log} is missing. Name one with "
+            "--index-name."
+        ) from error
+    start, end = await reader.bounds(log, 0)
+    if start or not end:
+        raise StoreMismatch(_begins_late(log, start))
+    data = await _first(reader, log)
+    identity, record = identity_in(data), unpack_record(data)
+    if not isinstance(record.items, IndexSettings):
+        raise StoreMismatch(_begins_late(log, start))
+    found = await topic_id(reader.admin, names.pages)
+    if identity.origin != found:
+        raise StoreMismatch(
+            f"The index {names.index} is of the pages in the topic with the id {identity.origin}, "
+            f"the topic {names.pages} has the id {found}. Name its topic with --input-topic, or "
+            "the index of this one with --index-name."
+        )
+    return identity, record.items.shards
+
+
+async def _first(reader: Reader, log: str) -> bytes:
+    async for chunk in reader.read(log, 0, 0, 1):
+        for message in chunk.records:
+            data: bytes = message.value
+            return data
+    raise StoreMismatch(_begins_late(log, 1))
+
+
+async def _bands(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
+    """Return the bands of the index's signatures; as long as there is no page, any number does."""
+    async for chunk in reader.read(log, 0, 0, end):
+        for message in chunk.records:
+            record: Record = unpack_record(message.value, identity)
+            if isinstance(record.items, Pages) and len(record.items):
+                return int(record.items.keys.shape[1]) - 1
+    return 1
+
+
+def _begins_late(log: str, start: int) -> str:
+    return (
+        f"The log {log} does not begin with the index's settings, its first offset is {start}: "
+        "its beginning is lost, so that no fold of it can be made."
+    )
+
+
+# ---- reading it ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run over all topics."""
+
+    reader: Reader
+    progress: Progress
+    scene: Scene
+    ends: _Ends
+
+    async def feed(self, audit: IndexAudit) -> None:
+        """Give the audit all that there is."""
+        names, ends = self.scene.names, self.ends
+        for shard, end in enumerate(ends.logs):
+            with audit.log(shard) as log:
+                await self._read(
+                    names.log(shard),
+                    {0: (0, end)},
+                    lambda message, log=log: log.take(message.offset, message.value),
+                )
+        with audit.verdicts() as verdicts:
+            await self._read(names.verdicts, ends.verdicts, verdicts.take)
+        with audit.outcomes() as outcomes:
+            await self._read(names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+            await self._read(names.pages, dict(self.scene.page_bounds), outcomes.take_record)
+
+    async def _read(self, topic: str, bounds: Bounds, take: Callable[..., None]) -> None:
+        total = sum(end - start for start, end in bounds.values())
+        done = 0
+        for partition, (start, end) in bounds.items():
+            chunk: Chunk
+            async for chunk in self.reader.read(topic, partition, start, end):
+                for message in chunk.records:
+                    take(message)
+                done += chunk.end - chunk.start
+                self.progress(topic, done, total)

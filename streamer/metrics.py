@@ -1,0 +1,223 @@
+"""Every metric of a worker, named, typed and explained in one place.
+
+A `Metrics` object owns its registry, so that a test has its own and a worker has one for all its
+roles: signers carry no label, shards are told apart by the label `shard`. Labels take their values
+from short closed lists, or are numbers of partitions and shards; a URL or an error's text never
+becomes one. streamer/kafka/measures.py sets the metrics, a chunk at a time; docs/metrics.md
+explains them to the operator, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from streamer import __version__
+
+STAGE_SECONDS = (0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0)
+LATENCY_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Stage(StrEnum):
+    """What a worker spends its time on: values of the label `stage`."""
+
+    PARSE_SIGN = "parse_sign"
+    PUBLISH_BANDS = "publish_bands"
+    APPLY = "apply"
+    PUBLISH_VERDICTS = "publish_verdicts"
+    FLUSH = "flush"
+    MERGE = "merge"
+
+
+class PageHistogram(Collector):
+    """A histogram that takes many pages at once: the client's own costs a call for each."""
+
+    def __init__(
+        self, name: str, documentation: str, edges: Sequence[float], registry: CollectorRegistry
+    ) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._edges = np.array(edges)
+        self._counts = np.zeros(len(edges) + 1, np.int64)
+        self._sum = 0.0
+        self._lock = threading.Lock()
+        registry.register(self)
+
+    def observe(self, values: npt.NDArray[np.float64], pages: npt.NDArray[np.int64]) -> None:
+        """Count pages[i] pages under values[i]; a bucket holds what is <= its edge."""
+        buckets = np.searchsorted(self._edges, values)
+        counts = np.bincount(buckets, pages, len(self._counts)).astype(np.int64)
+        with self._lock:
+            self._counts += counts
+            self._sum += float(values @ pages)
+
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        """Yield the family without its samples, as the registry asks for it."""
+        yield HistogramMetricFamily(self._name, self._documentation)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """Yield the family with its cumulative buckets."""
+        with self._lock:
+            cumulative, total = np.cumsum(self._counts).tolist(), self._sum
+        names = [*map(str, self._edges.tolist()), "+Inf"]
+        buckets = list(zip(names, cumulative, strict=True))
+        yield HistogramMetricFamily(self._name, self._documentation, buckets, total)
+
+
+class SigningMetrics:
+    """What the signers of a process do, all partitions together."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.records_read = counter(
+            "streamer_records_read_total", "Records read from the input, whatever became of them."
+        )
+        self.pages_signed = counter(
+            "streamer_pages_signed_total", "Records that were pages, and were signed."
+        )
+        self.dead_letters = counter(
+            "streamer_dead_letters_total", "Records that became dead letters.", ["code"]
+        )
+        self.skipped_records = counter(
+            "streamer_skipped_records_total",
+            "Records that are no pages by the rules of the input.",
+            ["code"],
+        )
+        self.lag_records = gauge(
+            "streamer_sign_lag_records", "Records of the input that are not signed.", ["partition"]
+        )
+        self.gauge_pages = gauge(
+            "streamer_gauge_pages",
+            "Pages open at shard 0 when it last said so, and pages sent to it and not taken yet.",
+        )
+        self.paused = gauge(
+            "streamer_signing_paused", "1 while signers wait for shard 0 to catch up, else 0."
+        )
+        self.paused_seconds = counter(
+            "streamer_signing_paused_seconds_total", "Seconds that signers have waited for shard 0."
+        )
+
+
+class ShardMetrics:
+    """What the shards of a process do, and what their indexes hold."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._counters(partial(Counter, registry=registry))
+        self._log(partial(Gauge, registry=registry))
+        self._index(partial(Gauge, registry=registry))
+        self.latency = PageHistogram(
+            "streamer_verdict_latency_seconds",
+            "Seconds from a page's timestamp in Kafka to the publishing of its verdict.",
+            LATENCY_SECONDS,
+            registry,
+        )
+
+    def _counters(self, counter: partial[Counter]) -> None:
+        self.verdicts = counter(
+            "streamer_verdicts_total", "Verdicts published.", ["shard", "verdict", "basis"]
+        )
+        self.records_applied = counter(
+            "streamer_shard_records_applied_total",
+            "Records of the log that were applied or passed over.",
+            ["shard"],
+        )
+        self.records_passed_over = counter(
+            "streamer_shard_records_passed_over_total",
+            "Records of the log that were seen before, or came after a hole.",
+            ["shard"],
+        )
+        self.postings_refused = counter(
+            "streamer_shard_postings_refused_total",
+            "Postings left out because their bucket was full.",
+            ["shard"],
+        )
+
+    def _log(self, gauge: partial[Gauge]) -> None:
+        self.log_position = gauge(
+            "streamer_shard_log_position", "Offset in the log of what is applied next.", ["shard"]
+        )
+        self.log_committed = gauge(
+            "streamer_shard_log_committed_offset",
+            "Offset in the log below which all outputs are published.",
+            ["shard"],
+        )
+        self.lag_records = gauge(
+            "streamer_shard_lag_records", "Records of the log that are not applied.", ["shard"]
+        )
+
+    def _index(self, gauge: partial[Gauge]) -> None:
+        self.undecided_pages = gauge(
+            "streamer_shard_undecided_pages",
+            "Pages that are with a shard further along.",
+            ["shard"],
+        )
+        self.held_pages = gauge(
+            "streamer_shard_held_pages", "Pages that wait for an undecided one.", ["shard"]
+        )
+        self.head_entries = gauge(
+            "streamer_shard_head_entries",
+            "Pages in memory: kept, undecided, and dropped since the last flush.",
+            ["shard"],
+        )
+        self.head_fill = gauge(
+            "streamer_shard_head_fill_ratio",
+            "Pages that a flush would move to disk, as a share of those that make it due.",
+            ["shard"],
+        )
+        self.kept_pages = gauge(
+            "streamer_shard_kept_pages",
+            "Pages that the index holds; those dropped since the last flush count too.",
+            ["shard"],
+        )
+        self.filter_fill = gauge(
+            "streamer_shard_filter_fill_ratio",
+            "Postings on disk, as a share of those that the filter has room for.",
+            ["shard"],
+        )
+        self.filter_bytes = gauge(
+            "streamer_shard_filter_bytes", "Memory of the filter over all runs.", ["shard"]
+        )
+        self.index_bytes = gauge(
+            "streamer_shard_index_bytes", "Disk space of the index at the last flush.", ["shard"]
+        )
+
+
+class Metrics:
+    """All metrics of a process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        # A time of birth beside each counter would be as many series again.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, processor time, open files
+        self.signing = SigningMetrics(registry)
+        self.shards = ShardMetrics(registry)
+        self.stage_seconds = Histogram(
+            "streamer_stage_seconds",
+            "Seconds that a chunk, a flush or a merge took; signers have no shard.",
+            ["shard", "stage"],
+            buckets=STAGE_SECONDS,
+            registry=registry,
+        )
+        self.ready = Gauge(
+            "streamer_ready", "1 if /health/ready says so, else 0.", registry=registry
+        )
+        Info("streamer_build", "The version that runs.", registry=registry).info(
+            {"version": __version__}
+        )

@@ -1,0 +1,509 @@
+"""The files in deploy/ against the schemas of Kubernetes, against the program, and one another."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from streamer.config import Settings
+from streamer.errors import SettingsError
+from streamer.kafka.topics import pages_topic
+from streamer.sketch.secret import read_secret
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+BASE = KUBERNETES / "base"
+OVERLAY = KUBERNETES / "overlays" / "three-shards"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+UID = 10001
+VERSIONS = ("1.28", kubernetes_validate.latest_version())  # the oldest that we name, the newest
+NO_SCHEMA = {"ServiceMonitor"}  # the operator's own kind
+WORKLOADS = ("StatefulSet", "Deployment")
+
+Manifest = dict[str, Any]
+
+
+def load_all(text: str) -> list[Manifest]:
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+def kustomization(folder: Path) -> Manifest:
+    found: Manifest = yaml.safe_load((folder / "kustomization.yaml").read_text("utf-8"))
+    return found
+
+
+def written(folder: Path) -> list[Manifest]:
+    """Return the manifests of a kustomization's own files."""
+    files = [folder / name for name in kustomization(folder)["resources"] if name.endswith(".yaml")]
+    return [manifest for file in files for manifest in load_all(file.read_text("utf-8"))]
+
+
+@cache
+def rendered(folder: Path) -> list[Manifest]:
+    """Return what `kubectl apply -k` would send; it asks no cluster."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not installed")
+    command = [kubectl, "kustomize", str(folder)]
+    return load_all(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+MANIFESTS = [
+    *written(BASE),
+    *written(KUBERNETES / "components" / "service-monitor"),
+    *load_all((KUBERNETES / "secret.example.yaml").read_text("utf-8")),
+]
+
+
+def kind(name: str) -> list[Manifest]:
+    return [manifest for manifest in MANIFESTS if manifest["kind"] == name]
+
+
+def called(manifest: Manifest) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+PODS = {
+    called(workload): workload["spec"]["template"]
+    for name in WORKLOADS
+    for workload in kind(name)
+}  # fmt: skip
+each_pod = pytest.mark.parametrize("name", sorted(PODS))
+SECRETS = kind("Secret")[0]["stringData"]
+SETTINGS = dict(
+    line.split("=", 1)
+    for line in (BASE / "settings.env").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+)
+
+
+def worker(pod: Manifest) -> Manifest:
+    (container,) = pod["spec"]["containers"]
+    found: Manifest = container
+    return found
+
+
+def environment(container: Manifest) -> dict[str, Manifest]:
+    return {entry["name"]: entry for entry in container["env"]}
+
+
+def selects(selector: dict[str, str], labels: dict[str, str]) -> bool:
+    return selector.items() <= labels.items()
+
+
+def selected_pods(selector: dict[str, str]) -> list[str]:
+    return [name for name, pod in PODS.items() if selects(selector, pod["metadata"]["labels"])]
+
+
+def mount_of(path: str, container: Manifest) -> Manifest:
+    mounts = [m for m in container["volumeMounts"] if Path(path).is_relative_to(m["mountPath"])]
+    assert len(mounts) == 1, (path, mounts)
+    found: Manifest = mounts[0]
+    return found
+
+
+# Schemas
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=called)
+def test_a_manifest_fits_the_schema_of_its_kind(manifest: Manifest, version: str) -> None:
+    if manifest["kind"] in NO_SCHEMA:
+        with pytest.raises(kubernetes_validate.SchemaNotFoundError):
+            kubernetes_validate.validate(manifest, version, strict=True)
+    else:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("folder", [BASE, OVERLAY], ids=lambda folder: str(folder.name))
+def test_what_kustomize_renders_fits_the_schemas(folder: Path) -> None:
+    manifests = [one for one in rendered(folder) if one["kind"] not in NO_SCHEMA]
+    assert {called(one) for one in written(BASE)} <= {called(one) for one in manifests}
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, VERSIONS[-1], strict=True)
+
+
+# Names that must be the same in two places
+
+
+@pytest.mark.parametrize(
+    "file", sorted(KUBERNETES.rglob("kustomization.yaml")), ids=lambda path: str(path.parent.name)
+)
+def test_a_kustomization_names_every_file_beside_it_and_no_other(file: Path) -> None:
+    content = kustomization(file.parent)
+    generated = [
+        name for one in content.get("configMapGenerator", []) for name in one.get("envs", [])
+    ]
+    named = [*content.get("resources", []), *content.get("components", []), *generated]
+    assert [name for name in named if not (file.parent / name).exists()] == []
+    beside = {path.name for path in file.parent.iterdir()} - {file.name}
+    assert beside - set(named) == set()
+
+
+def test_every_kustomization_is_the_base_or_used_with_it() -> None:
+    overlay = kustomization(OVERLAY)
+    used = [*overlay["resources"], *overlay["components"]]
+    files = {(OVERLAY / name / "kustomization.yaml").resolve() for name in used}
+    assert files | {OVERLAY / "kustomization.yaml"} == set(KUBERNETES.rglob("kustomization.yaml"))
+
+
+def test_no_manifest_of_the_base_names_a_namespace() -> None:
+    assert [called(one) for one in MANIFESTS if "namespace" in one["metadata"]] == []
+
+
+def test_no_secret_is_among_what_is_applied() -> None:
+    everything = [*written(BASE), *written(KUBERNETES / "components" / "service-monitor")]
+    assert [called(one) for one in everything if one["kind"] == "Secret"] == []
+    assert "secretGenerator" not in kustomization(BASE)
+
+
+def test_every_environment_variable_of_ours_in_deploy_is_a_setting() -> None:
+    files = [path for path in DEPLOY.rglob("*") if path.is_file()]
+    named = {
+        (str(file.relative_to(DEPLOY)), name.lower())
+        for file in files
+        for name in re.findall(r"\bSTREAMER_([A-Z0-9_]*[A-Z0-9])\b", file.read_text("utf-8"))
+    }
+    assert len(named) > len(SETTINGS)
+    assert sorted(one for one in named if one[1] not in Settings.model_fields) == []
+
+
+def test_the_settings_of_the_base_are_ones_that_the_program_takes() -> None:
+    settings = {name.removeprefix("STREAMER_").lower(): value for name, value in SETTINGS.items()}
+    for role in ("index", "sign"):
+        made = Settings(**settings, role=role, own_shards="0", threads="2")  # type: ignore[arg-type]
+        assert made.shards == 1
+
+
+@each_pod
+def test_a_workload_selects_its_own_pods_and_no_others(name: str) -> None:
+    (workload,) = [one for one in MANIFESTS if called(one) == name]
+    assert selected_pods(workload["spec"]["selector"]["matchLabels"]) == [name]
+    (spread,) = PODS[name]["spec"]["topologySpreadConstraints"]
+    assert selected_pods(spread["labelSelector"]["matchLabels"]) == [name]
+
+
+def test_each_kind_of_pod_has_a_disruption_budget_of_its_own() -> None:
+    budgets = [one["spec"]["selector"]["matchLabels"] for one in kind("PodDisruptionBudget")]
+    assert [one["metadata"]["labels"] for one in kind("PodDisruptionBudget")] == budgets
+    assert sorted(selected_pods(one)[0] for one in budgets) == sorted(PODS)
+    assert [len(selected_pods(one)) for one in budgets] == [1] * len(PODS)
+
+
+@each_pod
+def test_a_pod_names_only_what_there_is(name: str) -> None:
+    spec = PODS[name]["spec"]
+    container = worker(PODS[name])
+    assert [spec["serviceAccountName"]] == [
+        one["metadata"]["name"] for one in kind("ServiceAccount")
+    ]
+    (generated,) = kustomization(BASE)["configMapGenerator"]
+    assert container["envFrom"] == [{"configMapRef": {"name": generated["name"]}}]
+    secrets = [v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v]
+    assert secrets == [one["metadata"]["name"] for one in kind("Secret")]
+
+
+@each_pod
+def test_each_volume_is_mounted_and_each_mount_has_its_volume(name: str) -> None:
+    (workload,) = [one for one in MANIFESTS if called(one) == name]
+    claims = [c["metadata"]["name"] for c in workload["spec"].get("volumeClaimTemplates", [])]
+    volumes = [volume["name"] for volume in PODS[name]["spec"]["volumes"]]
+    mounts = [mount["name"] for mount in worker(PODS[name])["volumeMounts"]]
+    assert sorted(mounts) == sorted([*claims, *volumes])
+
+
+@each_pod
+def test_each_file_in_the_settings_is_a_file_of_the_secret(name: str) -> None:
+    files = [value for value in SETTINGS.values() if value.startswith("/")]
+    assert {Path(file).name for file in files} == set(SECRETS)
+    assert {mount_of(file, worker(PODS[name]))["name"] for file in files} == {"secrets"}
+
+
+def test_the_ports_of_health_are_the_same_everywhere() -> None:
+    port = int(SETTINGS["STREAMER_HEALTH_PORT"])
+    for pod in PODS.values():
+        assert worker(pod)["ports"] == [{"name": "health", "containerPort": port}]
+    for service in kind("Service"):
+        assert service["spec"]["ports"] == [
+            {"name": "health", "port": port, "targetPort": "health"}
+        ]
+    assert f"STREAMER_HEALTH_PORT={port}" in DOCKERFILE
+    assert f"EXPOSE {port}\n" in DOCKERFILE
+    assert SETTINGS["STREAMER_HEALTH_HOST"] == "0.0.0.0"  # noqa: S104 - within the pod
+
+
+def test_services_and_their_monitor_reach_the_pods_that_they_are_for() -> None:
+    services = {one["metadata"]["name"]: one for one in kind("Service")}
+    (index,) = kind("StatefulSet")
+    headless = services.pop(index["spec"]["serviceName"])
+    assert headless["spec"]["clusterIP"] == "None"
+    assert selected_pods(headless["spec"]["selector"]) == [called(index)]
+    (metrics,) = services.values()
+    assert sorted(selected_pods(metrics["spec"]["selector"])) == sorted(PODS)
+    (monitor,) = kind("ServiceMonitor")
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert selects(chosen, metrics["metadata"]["labels"])
+    assert not selects(chosen, headless["metadata"]["labels"]), "else pods are counted twice"
+    assert [one["port"] for one in monitor["spec"]["endpoints"]] == ["health"]
+
+
+# Shards
+
+
+def test_an_index_pod_takes_the_shard_of_its_ordinal() -> None:
+    (index,) = kind("StatefulSet")
+    variables = environment(worker(index["spec"]["template"]))
+    path = variables["STREAMER_OWN_SHARDS"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert path == "metadata.labels['apps.kubernetes.io/pod-index']"
+    assert index["spec"].get("ordinals", {"start": 0})["start"] == 0
+    assert index["spec"]["replicas"] == int(SETTINGS["STREAMER_SHARDS"])
+
+
+def test_the_overlay_has_as_many_index_pods_as_shards() -> None:
+    overlay = kustomization(OVERLAY)
+    replicas = {one["name"]: one["count"] for one in overlay["replicas"]}
+    (merged,) = overlay["configMapGenerator"]
+    assert merged["behavior"] == "merge"
+    assert merged["literals"] == [f"STREAMER_SHARDS={replicas['streamer-index']}"]
+    names = {one["metadata"]["name"] for name in WORKLOADS for one in kind(name)}
+    assert set(replicas) == names
+    assert [one["name"] for one in overlay["images"]] == ["streamer"]
+
+
+def test_the_rendered_overlay_has_as_many_index_pods_as_shards() -> None:
+    manifests = {called(one): one for one in rendered(OVERLAY)}
+    index = manifests["StatefulSet streamer-index"]["spec"]
+    settings = index["template"]["spec"]["containers"][0]["envFrom"][0]["configMapRef"]["name"]
+    data = manifests[f"ConfigMap {settings}"]["data"]
+    assert data == {**SETTINGS, "STREAMER_SHARDS": str(index["replicas"])}
+    assert index["replicas"] == 3
+    assert {one["metadata"]["namespace"] for one in manifests.values()} == {"streamer"}
+
+
+@each_pod
+def test_a_pod_has_the_role_of_its_component(name: str) -> None:
+    component = PODS[name]["metadata"]["labels"]["app.kubernetes.io/component"]
+    assert environment(worker(PODS[name]))["STREAMER_ROLE"]["value"] == component
+
+
+def test_only_the_index_keeps_its_folder_and_on_a_disk_of_its_own() -> None:
+    (index,) = kind("StatefulSet")
+    container = worker(index["spec"]["template"])
+    folder = container["args"][container["args"].index("--index") + 1]
+    claims = [one["metadata"]["name"] for one in index["spec"]["volumeClaimTemplates"]]
+    assert [mount_of(folder, container)["name"]] == claims
+    assert f'CMD ["worker", "--index", "{folder}"]' in DOCKERFILE
+    retention = index["spec"]["persistentVolumeClaimRetentionPolicy"]
+    assert set(retention.values()) == {"Retain"}
+
+
+# Safety
+
+
+@each_pod
+def test_a_pod_runs_as_an_unprivileged_user_without_an_identity(name: str) -> None:
+    spec = PODS[name]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert not spec.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers"}
+    security = spec["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["runAsUser"] == security["runAsGroup"] == security["fsGroup"] == UID
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert worker(PODS[name])["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@each_pod
+def test_a_pod_can_write_tmp_and_cannot_write_its_secrets(name: str) -> None:
+    container = worker(PODS[name])
+    volumes = {volume["name"]: volume for volume in PODS[name]["spec"]["volumes"]}
+    assert "sizeLimit" in volumes[mount_of("/tmp", container)["name"]]["emptyDir"]  # noqa: S108
+    secrets = mount_of("/run/secrets/streamer/secret.key", container)
+    assert secrets["readOnly"] is True
+    assert volumes[secrets["name"]]["secret"]["defaultMode"] == 0o440
+    assert "XDG_CACHE_HOME=/tmp" in DOCKERFILE
+
+
+@each_pod
+def test_the_address_of_a_service_cannot_pass_for_a_setting(name: str) -> None:
+    assert PODS[name]["spec"]["enableServiceLinks"] is False
+
+
+@each_pod
+def test_a_pod_has_requests_and_limits_and_threads_that_fit_them(name: str) -> None:
+    container = worker(PODS[name])
+    for bound in ("requests", "limits"):
+        assert set(container["resources"][bound]) == {"cpu", "memory", "ephemeral-storage"}
+    threads = environment(container)["STREAMER_THREADS"]["valueFrom"]
+    assert threads == {"resourceFieldRef": {"resource": "limits.cpu"}}
+
+
+@each_pod
+def test_only_readiness_waits_for_the_index_to_catch_up(name: str) -> None:
+    container = worker(PODS[name])
+    for probe, path in (
+        ("startupProbe", "/health/live"),
+        ("livenessProbe", "/health/live"),
+        ("readinessProbe", "/health/ready"),
+    ):
+        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
+        assert container[probe]["timeoutSeconds"] <= container[probe]["periodSeconds"]
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
+    assert PODS[name]["spec"]["terminationGracePeriodSeconds"] == 60
+
+
+def test_pods_reach_kafka_and_names_only_and_are_reached_for_metrics_only() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in kind("NetworkPolicy")}
+    for spec in policies.values():
+        assert sorted(selected_pods(spec["podSelector"]["matchLabels"])) == sorted(PODS)
+    deny = policies.pop("streamer-deny")
+    assert set(deny) == {"podSelector", "policyTypes"}
+    assert deny["policyTypes"] == ["Ingress", "Egress"]
+    outwards = [rule for spec in policies.values() for rule in spec.get("egress", [])]
+    inwards = [rule for spec in policies.values() for rule in spec.get("ingress", [])]
+    kafka = int(SETTINGS["STREAMER_BROKERS"].rpartition(":")[2])
+    assert {port["port"] for rule in outwards for port in rule["ports"]} == {kafka, 53}
+    assert {port["port"] for rule in inwards for port in rule["ports"]} == {"health"}
+    peers = [peer["namespaceSelector"] for rule in outwards for peer in rule["to"]]
+    peers += [peer["namespaceSelector"] for rule in inwards for peer in rule["from"]]
+    namespaces = [peer["matchLabels"]["kubernetes.io/metadata.name"] for peer in peers]
+    of_brokers = SETTINGS["STREAMER_BROKERS"].split(".")[1]
+    assert sorted(namespaces) == sorted([of_brokers, "kube-system", "monitoring"])
+
+
+def test_the_example_key_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "secret.key"
+    file.write_text(SECRETS["secret.key"])
+    with pytest.raises(SettingsError, match="openssl rand -hex 32"):
+        read_secret(file)
+
+
+# The image
+
+
+def instructions(name: str) -> list[str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return re.findall(rf"^{name} (.*)$", joined, re.MULTILINE)
+
+
+def test_the_image_is_made_of_pinned_parts_only() -> None:
+    (base,) = [one for one in instructions("ARG") if one.startswith("PYTHON_IMAGE=")]
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim-\w+", base)
+    assert instructions("FROM") == ["${PYTHON_IMAGE} AS base", "base AS build", "base"]
+    installs = [one for one in instructions("RUN") if " install " in one and "-m pip" in one]
+    assert [("--require-hashes" in one, "--only-binary :all:" in one) for one in installs] == [
+        (True, True),
+        (False, False),
+    ]
+    assert "--no-deps --no-build-isolation ." in installs[1]
+
+
+def test_the_image_runs_as_the_user_of_the_pods_and_stops_on_sigterm() -> None:
+    assert instructions("USER") == [f"{UID}:{UID}"]
+    assert instructions("STOPSIGNAL") == ["SIGTERM"]
+    assert instructions("ENTRYPOINT") == ['["streamer"]']
+    (check,) = instructions("HEALTHCHECK")
+    assert "/health/live" in check
+
+
+def test_only_what_the_image_needs_is_sent_to_its_builder() -> None:
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    patterns = [line for line in ignored if line and not line.startswith("#")]
+    assert patterns[0] == "*"
+    sent = {line[1:] for line in patterns if line.startswith("!")}
+    copied = [one for one in instructions("COPY") if not one.startswith("--from")]
+    assert {name for one in copied for name in one.split()[:-1]} == sent
+    assert [name for name in sent if not (ROOT / name).exists()] == []
+
+
+# Compose
+
+
+def test_compose_pins_its_images_and_builds_ours() -> None:
+    images = {name: service["image"] for name, service in COMPOSE["services"].items()}
+    assert all(re.fullmatch(r"[a-z/]+:\d+\.\d+\.\d+", image) for image in images.values()), images
+    assert images["kafka"] == images["topics"]
+    assert images["worker"] == images["sample"] == worker(PODS["Deployment streamer-sign"])["image"]
+    build = COMPOSE["services"]["worker"]["build"]
+    assert (DEPLOY / build["context"] / build["dockerfile"]).resolve() == DEPLOY / "Dockerfile"
+
+
+def test_compose_opens_ports_to_this_machine_only() -> None:
+    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
+    assert len(ports) == 2
+    assert [port for port in ports if not re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port)] == []
+
+
+def test_each_listener_of_the_broker_is_reached_at_the_address_that_it_advertises() -> None:
+    broker = COMPOSE["services"]["kafka"]
+    listeners = dict(re.findall(r"(\w+)://:(\d+)", broker["environment"]["KAFKA_LISTENERS"]))
+    advertised = dict(
+        re.findall(r"(\w+)://([\w.]+:\d+)", broker["environment"]["KAFKA_ADVERTISED_LISTENERS"])
+    )
+    protocols = broker["environment"]["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"]
+    assert set(re.findall(r"(\w+):PLAINTEXT", protocols)) == set(listeners)
+    assert advertised == {
+        "INSIDE": f"{broker['hostname']}:{listeners['INSIDE']}",
+        "HOST": f"127.0.0.1:{listeners['HOST']}",
+    }
+    assert broker["ports"] == [f"127.0.0.1:{listeners['HOST']}:{listeners['HOST']}"]
+    voters = broker["environment"]["KAFKA_CONTROLLER_QUORUM_VOTERS"]
+    assert voters == f"1@{broker['hostname']}:{listeners['CONTROLLER']}"
+    inside = advertised["INSIDE"]
+    assert COMPOSE["services"]["worker"]["environment"]["STREAMER_BROKERS"] == inside
+    assert f"--bootstrap-server={inside}" in COMPOSE["services"]["topics"]["command"]
+    assert f"--brokers {inside}" in COMPOSE["services"]["sample"]["command"][0]
+    assert broker["healthcheck"]["test"][-1] == inside
+
+
+def test_compose_makes_the_input_topic_as_produce_wants_it() -> None:
+    command = COMPOSE["services"]["topics"]["command"]
+    options = [option.removeprefix("--config=") for option in command if "--config=" in option]
+    assert dict(one.split("=") for one in options) == pages_topic("pages", 4, 1).config
+    topic = COMPOSE["services"]["worker"]["environment"]["STREAMER_INPUT_TOPIC"]
+    assert f"--topic={topic}" in command
+    assert f"--topic {topic} " in COMPOSE["services"]["sample"]["command"][0]
+
+
+def test_compose_starts_the_worker_when_its_input_is_there() -> None:
+    healthy = {"condition": "service_healthy"}
+    done = {"condition": "service_completed_successfully"}
+    assert COMPOSE["services"]["topics"]["depends_on"] == {"kafka": healthy}
+    for name in ("worker", "sample"):
+        assert COMPOSE["services"][name]["depends_on"] == {"kafka": healthy, "topics": done}
+
+
+def test_compose_runs_our_image_without_privileges() -> None:
+    for name in ("worker", "sample"):
+        service = COMPOSE["services"][name]
+        assert service["read_only"] is True
+        assert service["tmpfs"] == ["/tmp"]  # noqa: S108
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert "user" not in service
+
+
+def test_compose_keeps_data_in_named_volumes_and_the_key_in_a_secret() -> None:
+    services = COMPOSE["services"]
+    named = {mount.split(":")[0] for one in services.values() for mount in one.get("volumes", [])}
+    assert named == set(COMPOSE["volumes"])
+    assert services["worker"]["volumes"] == ["index:/var/lib/streamer"]
+    (secret,) = services["worker"]["secrets"]
+    assert services["worker"]["environment"]["STREAMER_KEY_FILE"] == f"/run/secrets/{secret}"
+    assert set(COMPOSE["secrets"]) == {secret}
+    assert COMPOSE["secrets"][secret] == {"file": "./secret.key"}
+    assert services["worker"]["stop_grace_period"] == "60s"

@@ -1,0 +1,264 @@
+"""A small index as it stands in Kafka, made by the real shards: logs, verdicts, dead letters.
+
+What a test then takes away, adds or alters, the audit must notice.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamer.index.records import (
+    Decisions,
+    Items,
+    Output,
+    Pages,
+    Record,
+    Verdicts,
+    shard_name,
+    source_name,
+)
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
+from streamer.kafka.audit.index import IndexAudit
+from streamer.kafka.audit.scene import Scene
+from streamer.kafka.dead_letters import dead_letter_message
+from streamer.kafka.names import Names
+from streamer.kafka.prepare import config_record
+from streamer.kafka.verdict_messages import topic_locator, verdict_messages
+from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.model import page_ref
+from streamer.stream.batch import Rejected
+from streamer.stream.parse import PageParser
+from tests.helpers.shard_network import MemoryLookup
+from tests.helpers.signed_pages import BANDS, family_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from streamer.kafka.audit.report import Report
+
+NAMES = Names("news", "pages")
+IDENTITY = LogIdentity("fingerprint", "origin")
+PARTITIONS, VERDICT_PARTITIONS = 3, 2
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message in a topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    def with_json(self, **fields: Any) -> Message:
+        """Return the message with other values of some fields."""
+        return replace(self, value=json.dumps({**self.json, **fields}).encode())
+
+    @property
+    def json(self) -> Any:
+        """Return the value's fields."""
+        return json.loads(self.value or b"")
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """Return the shard and the number of a verdict."""
+        shard, _, number = dict(self.headers)["streamer.sequence"].partition(b":")
+        return int(shard), int(number)
+
+
+@dataclass
+class SmallIndex:
+    """Everything that is in the topics of an index, and how far its groups have committed."""
+
+    settings: IndexSettings
+    records: list[Message] = field(default_factory=list)
+    logs: list[list[bytes]] = field(default_factory=list)
+    verdicts: list[Message] = field(default_factory=list)
+    dead_letters: list[Message] = field(default_factory=list)
+    signed: dict[int, int] = field(default_factory=dict)
+    applied: list[int] = field(default_factory=list)
+    emitted_at: dict[tuple[int, int], int] = field(default_factory=dict)  # of verdicts, by number
+
+    def audit(self, folder: Path, **changed: Any) -> Report:
+        """Audit it, with what is changed in the scene."""
+        ends = {p: 1 + max(m.offset for m in self.records if m.partition == p) for p in self.signed}
+        scene = Scene(
+            NAMES, IDENTITY, self.settings.shards, BANDS, {p: (0, end) for p, end in ends.items()},
+            VERDICT_PARTITIONS, self.signed, self.applied, [len(log) for log in self.logs],
+            PageParser(),
+        )  # fmt: skip
+        audit = IndexAudit(replace(scene, **changed), folder)
+        for number, records in enumerate(self.logs):
+            with audit.log(number) as log:
+                for offset, data in enumerate(records):
+                    log.take(offset, data)
+        with audit.verdicts() as verdicts:
+            for message in self.verdicts:
+                verdicts.take(message)
+        with audit.outcomes() as outcomes:
+            for message in self.dead_letters:
+                outcomes.take_dead_letter(message)
+            for message in self.records:
+                outcomes.take_record(message)
+        return audit.conclude()
+
+    def place(self, kind: str) -> int:
+        """Return where the first verdict stands that says `kind`."""
+        return next(i for i, m in enumerate(self.verdicts) if m.json["verdict"] == kind)
+
+
+class _Maker:
+    """Makes an index from pages, a step of some shard at a time."""
+
+    def __init__(self, index: SmallIndex, random: Random) -> None:
+        self.index = index
+        self._random = random
+        shards = index.settings.shards
+        self.shards = [Shard(i, shards, BANDS, MemoryLookup()) for i in range(shards)]
+        first = pack_record(config_record(index.settings, 0), IDENTITY)
+        index.logs = [[first] for _ in range(shards)]
+        index.applied = [0] * shards
+
+    def make_stricter(self) -> None:
+        """Put another threshold into all logs."""
+        stricter = self.index.settings.model_copy(update={"threshold": 0.99})
+        for log in self.index.logs:
+            log.append(pack_record(config_record(stricter, 1), IDENTITY))
+
+    def waiting(self) -> list[int]:
+        """Return the shards whose logs are not read to the end."""
+        logs, applied = self.index.logs, self.index.applied
+        return [i for i, log in enumerate(logs) if applied[i] < len(log)]
+
+    def step(self, number: int) -> None:
+        """Let a shard take the next record of its log."""
+        offset = self.index.applied[number]
+        self.index.applied[number] += 1
+        record = unpack_record(self.index.logs[number][offset], IDENTITY)
+        for output in self.shards[number].apply(record):
+            if isinstance(output.items, Verdicts):
+                self._publish(number, output.items, output.start, offset)
+                continue
+            to = next(i for i in range(len(self.shards)) if shard_name(i) == output.destination)
+            self._send(number, to, output)
+
+    def _send(self, number: int, to: int, output: Output) -> None:
+        """Append what a shard emits to another one's log, cut into records anyhow."""
+        first, items = 0, output.items
+        while first < len(items):
+            end = min(len(items), first + self._random.randint(1, 4))
+            part: Items
+            if isinstance(items, Pages):
+                part = items.take(range(first, end))
+            else:
+                assert isinstance(items, Decisions)
+                part = Decisions(items.refs[first:end], items.kept[first:end])
+            start, until = output.start + first, output.start + end
+            record = Record(shard_name(number), start, until, np.arange(start, until), part)
+            self.index.logs[to].append(pack_record(record, IDENTITY))
+            first = end
+
+    def _publish(self, number: int, block: Verdicts, start: int, offset: int) -> None:
+        by_partition = verdict_messages(
+            block, number, start, topic_locator(NAMES.pages), IDENTITY.fingerprint,
+            VERDICT_PARTITIONS,
+        )  # fmt: skip
+        for partition, messages in by_partition.items():
+            for key, value, headers, _ in messages:
+                place = len(self.index.verdicts)
+                message = Message(partition, place, key, value, tuple(headers))
+                self.index.verdicts.append(message)
+                self.index.emitted_at[message.number] = offset
+
+
+def small_index(
+    seed: int = 0,
+    pages: int = 120,
+    *,
+    steps: int | None = None,
+    stricter_after: int | None = None,
+    **rules: Any,
+) -> SmallIndex:
+    """Return an index of so many pages, at rest, or as it is after so many steps of its shards.
+
+    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs.
+    """
+    random = Random(seed)
+    index = SmallIndex(IndexSettings.model_validate(rules))
+    signed = _write_records(index, random, family_pages(random, pages))
+    maker = _Maker(index, random)
+    while (signed or maker.waiting()) and steps != 0:
+        if signed and (not maker.waiting() or random.random() < 0.5):
+            record = signed.pop(0)
+            if stricter_after is not None and len(index.logs[0]) >= stricter_after:
+                maker.make_stricter()
+                stricter_after = None
+            index.logs[0].append(pack_record(record, IDENTITY))
+            index.signed[int(record.source.removeprefix("pages:"))] = record.end
+        else:
+            maker.step(random.choice(maker.waiting()))
+            steps = None if steps is None else steps - 1
+    return index
+
+
+def _write_records(index: SmallIndex, random: Random, pages: Pages) -> list[Record]:
+    """Fill the pages' topic, with bad records, deletions and gaps; return what signers make of it.
+
+    Each partition begins with a bad record.
+    """
+    others = ["bad", "deletion", "gap"] * max(1, len(pages) // 20)
+    kinds = random.sample(["page"] * len(pages) + others, len(pages) + len(others))
+    places: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]  # (offset, page)
+    ends = [1] * PARTITIONS
+    for partition in range(PARTITIONS):
+        _write_bad(index, partition, 0)
+    for kind in kinds:
+        partition = random.randrange(PARTITIONS)
+        offset = ends[partition]
+        ends[partition] += 1
+        if kind == "bad":
+            _write_bad(index, partition, offset)
+        elif kind == "deletion":
+            index.records.append(Message(partition, offset, b"gone", None))
+        elif kind == "page":
+            page = sum(map(len, places))
+            pages.refs[page] = page_ref(partition, offset)
+            places[partition].append((offset, page))
+            value = b'{"url": "http://a.example/%d", "body": "text"}' % page
+            index.records.append(Message(partition, offset, None, value))
+    signed = [list(_signed(pages, p, places[p], ends[p], random)) for p in range(PARTITIONS)]
+    index.signed = dict.fromkeys(range(PARTITIONS), 0)
+    turns = random.sample([p for p in range(PARTITIONS) for _ in signed[p]], sum(map(len, signed)))
+    return [signed[p].pop(0) for p in turns]
+
+
+def _write_bad(index: SmallIndex, partition: int, offset: int) -> None:
+    bad = Message(partition, offset, b"k", b"{broken")
+    rejected = Rejected(offset, "invalid_json", "", bad.key, b"{broken", 7)
+    key, value, headers, *_ = dead_letter_message(
+        rejected, bad.value, NAMES.pages, partition, NAMES.index
+    )
+    index.records.append(bad)
+    index.dead_letters.append(Message(0, len(index.dead_letters), key, value, tuple(headers)))
+
+
+def _signed(
+    pages: Pages, partition: int, places: list[tuple[int, int]], end: int, random: Random
+) -> Iterator[Record]:
+    """Yield the records that cover [0, end) of a partition."""
+    start = 0
+    while start < end:
+        until = min(end, start + random.randint(1, 9))
+        within = [(offset, page) for offset, page in places if start <= offset < until]
+        numbers = np.array([offset for offset, _ in within], np.int64)
+        taken = pages.take([page for _, page in within])
+        yield Record(source_name(partition), start, until, numbers, taken)
+        start = until

@@ -1,0 +1,68 @@
+"""A crawler: sends the lines of a file to a topic, steadily, while workers are being disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aiokafka import AIOKafkaProducer
+
+STEP_SECONDS = 0.1
+
+
+class Feeder(threading.Thread):
+    """Sends `pages` lines within `seconds`, the file again and again; `finish` sends the rest."""
+
+    def __init__(self, brokers: str, topic: str, file: Path, pages: int, seconds: float) -> None:
+        super().__init__(daemon=True)
+        self._brokers = brokers
+        self._topic = topic
+        self._lines = itertools.islice(itertools.cycle(file.read_bytes().splitlines()), pages)
+        self._step = max(1, round(pages * STEP_SECONDS / seconds))
+        self._hurry = threading.Event()
+        self.sent = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Send; part of the thread."""
+        try:
+            asyncio.run(self._send())
+        except BaseException as error:  # noqa: BLE001 - told by finish()
+            self.error = error
+
+    async def _send(self) -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=self._brokers,
+            acks="all",
+            enable_idempotence=True,
+            request_timeout_ms=120_000,
+            max_request_size=8 << 20,
+        ) as producer:
+            while lines := list(itertools.islice(self._lines, self._step)):
+                began = time.monotonic()
+                for line in lines:
+                    await producer.send(self._topic, line)
+                self.sent += len(lines)
+                if not self._hurry.is_set():
+                    await asyncio.sleep(max(0, STEP_SECONDS - (time.monotonic() - began)))
+
+    def finish(self) -> None:
+        """Send what is left at once, and wait until all has arrived."""
+        self._hurry.set()
+        self.join(180)
+        assert self.error is None, self.error
+        assert not self.is_alive(), self.sent
+
+
+@contextmanager
+def fed(brokers: str, topic: str, file: Path, pages: int, seconds: float) -> Iterator[Feeder]:
+    """Feed a topic while the block runs; all of the pages have arrived at its end."""
+    feeder = Feeder(brokers, topic, file, pages, seconds)
+    feeder.start()
+    yield feeder
+    feeder.finish()

@@ -1,0 +1,156 @@
+"""Workers as processes of their own: started, killed, stopped for a while, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from streamer.errors import StreamerError
+from streamer.kafka.names import Names
+from streamer.kafka.reader import Reader, open_reader
+
+ROOT = Path(__file__).parents[2]
+KEY = "5a" * 32
+
+
+@dataclass
+class Fleet:
+    """The workers of one index over one topic; each by a name, with its log in `folder`."""
+
+    folder: Path
+    brokers: str
+    names: Names
+    shards: int = 1
+    options: tuple[str, ...] = ()
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
+
+    def start(self, name: str, *options: object) -> subprocess.Popen[bytes]:
+        """Start a worker; without options, with those that it had before."""
+        if options:
+            self.commands[name] = tuple(map(str, options))
+        key = self.folder / "key"
+        key.write_text(KEY)
+        command = [
+            sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
+            "--input-topic", self.names.pages, "--index-name", self.names.index,
+            "--key-file", str(key), "--shards", str(self.shards), "--health-port", "0",
+            "--threads", "1", *self.options, *self.commands[name],
+        ]  # fmt: skip
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.marks[name] = log.tell()
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        self.running[name] = process
+        return process
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send a signal that ends the worker; return its exit code."""
+        process = self.running.pop(name)
+        process.send_signal(number)
+        return process.wait(timeout=60)
+
+    def restart_dead(self) -> list[str]:
+        """Start again whoever has ended by itself; return their names."""
+        dead = [name for name, process in self.running.items() if process.poll() is not None]
+        for name in dead:
+            self.start(name)
+        return dead
+
+    def log(self, name: str) -> str:
+        """Return what a worker has printed."""
+        return (self.folder / f"{name}.log").read_text()
+
+    def wait_for_log(self, name: str, word: str, seconds: float = 60) -> None:
+        """Wait until the worker that now runs under a name has logged an event."""
+        deadline = time.monotonic() + seconds
+        while word not in self.log(name)[self.marks[name] :]:
+            assert self.running[name].poll() is None, self.log(name)
+            assert time.monotonic() < deadline, self.tails()
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """Kill whoever runs."""
+        for process in self.running.values():
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+        self.running.clear()
+
+    def left(self) -> int:
+        """Return how many records are still to be read and committed, of pages and of all logs.
+
+        It is 1 where it cannot be asked now.
+        """
+        try:
+            return asyncio.run(_left(self.brokers, self.names, self.shards))
+        except (StreamerError, KafkaError):
+            return 1
+
+    def wait_until_settled(self, seconds: float = 120) -> None:
+        """Wait until everything is judged and committed; restart whoever has ended meanwhile."""
+        deadline = time.monotonic() + seconds
+        quiet = 0
+        while quiet < 2:
+            self.restart_dead()
+            left = self.left()
+            quiet = quiet + 1 if left == 0 else 0
+            assert time.monotonic() < deadline, (left, self.tails())
+            time.sleep(0.7)
+
+    def tails(self) -> dict[str, str]:
+        """Return the ends of all logs, for a failure's message."""
+        return {path.stem: path.read_text()[-1500:] for path in self.folder.glob("*.log")}
+
+    def verify(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run `streamer verify` on the index."""
+        command = [
+            sys.executable, "-m", "streamer", "verify", "--brokers", self.brokers,
+            "--input-topic", self.names.pages, "--index-name", self.names.index, *options,
+        ]  # fmt: skip
+        environment = {**os.environ, "COLUMNS": "120"}
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+        )
+
+
+@contextmanager
+def fleet(
+    folder: Path, brokers: str, names: Names, shards: int = 1, options: tuple[str, ...] = ()
+) -> Iterator[Fleet]:
+    """Provide a fleet; nobody of it runs any more at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Fleet(folder, brokers, names, shards, options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def _left(brokers: str, names: Names, shards: int) -> int:
+    async with open_reader({"bootstrap_servers": brokers}) as reader:
+        left = await _behind(reader, names.sign_group, names.pages)
+        for shard in range(shards):
+            left += await _behind(reader, names.shard_group(shard), names.log(shard))
+        return left
+
+
+async def _behind(reader: Reader, group: str, topic: str) -> int:
+    committed = await reader.admin.list_consumer_group_offsets(group)
+    behind = 0
+    for partition in await reader.partitions(topic):
+        start, end = await reader.bounds(topic, partition)
+        place = TopicPartition(topic, partition)
+        behind += end - (committed[place].offset if place in committed else start)
+    return behind

@@ -1,0 +1,86 @@
+"""Stand-ins for the brokers where a test must say when they answer: everything else is real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from faust.types import TP
+
+from streamer.kafka.publisher import Message
+
+
+@dataclass
+class Fetched:
+    """A message as the client library gives it."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int = 1_700_000_000_000
+
+    @property
+    def serialized_value_size(self) -> int:
+        return len(self.value or b"")
+
+
+@dataclass
+class ToldPublisher:
+    """Notes what is published; `held` keeps it from arriving, `failing` lets it fail."""
+
+    held: asyncio.Event | None = None
+    failing: Exception | None = None
+    arrived: list[tuple[str, int, Message]] = field(default_factory=list)
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def batches(self, messages: Iterable[Message]) -> list[Message]:
+        return list(messages)
+
+    async def publish(self, topic: str, partition: int, batches: list[Message]) -> None:
+        self.asked.append((topic, partition))
+        if self.failing:
+            raise self.failing
+        if self.held:
+            await self.held.wait()
+        self.arrived += [(topic, partition, message) for message in batches]
+
+
+@dataclass
+class ToldConsumer:
+    """Notes acknowledgements, and says where partitions begin and end."""
+
+    first: int = 0
+    end: int = 0
+    acknowledged: list[Any] = field(default_factory=list)
+
+    def ack(self, message: Any) -> None:
+        self.acknowledged.append(message)
+
+    async def earliest_offsets(self, *places: TP) -> dict[TP, int]:
+        return dict.fromkeys(places, self.first)
+
+    async def highwaters(self, *places: TP) -> dict[TP, int]:
+        return dict.fromkeys(places, self.end)
+
+
+class Events:
+    """A Faust stream of events, each with a chunk."""
+
+    def __init__(self, chunks: Iterable[Any]) -> None:
+        self._events = [SimpleNamespace(value=chunk, message=chunk) for chunk in chunks]
+
+    def noack(self) -> Events:
+        return self
+
+    async def events(self) -> Any:
+        for event in self._events:
+            yield event
+
+
+async def settle(times: int = 50) -> None:
+    """Let other tasks and threads go on."""
+    for _ in range(times):
+        await asyncio.sleep(0.001)

@@ -1,0 +1,243 @@
+"""What happens to workers in production, done to them on purpose while they judge; then verified.
+
+    PYTHONPATH=. python tests/integration/chaos.py FOLDER kills --rounds 500 --shards 3
+
+The tests run each scenario with a few rounds; `make chaos` runs all of them with many. Pages come
+in all the time: a part of them lies in the topic before, the rest is fed meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.kafka.names import Names
+from streamer.stream.warm import warm_kernels
+from tests.helpers.broker import broker, free_port, running_broker
+from tests.helpers.feeder import fed
+from tests.helpers.fleet import ROOT, Fleet, fleet
+
+SESSION_SECONDS = 10.0
+PAUSE_SECONDS_MAX = 30.0
+
+
+def make_crawl(folder: Path, pages: int, seed: int = 1) -> Path:
+    """Return a sample crawl, bad records included; made once for a folder."""
+    crawl = folder / f"crawl-{pages}-{seed}"
+    if not crawl.exists():
+        _streamer("sample", crawl, "--pages", pages, "--seed", seed)
+    return crawl / "pages.jsonl"
+
+
+def load(brokers: str, names: Names, file: Path, partitions: int = 4) -> None:
+    """Fill the topic of pages."""
+    _streamer(
+        "produce", file, "--topic", names.pages, "--brokers", brokers, "--partitions", partitions
+    )
+
+
+def _streamer(*arguments: object) -> None:
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def start_owner(workers: Fleet, shard: int, name: str = "index", *options: str) -> str:
+    """Start an owner of a shard with an index of its own; return its name."""
+    own = f"{name}-{shard}"
+    index = workers.folder / own
+    workers.start(own, "--role", "index", "--own-shards", shard, "--index", index, *options)
+    return own
+
+
+def start_all(workers: Fleet, signers: int = 2) -> None:
+    """Start signers, every second one with a lasting name, and an owner for each shard."""
+    for number in range(signers):
+        static = ("--instance-id", f"sign-{number}") if number % 2 else ()
+        workers.start(f"sign-{number}", "--role", "sign", *static)
+    for shard in range(workers.shards):
+        start_owner(workers, shard, "index", "--instance-id", f"index-{shard}")
+
+
+def kills(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Kill a random worker at a random moment and start it again; `rounds` times."""
+    for _ in range(rounds):
+        time.sleep(draw.random() * 4)
+        workers.restart_dead()
+        name = draw.choice(sorted(workers.running))
+        workers.kill(name)
+        workers.start(name)
+
+
+def rebalances(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Let one more signer join, and leave in order or not."""
+    for number in range(rounds):
+        workers.start("sign-more", "--role", "sign")
+        workers.wait_for_log("sign-more", "worker_started")
+        time.sleep(draw.random() * 2)
+        workers.kill("sign-more", signal.SIGKILL if number % 3 == 2 else signal.SIGTERM)
+
+
+def takeovers(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Kill the owner of a shard for good while a standby waits, which has no index yet."""
+    del draw
+    for number in range(rounds):
+        shard = number % workers.shards
+        standby = start_owner(workers, shard, f"standby{number}")
+        workers.wait_for_log(standby, "worker_started")
+        owner = next(n for n in workers.running if n.endswith(f"-{shard}") and n != standby
+                     and not n.startswith("sign"))  # fmt: skip
+        workers.kill(owner)
+        began = time.monotonic()
+        workers.wait_for_log(standby, "shard_assigned")
+        assert time.monotonic() - began < PAUSE_SECONDS_MAX
+
+
+def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Halt a random worker for longer than its session, so that others take over; let it go on."""
+    for _ in range(rounds):
+        name = draw.choice(sorted(workers.running))
+        workers.running[name].send_signal(signal.SIGSTOP)
+        time.sleep(SESSION_SECONDS * 1.3)
+        workers.running[name].send_signal(signal.SIGCONT)
+        time.sleep(1)
+        workers.restart_dead()
+
+
+def lost_indexes(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Kill the owner of a shard and delete its index."""
+    for number in range(rounds):
+        time.sleep(draw.random() * 3)
+        name = f"index-{number % workers.shards}"
+        workers.restart_dead()
+        workers.kill(name)
+        shutil.rmtree(workers.folder / name, ignore_errors=True)
+        workers.start(name)
+
+
+SCENARIOS: dict[str, Callable[[Fleet, int, random.Random], None]] = {
+    "kills": kills,
+    "rebalances": rebalances,
+    "takeovers": takeovers,
+    "zombies": zombies,
+    "lost-indexes": lost_indexes,
+}
+
+
+def broker_kills(workers: Fleet, rounds: int, folder: Path, port: int) -> None:
+    """Kill the broker and start it again; workers go on, or end and are restarted."""
+    for _ in range(rounds):
+        time.sleep(3)
+        broker("kill", folder)
+        time.sleep(2)
+        broker("start", folder, port)
+        before, began = workers.left(), time.monotonic()
+        while (left := workers.left()) >= before and left:
+            workers.restart_dead()
+            assert time.monotonic() - began < PAUSE_SECONDS_MAX, (left, before, workers.tails())
+            time.sleep(0.5)
+
+
+@contextmanager
+def judging(
+    folder: Path,
+    brokers: str,
+    names: Names,
+    shards: int,
+    signers: int = 2,
+    seconds: float = 120,
+) -> Iterator[Fleet]:
+    """Provide workers that judge; at the end wait until all is judged, and verify it."""
+    with fleet(folder, brokers, names, shards) as workers:
+        start_all(workers, signers)
+        yield workers
+        workers.wait_until_settled(seconds)
+        checked = workers.verify("--settled")
+        assert checked.returncode == 0, (checked.stdout, checked.stderr, workers.tails())
+        (folder / "verified").write_text(checked.stdout)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A scenario as it is to be run: `seconds` is about what it takes, to feed pages that long."""
+
+    scenario: str
+    shards: int
+    rounds: int
+    pages: int
+    round_seconds: float = 2.2
+
+
+def disturb(run: Run, folder: Path, brokers: str, names: Names, crawl: Path) -> str:
+    """Disturb workers under load; return what `streamer verify` says at the end.
+
+    Raises:
+        AssertionError: a promise is broken, or a pause was too long.
+    """
+    load(brokers, names, crawl)
+    lines = crawl.read_bytes().count(b"\n")
+    seconds = run.rounds * run.round_seconds
+    port = int(brokers.rpartition(":")[2])
+    with (
+        judging(folder / names.index, brokers, names, run.shards, seconds=300) as workers,
+        fed(brokers, names.pages, crawl, max(1000, run.pages - lines), seconds),
+    ):
+        workers.wait_for_log("sign-0", "worker_started")
+        if run.scenario == "broker-kills":
+            broker_kills(workers, run.rounds, folder / "broker", port)
+        else:
+            SCENARIOS[run.scenario](workers, run.rounds, random.Random(run.rounds))
+    return (folder / names.index / "verified").read_text()
+
+
+ALL = (
+    Run("kills", 1, 500, 200_000),
+    Run("kills", 3, 500, 200_000),
+    Run("rebalances", 1, 20, 60_000, 8),
+    Run("takeovers", 1, 5, 60_000, 15),
+    Run("takeovers", 3, 5, 60_000, 15),
+    Run("zombies", 1, 10, 60_000, 15),
+    Run("zombies", 3, 10, 60_000, 15),
+    Run("broker-kills", 1, 5, 60_000, 20),
+    Run("broker-kills", 3, 5, 60_000, 20),
+    Run("lost-indexes", 1, 5, 60_000, 5),
+)
+
+
+def main() -> None:
+    """Run one scenario, or all of them as `make chaos` does; each over a new broker and index."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("scenario", choices=["all", *SCENARIOS, "broker-kills"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pages", type=int, default=30_000)
+    parser.add_argument("--shards", type=int, default=1)
+    asked = parser.parse_args()
+    one = Run(asked.scenario, asked.shards, asked.rounds, asked.pages)
+    runs = ALL if asked.scenario == "all" else (one,)
+    folder = asked.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    warm_kernels()
+    crawl = make_crawl(folder, 20_000)
+    for number, run in enumerate(runs):
+        work = folder / f"{number}-{run.scenario}-{run.shards}"
+        shutil.rmtree(work, ignore_errors=True)
+        names = Names(f"index-{number}", f"pages-{number}")
+        began = time.monotonic()
+        with running_broker(work / "broker", free_port()) as brokers:
+            verified = disturb(run, work, brokers, names, crawl)
+        seconds = time.monotonic() - began
+        sys.stdout.write(f"\n{run} took {seconds:.0f} seconds\n{verified}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""One broker for all integration tests of a process: the one that is named, else one of our own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.kafka.names import Names
+from tests.helpers.broker import free_port, running_broker
+from tests.integration.chaos import make_crawl
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if named := os.environ.get("STREAMER_TEST_BROKER"):
+        yield named
+        return
+    with running_broker(tmp_path_factory.mktemp("broker"), free_port()) as started:
+        yield started
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def names() -> Names:
+    number = next(_numbers)
+    return Names(f"index-{os.getpid()}-{number}", f"pages-{os.getpid()}-{number}")
+
+
+@pytest.fixture(scope="session")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_crawl(tmp_path_factory.mktemp("crawl"), 6_000)

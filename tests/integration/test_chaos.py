@@ -1,0 +1,30 @@
+"""Workers that are killed, halted, joined and deprived while pages come in: nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.kafka.names import Names
+from tests.helpers.broker import free_port, running_broker
+from tests.integration.chaos import Run, disturb
+
+RUNS = (
+    Run("kills", 1, 30, 30_000),
+    Run("kills", 3, 30, 30_000),
+    Run("rebalances", 1, 3, 15_000, 8),
+    Run("takeovers", 3, 3, 15_000, 12),
+    Run("zombies", 3, 3, 15_000, 15),
+    Run("broker-kills", 1, 3, 15_000, 15),
+    Run("lost-indexes", 1, 3, 15_000, 5),
+)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.scenario}-{run.shards}")
+def test_workers_keep_the_promises_under(
+    run: Run, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    with running_broker(tmp_path / "broker", free_port()) as brokers:
+        verified = disturb(run, tmp_path, brokers, names, crawl)
+    assert "no two kept pages match" in verified

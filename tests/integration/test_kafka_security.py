@@ -1,0 +1,306 @@
+"""Connections and ids of topics on a real broker with TLS, client certificates and SCRAM."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock, Mock
+
+import faust
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+from streamer.errors import StreamerError
+from streamer.kafka.connection import Connection, reach
+from streamer.kafka.topic_id import topic_id
+from tests.helpers.secure_broker import (
+    PASSWORD,
+    USER,
+    Authority,
+    SecureBroker,
+    run,
+    running_secure_broker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+
+FAILS_WITHIN_S = 5
+_topics = (f"topic-{number}" for number in itertools.count())
+
+SCRAM = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_username": USER, "sasl_password": PASSWORD}
+WRONG = "not the password"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    with running_secure_broker(tmp_path_factory.mktemp("secure")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("strangers"))
+
+
+@pytest.fixture
+def topic() -> str:
+    return next(_topics)
+
+
+def connection(broker: SecureBroker, protocol: str, **changed: Any) -> Connection:
+    """Return a connection that is let in, but for the settings that are changed."""
+    settings: dict[str, Any] = {"brokers": getattr(broker, protocol.lower())}
+    if protocol.endswith("SSL"):
+        settings["ssl_cafile"] = broker.authority.cafile
+    if protocol == "SSL":
+        settings["ssl_certfile"], settings["ssl_keyfile"] = broker.authority.give("client")
+    if protocol.startswith("SASL"):
+        settings |= SCRAM
+    return Connection(security_protocol=protocol, **{**settings, **changed})
+
+
+@asynccontextmanager
+async def admin_of(connection: Connection) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(**connection.client_options())
+    try:
+        await admin.start()
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def make(admin: AIOKafkaAdminClient, topic: str) -> None:
+    answer = await admin.create_topics([NewTopic(topic, 1, 1)])
+    assert answer.topic_errors[0][1] == 0
+
+
+async def send(connection: Connection, topic: str, value: bytes) -> None:
+    async with AIOKafkaProducer(**connection.client_options()) as producer:
+        await producer.send_and_wait(topic, value)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
+def test_a_message_goes_out_and_comes_back(broker: SecureBroker, topic: str, protocol: str) -> None:
+    secured = connection(broker, protocol)
+
+    async def there_and_back() -> bytes:
+        await reach(secured)
+        async with admin_of(secured) as admin:
+            await make(admin, topic)
+        await send(secured, topic, b"a page")
+        options = {"auto_offset_reset": "earliest", **secured.client_options()}
+        async with AIOKafkaConsumer(topic, **options) as consumer:
+            message = await asyncio.wait_for(consumer.getone(), 20)
+        value: bytes = message.value
+        return value
+
+    assert run(there_and_back()) == b"a page"
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_faust_reads_a_message(broker: SecureBroker, topic: str, protocol: str) -> None:
+    secured = connection(broker, protocol)
+
+    async def read() -> bytes:
+        async with admin_of(secured) as admin:
+            await make(admin, topic)
+        await send(secured, topic, b"a page")
+        values: asyncio.Queue[bytes] = asyncio.Queue()
+        app = faust.App(
+            f"reader-{topic}",
+            **secured.faust_options(),
+            web_enabled=False,
+            table_standby_replicas=1,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            value_serializer="raw",
+        )
+
+        async def agent(stream: Any) -> None:
+            async for value in stream:
+                await values.put(value)
+
+        app.agent(app.topic(topic))(agent)
+        async with app:
+            return await asyncio.wait_for(values.get(), 30)
+
+    assert run(read()) == b"a page"
+
+
+def refusal(wrong: Connection) -> str:
+    """Return what `reach` says to a connection that a client of aiokafka cannot use either."""
+
+    async def both() -> str:
+        with pytest.raises(StreamerError) as refused:
+            await reach(wrong)
+        with pytest.raises(KafkaConnectionError):
+            async with admin_of(wrong):
+                pass
+        return str(refused.value)
+
+    started = monotonic()
+    message = run(both())
+    assert monotonic() - started < FAILS_WITHIN_S
+    assert WRONG not in message
+    assert PASSWORD not in message
+    return message
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize("changed", [{"sasl_password": WRONG}, {"sasl_username": "nobody"}])
+def test_a_wrong_login_is_told(
+    broker: SecureBroker, protocol: str, changed: dict[str, str]
+) -> None:
+    message = refusal(connection(broker, protocol, **changed))
+    assert "it refuses the login ([Error 58] SaslAuthenticationFailed" in message
+    assert message.endswith("check --sasl-username and the password.")
+
+
+def test_a_mechanism_that_the_broker_does_not_take_is_told(broker: SecureBroker) -> None:
+    message = refusal(connection(broker, "SASL_SSL", sasl_mechanism="SCRAM-SHA-256"))
+    assert message.endswith("check --sasl-mechanism.")
+
+
+def test_a_broker_of_another_authority_is_not_trusted(
+    broker: SecureBroker, strangers: Authority
+) -> None:
+    message = refusal(connection(broker, "SASL_SSL", ssl_cafile=strangers.cafile))
+    assert "its certificate is not accepted" in message
+    assert message.endswith("check --ssl-cafile and its name.")
+
+
+def test_a_client_without_a_certificate_that_the_broker_trusts_is_told(
+    broker: SecureBroker, strangers: Authority
+) -> None:
+    certfile, keyfile = strangers.give("stranger")
+    for files in ((None, None), (certfile, keyfile)):
+        pair = dict(zip(("ssl_certfile", "ssl_keyfile"), files, strict=True))
+        message = refusal(connection(broker, "SSL", **pair))
+        assert message.endswith("check --security-protocol and --ssl-certfile.")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "spoken"),
+    [
+        ("PLAINTEXT", "SASL_SSL"),
+        ("PLAINTEXT", "SSL"),
+        ("PLAINTEXT", "SASL_PLAINTEXT"),
+        ("SASL_PLAINTEXT", "SASL_SSL"),
+        ("SASL_PLAINTEXT", "PLAINTEXT"),
+        ("SSL", "PLAINTEXT"),
+        ("SSL", "SASL_SSL"),
+        ("SASL_SSL", "PLAINTEXT"),
+    ],
+)
+def test_another_protocol_than_the_brokers_is_told(
+    broker: SecureBroker, protocol: str, spoken: str
+) -> None:
+    brokers = getattr(broker, spoken.lower())
+    message = refusal(connection(broker, protocol, brokers=brokers))
+    assert message.startswith(f"Cannot use the brokers over {protocol}: {brokers}: ")
+    assert message.endswith("check --security-protocol.")
+
+
+def test_one_broker_that_answers_is_enough(broker: SecureBroker) -> None:
+    run(reach(connection(broker, "PLAINTEXT", brokers=f"127.0.0.1:1,{broker.plaintext}")))
+
+
+def with_admin(
+    broker: SecureBroker, steps: Callable[[AIOKafkaAdminClient], Coroutine[None, None, None]]
+) -> None:
+    async def all_steps() -> None:
+        async with admin_of(connection(broker, "SASL_SSL")) as admin:
+            await steps(admin)
+
+    run(all_steps())
+
+
+def test_a_topic_keeps_its_id_and_one_made_anew_gets_another(
+    broker: SecureBroker, topic: str
+) -> None:
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        await make(admin, topic)
+        first = await topic_id(admin, topic)
+        assert len(bytes.fromhex(first)) == 16
+        assert await topic_id(admin, topic) == first
+        async with admin_of(connection(broker, "PLAINTEXT")) as another:
+            assert await topic_id(another, topic) == first
+        await admin.delete_topics([topic])
+        await make(admin, topic)
+        async with asyncio.timeout(20):  # the broker hears of the deletion a moment later
+            while await topic_id(admin, topic) == first:  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(0.05)
+
+    with_admin(broker, steps)
+
+
+def test_topics_have_ids_of_their_own(broker: SecureBroker, topic: str) -> None:
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        names = [topic, f"{topic}-a", f"{topic}-b"]
+        for name in names:
+            await make(admin, name)
+        assert len({await topic_id(admin, name) for name in names}) == 3
+
+    with_admin(broker, steps)
+
+
+def test_a_topic_that_is_not_there_is_told_and_not_made(broker: SecureBroker, topic: str) -> None:
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        with pytest.raises(StreamerError, match=f"Cannot find the topic {topic}: Unknown"):
+            await topic_id(admin, topic, patience_s=0.3)
+        assert topic not in await admin.list_topics()
+
+    with_admin(broker, steps)
+
+
+def test_a_topic_that_comes_late_is_waited_for(broker: SecureBroker, topic: str) -> None:
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        asked = asyncio.create_task(topic_id(admin, topic, patience_s=20))
+        await asyncio.sleep(0.3)
+        assert not asked.done()
+        await make(admin, topic)
+        assert await asked == await topic_id(admin, topic)
+
+    with_admin(broker, steps)
+
+
+def test_a_name_that_no_topic_can_have_is_told_at_once(broker: SecureBroker) -> None:
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        started = monotonic()
+        with pytest.raises(StreamerError, match="InvalidTopicError"):
+            await topic_id(admin, "no topic", patience_s=20)
+        assert monotonic() - started < FAILS_WITHIN_S
+
+    with_admin(broker, steps)
+
+
+def test_brokers_that_give_no_ids_are_told(
+    broker: SecureBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def old_versions(self: AIOKafkaConnection) -> None:
+        await versions(self)
+        self._versions[MetadataRequest.API_KEY] = (0, 9)
+
+    async def steps(admin: AIOKafkaAdminClient) -> None:
+        await make(admin, topic)
+        with pytest.raises(StreamerError, match=r"Apache Kafka 3\.0 or later is needed"):
+            await topic_id(admin, topic)
+
+    versions = AIOKafkaConnection._do_version_lookup  # noqa: SLF001 - no old broker at hand
+    monkeypatch.setattr(AIOKafkaConnection, "_do_version_lookup", old_versions)
+    with_admin(broker, steps)
+
+
+def test_a_topic_without_an_id_is_told() -> None:
+    client = Mock(get_random_node=Mock(return_value=1), send=AsyncMock())
+    client.send.return_value.topics = [(0, "old", bytes(16), False, [], 0, {})]
+    with pytest.raises(StreamerError, match="no ids of topics, as for old"):
+        run(topic_id(Mock(_client=client), "old"))

@@ -1,0 +1,469 @@
+"""`streamer replay --from-topic` on a real broker, and beside a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from streamer.cli.main import run
+from streamer.errors import InputError
+from streamer.index.settings import IndexSettings
+from streamer.kafka import topic_replay
+from streamer.kafka.reader import open_reader
+from streamer.kafka.wire import unpack_record
+from streamer.stream.replay import Replay
+from tests.helpers.broker import free_port, messages_of, running_broker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+WORDS = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
+PARTITIONS = 3
+TIMESTAMP = 1_700_000_000_000  # of the first message; each offset is a second later
+
+Sent = tuple[bytes | None, bytes | None]  # key, value
+
+_names = (f"{kind}-{os.getpid()}-{n}" for n in itertools.count() for kind in ("pages",))
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if named := os.environ.get("STREAMER_TEST_BROKER"):
+        yield named
+        return
+    with running_broker(tmp_path_factory.mktemp("broker"), free_port()) as started:
+        yield started
+
+
+@pytest.fixture
+def topic() -> str:
+    return next(_names)
+
+
+def page(number: int, copy: int = 0) -> Sent:
+    """Return a page that shares little with others; copies differ in a word and the URL."""
+    words = [f"{word}{number}" for word in (WORDS * 10).format(number).split()]
+    if copy:
+        words[copy % len(words)] = f"changed{copy}"
+    url = f"http://a.example/{number}/{copy}"
+    return url.encode(), json.dumps({"url": url, "body": " ".join(words)}).encode()
+
+
+def crawl(partition: int, first: int = 0, count: int = 60) -> list[Sent]:
+    """Return what a topic may hold: pages and copies, bad ones, deletions, no keys."""
+    found: list[Sent] = []
+    for i in range(first, first + count):
+        key, value = page(i % 25, copy=i // 25 + 3 * partition)
+        found.append((None if i % 7 == 3 else key, value))
+        if i % 20 == 5:
+            found += [(key, None), (key, b"{broken"), (None, b""), (b"\xff", b'{"url": "no body"}')]
+    return found
+
+
+@asynccontextmanager
+async def _admin(brokers: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def _make(brokers: str, topic: str, *, anew: bool) -> None:
+    """Make a topic if there is none; with `anew` one that has been deleted and is going."""
+    new = NewTopic(topic, PARTITIONS, 1, topic_configs={"retention.ms": "-1"})  # it is of 2023
+    async with _admin(brokers) as admin:
+        while True:
+            answer = await admin.create_topics([new])
+            exists = for_code(answer.topic_errors[0][1]) is TopicAlreadyExistsError
+            if not (exists and anew):
+                return
+            await asyncio.sleep(0.1)
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, parts: Sequence[list[Sent]]) -> None:
+    for partition, messages in enumerate(parts):
+        sent = [
+            await producer.send(topic, value, key, partition, TIMESTAMP + 1000 * n)
+            for n, (key, value) in enumerate(messages)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def _send_in_transactions(
+    producer: AIOKafkaProducer, topic: str, parts: Sequence[list[Sent]]
+) -> None:
+    """Send some messages in each transaction; others, the last one too, are aborted."""
+    none: list[Sent] = []
+    nobody = [page(900 + n) for n in range(3)]
+    for partition, messages in enumerate(parts):
+        for first in range(0, len(messages), 25):
+            for part, ending in (
+                (messages[first : first + 25], producer.commit_transaction),
+                (nobody, producer.abort_transaction),
+            ):
+                await producer.begin_transaction()
+                await _send(producer, topic, [*[none] * partition, part])
+                await ending()
+
+
+def send(
+    brokers: str,
+    topic: str,
+    parts: Sequence[list[Sent]],
+    *,
+    transactions: bool = False,
+    anew: bool = False,
+) -> None:
+    """Send messages by partition; with `transactions` between others that are aborted."""
+
+    async def go() -> None:
+        await _make(brokers, topic, anew=anew)
+        name = f"{topic}-sender" if transactions else None
+        producer = AIOKafkaProducer(bootstrap_servers=brokers, transactional_id=name, linger_ms=5)
+        await producer.start()
+        try:
+            await (_send_in_transactions if transactions else _send)(producer, topic, parts)
+        finally:
+            await producer.stop()
+
+    asyncio.run(go())
+
+
+def ends(brokers: str, topic: str) -> int:
+    """Return the sum of the end offsets of all partitions; 0 for a topic that is not there."""
+
+    async def ask() -> int:
+        async with open_reader({"bootstrap_servers": brokers}) as reader:
+            try:
+                partitions = await reader.partitions(topic)
+            except InputError:
+                return 0
+            return sum([(await reader.bounds(topic, p))[1] for p in partitions])
+
+    return asyncio.run(ask())
+
+
+def thresholds(brokers: str, log: str) -> list[float]:
+    """Return the thresholds of the settings in a log."""
+    items = [unpack_record(message.value).items for message in messages_of(brokers, log)[0]]
+    return [settings.threshold for settings in items if isinstance(settings, IndexSettings)]
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 90
+    while not true():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.2)
+
+
+class Place:
+    """A folder to run in; `replay` returns the exit code."""
+
+    def __init__(self, folder: Path, brokers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.brokers = brokers
+        self.key = folder / "key"
+        self.key.write_text("ab" * 32)
+        self._monkeypatch = monkeypatch
+
+    def streamer(self, *arguments: object) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["streamer", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        return ended.value.code if isinstance(ended.value.code, int) else 0
+
+    def replay(self, topic: str, *arguments: object, out: str = "v.jsonl", key: bool = True) -> int:
+        more = ("--key-file", self.key) if key else ()
+        return self.streamer(
+            "replay", "--from-topic", topic, "--brokers", self.brokers, "--verdicts",
+            self.folder / out, "--threads", 2, *more, *arguments,
+        )  # fmt: skip
+
+    def lines(self, out: str = "v.jsonl") -> list[bytes]:
+        return (self.folder / out).read_bytes().splitlines()
+
+    def verdicts(self, out: str = "v.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines(out)]
+
+    def offsets(self, out: str = "v.jsonl") -> list[tuple[int, int]]:
+        return [(v["page"]["partition"], v["page"]["offset"]) for v in self.verdicts(out)]
+
+    @contextmanager
+    def worker(self, topic: str, name: str, *arguments: object) -> Iterator[None]:
+        """Run a worker; stop it in order."""
+        command = [
+            sys.executable, "-m", "streamer", "worker", "--index", self.folder / "worker",
+            "--key-file", self.key, "--brokers", self.brokers, "--input-topic", topic,
+            "--index-name", name, "--health-port", 0, *arguments,
+        ]  # fmt: skip
+        log = self.folder / "worker.log"
+        with log.open("ab") as file:
+            running = subprocess.Popen(list(map(str, command)), stderr=file)
+        try:
+            yield
+        finally:
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 0, log.read_text()
+
+    def wait_for(self, topic: str, messages: int) -> None:
+        """Wait until a topic has so many messages."""
+        wait_until(lambda: ends(self.brokers, topic) >= messages)
+
+
+@pytest.fixture
+def place(tmp_path: Path, brokers: str, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, brokers, monkeypatch)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+def judged(verdict: dict[str, Any]) -> tuple[Any, ...]:
+    """Return a verdict without the places of pages."""
+    other = verdict["representative"]
+    return (
+        verdict["url"], verdict["verdict"], verdict["basis"], verdict["similarity"],
+        verdict["text_bytes"], verdict["index"], other and other["url"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
+    place: Place, topic: str, shards: int
+) -> None:
+    parts = [crawl(p) for p in range(PARTITIONS)]
+    send(place.brokers, topic, parts)
+    assert place.replay(topic, "--shards", shards) == 0
+    files = []
+    for p, messages in enumerate(parts):
+        files.append(place.folder / f"{p}.jsonl")
+        files[-1].write_bytes(b"\n".join(value or b"" for _, value in messages) + b"\n")
+    out = place.folder / "files.out"
+    arguments = ("--verdicts", out, "--key-file", place.key, "--shards", shards)
+    assert place.streamer("replay", *files, *arguments) == 0
+    found, expected = place.verdicts(), place.verdicts("files.out")
+    assert list(map(judged, found)) == list(map(judged, expected))
+    assert sum(v["verdict"] == "duplicate" for v in found) > 20
+    numbers = {str(path): p for p, path in enumerate(files)}
+    assert [v["page"]["topic"] for v in found] == [topic] * len(found)
+    if shards == 1:
+        assert place.offsets() == sorted(place.offsets())
+    assert sorted(place.offsets()) == sorted(
+        (numbers[v["page"]["topic"]], v["page"]["offset"]) for v in expected
+    )
+    dead, as_files = place.verdicts("v.jsonl.dead.jsonl"), place.verdicts("files.out.dead.jsonl")
+    assert [(d["code"], d["value_base64"]) for d in dead] == [
+        (d["code"], d["value_base64"]) for d in as_files
+    ]
+    assert {d["page"]["topic"] for d in dead} == {topic}
+    assert len(dead) == PARTITIONS * 3 * 2
+
+
+def test_aborted_messages_and_markers_are_no_pages(place: Place, topic: str) -> None:
+    parts = [crawl(p, count=30) for p in range(PARTITIONS)]
+    send(place.brokers, topic, parts, transactions=True)
+    summary = place.folder / "summary.json"
+    assert place.replay(topic, "--summary", summary) == 0
+    plain = f"{topic}-plain"
+    send(place.brokers, plain, parts)
+    assert place.replay(plain, out="plain.jsonl") == 0
+    assert list(map(judged, place.verdicts())) == list(map(judged, place.verdicts("plain.jsonl")))
+    assert json.loads(summary.read_bytes())["records"] == sum(map(len, parts))
+    held = {
+        (p, message.offset): message.value
+        for p, messages in messages_of(place.brokers, topic).items()
+        for message in messages
+    }
+    for verdict, where in zip(place.verdicts(), place.offsets(), strict=True):
+        assert json.loads(held[where] or b"{}")["url"] == verdict["url"]
+
+
+def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
+    place: Place, topic: str
+) -> None:
+    name = f"index-{topic}"
+    send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
+    with place.worker(topic, name):
+        place.wait_for(f"{name}.verdicts", PARTITIONS * 60)
+    with place.worker(topic, name, "--threshold", 0.99):
+        wait_until(lambda: thresholds(place.brokers, f"{name}.bands.0") == [0.8, 0.99])
+        send(place.brokers, topic, [crawl(p, first=200, count=40) for p in range(PARTITIONS)])
+        place.wait_for(f"{name}.verdicts", PARTITIONS * 100)
+    published = [
+        message.value
+        for messages in messages_of(place.brokers, f"{name}.verdicts").values()
+        for message in messages
+    ]
+    index = ("--index", place.folder / "index")
+    # What the command line says of the threshold is for indexes that have none of their own.
+    assert place.replay(topic, "--order-of", name, "--threshold", 0.3, *index, out="o.jsonl") == 0
+    assert len(published) == PARTITIONS * 100
+    assert sorted(place.lines("o.jsonl")) == sorted(published)
+    assert place.replay(topic, out="lax.jsonl") == 0
+    assert place.replay(topic, "--threshold", 0.99, out="strict.jsonl") == 0
+    kept = {
+        out: sum(v["verdict"] == "unique" for v in place.verdicts(out))
+        for out in ("lax.jsonl", "o.jsonl", "strict.jsonl")
+    }
+    assert kept["lax.jsonl"] < kept["o.jsonl"] < kept["strict.jsonl"], "the change has no effect"
+    assert place.replay(topic, "--order-of", name, *index, out="o.jsonl") == 0
+    assert sorted(place.lines("o.jsonl")) == sorted(published)
+    assert place.replay(topic, "--index", place.folder / "worker" / "shard-0", out="w.jsonl") == 3
+
+
+def test_only_what_is_asked_for_is_judged(place: Place, topic: str) -> None:
+    parts = [[page(100 * p + i) for i in range(30)] for p in range(PARTITIONS)]
+    send(place.brokers, topic, parts)
+    assert place.replay(topic, "--partitions", "0,2", "--offsets", "0:10-20,2:25-") == 0
+    expected = [(0, o) for o in range(10, 20)] + [(2, o) for o in range(25, 30)]
+    assert place.offsets() == expected
+    # The moment lies between the messages 7 and 8.
+    arguments = ("--until", "2023-11-14T22:13:27.500Z", "--offsets", "1:5-")
+    assert place.replay(topic, *arguments, out="until.jsonl") == 0
+    assert place.offsets("until.jsonl") == [
+        *((0, o) for o in range(8)), *((1, o) for o in range(5, 8)), *((2, o) for o in range(8)),
+    ]  # fmt: skip
+    assert place.replay(topic, "--until", "2100-01-01", out="all.jsonl") == 0
+    assert len(place.lines("all.jsonl")) == 90
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--offsets", "0:10-31"], 1, "Partition 0 of {} has the offsets 0 to 30"),
+        (["--partitions", "3"], 1, "{} has no partition 3, it has 3"),
+        (["--offsets", "0:5"], 2, "PARTITION:START-END"),
+        (["--order-of", "x", "--until", "2026-01-01"], 2, "leave out --until"),
+        (["--order-of", "nowhere"], 1, "There is no topic nowhere.bands.0"),
+        (["--order-of", "no/name"], 2, "no name that Kafka takes"),
+        (["pages.jsonl"], 2, "PAGES or --from-topic"),
+        (["--security-protocol", "SASL_SSL"], 2, "--sasl-username"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_with_the_remedy(
+    place: Place, refusing: str, arguments: list[str], code: int, said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    assert place.replay(refusing, *arguments) == code
+    assert said.format(refusing) in printed(capsys)
+    assert not (place.folder / "v.jsonl").exists()
+
+
+@pytest.fixture(scope="module")
+def refusing(brokers: str) -> str:
+    name = next(_names)
+    send(brokers, name, [[page(i) for i in range(30)] for _ in range(PARTITIONS)])
+    return name
+
+
+def test_topics_and_keys_that_are_missing_are_named(
+    place: Place, refusing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay("nowhere") == 1
+    assert "There is no topic nowhere" in printed(capsys)
+    assert place.replay(refusing, "--order-of", "streamer", key=False) == 2
+    assert "Give it with --key-file" in printed(capsys)
+    arguments = ("--verdicts", place.folder / "v.jsonl")
+    assert place.streamer("replay", *arguments) == 2
+    assert "PAGES or --from-topic" in printed(capsys)
+    assert place.streamer("replay", "pages.jsonl", "--until", "2026-01-01", *arguments) == 2
+    assert "--until needs --from-topic" in printed(capsys)
+
+
+def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int, stop: Callable[[], None]) -> None:
+    """Call `stop` before the chunk with this number is judged."""
+    judge, left = Replay._judge, [chunks]  # noqa: SLF001 - where a stop may come is inside
+
+    def stopping(self: Replay, *arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            stop()
+        judge(self, *arguments)
+
+    monkeypatch.setattr(Replay, "_judge", stopping)
+
+
+class KilledError(Exception):
+    """The end of a process without any flush."""
+
+
+def killed() -> None:
+    raise KilledError
+
+
+def interrupted() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_that_was_stopped_goes_on_and_each_line_is_there_once(
+    place: Place, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_replay, "RECORDS_MAX", 12)
+    send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
+    arguments = ("--shards", 2, "--head-pages", 10)
+    assert place.replay(topic, *arguments, out="quiet.jsonl") == 0
+    index = ("--index", place.folder / "index")
+    with monkeypatch.context() as patch:
+        stopped_after(patch, 7, interrupted)
+        assert place.replay(topic, *arguments, *index) == 130
+    judged_first = len(place.lines())
+    with monkeypatch.context() as patch:
+        stopped_after(patch, 6, killed)
+        with pytest.raises(KilledError):
+            place.replay(topic, *arguments, *index)
+    assert 0 < judged_first < len(place.lines("quiet.jsonl"))
+    assert place.replay(topic, *arguments, *index) == 0
+    for end in ("", ".dead.jsonl"):
+        assert place.lines(f"v.jsonl{end}") == place.lines(f"quiet.jsonl{end}")
+    assert place.replay(topic, *arguments, *index) == 0
+    assert place.lines() == place.lines("quiet.jsonl")
+
+
+def test_a_topic_that_has_grown_goes_on_and_one_made_anew_is_refused(
+    place: Place, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [[page(100 * p + i) for i in range(5)] for p in range(PARTITIONS)]
+    index = ("--index", place.folder / "index")
+    send(place.brokers, topic, parts)
+    assert place.replay(topic, *index) == 0
+    send(place.brokers, topic, [[page(1)], [], [page(777)]])
+    assert place.replay(topic, *index) == 0
+    assert place.offsets()[15:] == [(0, 5), (2, 5)]
+    assert [v["verdict"] for v in place.verdicts()[15:]] == ["duplicate", "unique"]
+
+    async def delete() -> None:
+        async with _admin(place.brokers) as admin:
+            await admin.delete_topics([topic])
+
+    asyncio.run(delete())
+    send(place.brokers, topic, [part * 3 for part in parts], anew=True)
+    before = place.lines()
+    assert place.replay(topic, *index) == 3
+    assert "made anew" in printed(capsys)
+    assert place.lines() == before
+
+
+def test_brokers_that_are_not_there_are_told_before_an_index_is_made(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.brokers = f"127.0.0.1:{free_port()}"
+    assert place.replay("pages", "--index", place.folder / "index") == 1
+    assert "it is not reached" in printed(capsys)
+    assert not (place.folder / "index").exists()

@@ -1,0 +1,92 @@
+"""`streamer verify` on a real broker: clean after a real worker, and what is forged is found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.kafka.connection import Connection
+from streamer.kafka.names import Names
+from streamer.kafka.verify import VerifyOptions, verify
+from streamer.stream.parse import PageParser
+from tests.helpers.broker import messages_of
+from tests.helpers.fleet import fleet
+from tests.integration.chaos import load, make_crawl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.kafka.audit.report import Report
+
+PAGES = 2_000
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_what_a_worker_has_done_is_clean_and_a_forged_verdict_is_found(
+    brokers: str, names: Names, tmp_path: Path, shards: int
+) -> None:
+    load(brokers, names, make_crawl(tmp_path, PAGES), partitions=3)
+    with fleet(tmp_path / "fleet", brokers, names, shards) as workers:
+        workers.start("all", "--role", "all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        found = verified(brokers, names)  # beside the worker
+        assert found.broken == []
+        assert workers.kill("all", signal.SIGTERM) == 0
+        done = workers.verify("--settled", "--json", str(tmp_path / "counts.json"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        counts = json.loads((tmp_path / "counts.json").read_text())
+        assert counts["clean"] is True
+        assert counts["checks"]["outcomes"]["looked_at"] == PAGES
+        assert counts["checks"]["settled"]["violations"] == 0
+        assert counts["counts"]["pages dead-lettered"] > 0
+        assert counts["counts"]["skipped: type_not_text"] > 0
+        assert (counts["checks"]["log_items"]["looked_at"] > 0) == (shards > 1)
+        forge(brokers, names)
+        done = workers.verify()
+        assert done.returncode == 1
+        assert "breaks its promises" in done.stderr
+        assert "repeats, verdict_bytes" in " ".join(done.stderr.split())
+        assert "another one than before" in done.stdout
+
+
+def forge(brokers: str, names: Names) -> None:
+    """Publish a verdict once more, with the other decision."""
+    message = messages_of(brokers, names.verdicts)[0][0]
+    verdict = {**json.loads(message.value), "verdict": "unique", "similarity": 0.5}
+    publish(brokers, names.verdicts, message.key, json.dumps(verdict).encode(), message.headers)
+
+
+def publish(brokers: str, topic: str, key: bytes | None, value: bytes, headers: Any = ()) -> None:
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            await producer.send_and_wait(topic, value, key=key, partition=0, headers=list(headers))
+
+    asyncio.run(send())
+
+
+def verified(brokers: str, names: Names) -> Report:
+    options = VerifyOptions(Connection(brokers), names, PageParser())
+    return asyncio.run(verify(options, lambda _what, _done, _total: None))
+
+
+def test_an_index_that_is_not_there_is_named(brokers: str, names: Names) -> None:
+    with pytest.raises(InputError, match=f"There is no index {names.index}"):
+        verified(brokers, names)
+
+
+def test_an_index_of_other_pages_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
+    crawl = make_crawl(tmp_path, 50)
+    load(brokers, names, crawl, partitions=1)
+    with fleet(tmp_path / "fleet", brokers, names) as workers:
+        workers.start("all", "--role", "all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+    other = Names(names.index, f"{names.pages}-other")
+    load(brokers, other, crawl, partitions=1)
+    with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):
+        verified(brokers, other)

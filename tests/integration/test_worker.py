@@ -1,0 +1,373 @@
+"""`streamer worker` on a real broker: same verdicts as a replay, and what stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from streamer.kafka.names import Names
+from tests.helpers.broker import free_port, messages_of
+from tests.helpers.fleet import KEY, ROOT, Fleet, fleet
+from tests.integration.chaos import judging, load, start_all, start_owner
+
+TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on and wonder"
+
+
+def page(number: int, **more: Any) -> bytes:
+    fields = {"url": f"http://a.example/{number}", "body": f"{TEXT} {number}", **more}
+    return json.dumps(fields).encode()
+
+
+def send(brokers: str, topic: str, messages: list[tuple[bytes | None, bytes | None]]) -> None:
+    """Send messages to partition 0."""
+
+    async def run() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=brokers, max_request_size=8 << 20
+        ) as producer:
+            for key, value in messages:
+                await producer.send(topic, value, key=key, partition=0)
+
+    asyncio.run(run())
+
+
+def administer(brokers: str, call: Any) -> Any:
+    async def run() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+        await admin.start()
+        try:
+            return await call(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(run())
+
+
+def make_topic(brokers: str, topic: str, partitions: int = 1) -> None:
+    new = NewTopic(topic, partitions, 1, topic_configs={"max.message.bytes": str(4 << 20)})
+    administer(brokers, lambda admin: admin.create_topics([new]))
+
+
+def verdicts_of(brokers: str, names: Names) -> list[bytes]:
+    found = messages_of(brokers, names.verdicts)
+    return [message.value for held in found.values() for message in held]
+
+
+def replayed(workers: Fleet) -> list[bytes]:
+    """Return the lines of the replay in one process, in the order of the log."""
+    lines = workers.folder / "replayed.jsonl"
+    command = [
+        sys.executable, "-m", "streamer", "replay", "--from-topic", workers.names.pages,
+        "--brokers", workers.brokers, "--order-of", workers.names.index, "--verdicts", str(lines),
+        "--key-file", str(workers.folder / "key"),
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return lines.read_bytes().splitlines()
+
+
+@pytest.mark.parametrize("signers", [1, 2, 4])
+def test_verdicts_are_those_of_a_replay_in_the_order_of_the_log(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path, signers: int
+) -> None:
+    load(brokers, names, crawl)
+    with judging(tmp_path / "run", brokers, names, 1, signers) as workers:
+        pass
+    found = verdicts_of(brokers, names)
+    assert len(found) > 5_000
+    assert sorted(replayed(workers)) == sorted(found)
+
+
+def test_a_stop_and_a_start_repeat_nothing(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        for _ in range(3):
+            for name in ("sign-0", "index-0"):
+                workers.wait_for_log(name, "worker_started")
+            for name in ("sign-0", "index-0"):
+                assert workers.kill(name, signal.SIGTERM) == 0, workers.log(name)
+                workers.start(name)
+        workers.wait_until_settled()
+        assert workers.verify("--settled").returncode == 0
+        found = [json.loads(value)["page"] for value in verdicts_of(brokers, names)]
+        places = {(each["partition"], each["offset"]) for each in found}
+        assert len(places) == len(found), "a verdict was repeated"
+
+
+def test_one_process_does_it_all_and_tells_how_it_is(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    port = free_port()
+    with fleet(tmp_path, brokers, names, shards=3) as workers:
+        index = tmp_path / "index"
+        workers.options = ()
+        workers.start("all", "--index", index, "--health-port", port)
+        workers.wait_for_log("all", "worker_started")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=5) as answer:
+            assert answer.status == 200
+        workers.wait_until_settled()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as answer:
+            assert json.load(answer) == {"ready": True, "reasons": []}
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            metrics = answer.read().decode()
+        counted = sum(
+            float(line.split()[-1])
+            for line in metrics.splitlines()
+            if line.startswith("streamer_verdicts_total{")
+        )
+        assert counted == len(verdicts_of(brokers, names)) > 5_000
+        assert workers.verify("--settled").returncode == 0
+        assert workers.kill("all", signal.SIGTERM) == 0
+    assert sorted(path.name for path in index.iterdir()) == ["shard-0", "shard-1", "shard-2"]
+
+
+def test_a_lost_index_is_rebuilt_from_the_log_without_any_repeat(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    with judging(tmp_path, brokers, names, 1, 1) as workers:
+        workers.wait_until_settled()
+        before = verdicts_of(brokers, names)
+        workers.kill("index-0", signal.SIGTERM)
+        shutil.rmtree(tmp_path / "index-0")
+        workers.start("index-0")
+        workers.wait_for_log("index-0", "shard_caught_up")
+    assert verdicts_of(brokers, names) == before
+
+
+def test_ordinary_oddities_of_a_topic(brokers: str, names: Names, tmp_path: Path) -> None:
+    async def transactions() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=brokers, transactional_id=f"t-{os.getpid()}"
+        ) as producer:
+            for number in range(6):
+                await producer.begin_transaction()
+                headers = [("crawler", b"one")]
+                for n in range(3):
+                    await producer.send(
+                        names.pages, page(10 * number + n), headers=headers, partition=0
+                    )
+                await (
+                    producer.abort_transaction() if number % 2 else producer.commit_transaction()
+                )
+
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")])
+    asyncio.run(transactions())
+    with judging(tmp_path, brokers, names, 1, 1):
+        pass
+    found = [json.loads(value) for value in verdicts_of(brokers, names)]
+    assert len(found) == 2 + 3 * 3
+    keys = {m.key for held in messages_of(brokers, names.verdicts).values() for m in held}
+    assert b"key" in keys
+    assert b"http://a.example/1" in keys, "a page without a key is keyed by its URL"
+
+
+def test_poison_among_pages_becomes_dead_letters(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    bad = [
+        b"{broken", b"[]", b'{"url":5}', b"\xff\xfe\x00", b'{"url":"http://a.example/"}',
+        b"[" * 100_000, b'{"url":"http://b.example/","body":"x"' + b" " * 900_000,
+        json.dumps({"url": "http://c.example/", "body_base64": "!!!"}).encode(),
+    ]  # fmt: skip
+    make_topic(brokers, names.pages)
+    messages: list[tuple[bytes | None, bytes | None]] = []
+    lines = crawl.read_bytes().splitlines()[:2_000]
+    for number in range(100):
+        messages += [(b"bad", bad[number % len(bad)]), *((None, line) for line in lines[:20])]
+        lines = lines[20:]
+    messages.append((None, page(5, body=TEXT + "x" * 900_000)))
+    send(brokers, names.pages, messages)
+    with judging(tmp_path, brokers, names, 1, 1):
+        pass
+    letters = [m for held in messages_of(brokers, names.dead_letters).values() for m in held]
+    assert {m.value for m in letters if m.key == b"bad"} == set(bad)
+    assert len([m for m in letters if m.key == b"bad"]) == 100
+
+
+def test_new_partitions_are_taken_up_under_load(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl, partitions=1)
+    with judging(tmp_path, brokers, names, 1) as workers:
+        workers.wait_for_log("sign-0", "worker_started")
+        more = {names.pages: NewPartitions(3)}
+        administer(brokers, lambda admin: admin.create_partitions(more))
+        load(brokers, names, crawl)
+    partitions = {json.loads(v)["page"]["partition"] for v in verdicts_of(brokers, names)}
+    assert partitions == {0, 1, 2}
+
+
+def started(workers: Fleet, name: str, *options: object) -> tuple[int, str]:
+    """Start a worker that is to end by itself; return its exit code, and its log."""
+    code = workers.start(name, *options).wait(timeout=60)
+    return code, workers.log(name)
+
+
+def test_a_topic_of_pages_that_is_missing_is_named(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    with fleet(tmp_path, brokers, names) as workers:
+        code, log = started(workers, "sign", "--role", "sign")
+    assert code == 1
+    assert f"There is no topic {names.pages}" in log
+
+
+def test_a_topic_made_anew_is_refused(brokers: str, names: Names, tmp_path: Path) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(n)) for n in range(5)])
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        workers.wait_until_settled()
+        for name in ("sign-0", "index-0"):
+            workers.kill(name, signal.SIGTERM)
+        administer(brokers, lambda admin: admin.delete_topics([names.pages]))
+        while names.pages in administer(brokers, lambda admin: admin.list_topics()):
+            pass
+        make_topic(brokers, names.pages)
+        for name, options in (("sign-0", ()), ("index-0", ())):
+            code, log = started(workers, name, *options)
+            assert code == 3, log
+            assert "it was made anew" in " ".join(log.split())
+
+
+def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(n)) for n in range(5)])
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        workers.wait_until_settled()
+        workers.kill("sign-0", signal.SIGTERM)
+        send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
+        place = TopicPartition(names.pages, 0)
+        administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
+        code, log = started(workers, "sign-1", "--role", "sign")
+        assert code == 3, log
+        assert "3 messages have expired unread. Start with --accept-loss" in log
+        workers.running.pop("sign-1")
+        workers.start("sign-2", "--role", "sign", "--accept-loss")
+        workers.wait_until_settled()
+    offsets = sorted(json.loads(v)["page"]["offset"] for v in verdicts_of(brokers, names))
+    assert offsets == [0, 1, 2, 3, 4, 8, 9]
+
+
+@pytest.mark.parametrize("loss", ["behind", "ahead"])
+def test_a_log_that_does_not_fit_the_index_is_refused(
+    brokers: str, names: Names, tmp_path: Path, loss: str
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(n)) for n in range(5)])
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        workers.wait_until_settled()
+        for name in ("sign-0", "index-0"):
+            workers.kill(name, signal.SIGTERM)
+        if loss == "behind":  # an older copy of the index, and a log that begins after it
+            shutil.rmtree(tmp_path / "index-0")
+            place = TopicPartition(names.log(0), 0)
+            administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(1)}))
+        else:
+            administer(brokers, lambda admin: admin.delete_topics([names.log(0)]))
+            while names.log(0) in administer(brokers, lambda admin: admin.list_topics()):
+                pass
+        code, log = started(workers, "index-0")
+        assert code == 3, log
+        wanted = "records between them have expired" if loss == "behind" else "made anew"
+        assert wanted in " ".join(log.split())
+
+
+def test_a_record_of_a_later_version_stops_the_owner_clearly(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        workers.wait_until_settled()
+        send(brokers, names.log(0), [(None, b"\x92\x02\x00")])
+        process = workers.running["index-0"]
+        assert process.wait(timeout=60) == 3
+        assert "record of version 2, this program reads 1" in workers.log("index-0")
+
+
+def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    with fleet(tmp_path, brokers, names) as workers:
+        start_owner(workers, 0)
+        workers.wait_for_log("index-0", "worker_started")
+        code, log = started(workers, "other", "--role", "sign", "--rows", "5")
+        assert code == 3, log
+        assert "the same --key-file and signature settings" in " ".join(log.split())
+        code, log = started(workers, "shards", "--role", "sign", "--shards", "2")
+        assert code == 3, log
+        assert "has 1 shards" in log
+    assert len(messages_of(brokers, names.log(0))[0]) == 1
+
+
+def test_messages_of_a_crawler_are_read_by_their_preset(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    message = {
+        "url": "http://asked.example/", "response_url": "http://a.example/", "body": TEXT,
+        "status_code": 200, "appid": "x", "crawlid": "y", "timestamp": 1.5,
+    }  # fmt: skip
+    make_topic(brokers, names.pages)
+    values = [json.dumps({**message, "crawlid": str(n)}).encode() for n in range(4)]
+    send(brokers, names.pages, [(None, value) for value in values])
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index", "--preset", "scrapy-cluster",
+                      "--carry", "crawlid")  # fmt: skip
+        workers.wait_until_settled()
+    found = [json.loads(value) for value in verdicts_of(brokers, names)]
+    assert [each["verdict"] for each in found] == ["unique", *["duplicate"] * 3]
+    assert [each["carried"]["crawlid"] for each in found] == list("0123")
+    assert found[0]["url"] == "http://a.example/"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "A worker needs a key"),
+        (("--key-file", "KEY", "--own-shards", "3"), 2, "There is no shard 3"),
+        (("--key-file", "KEY", "--own-shards", "x"), 2, "--own-shards cannot be 'x'"),
+        (("--key-file", "KEY", "--index-name", "a/b"), 2, "--index-name cannot be 'a/b'"),
+        (("--key-file", "KEY", "--role", "both"), 2, "role"),
+        (("--key-file", "KEY", "--brokers", "127.0.0.1:1"), 1, "127.0.0.1:1"),
+        (("--key-file", "nowhere"), 2, "nowhere"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(
+    tmp_path: Path, options: tuple[str, ...], code: int, message: str
+) -> None:
+    key = tmp_path / "key"
+    key.write_text(KEY)
+    arguments = [str(key) if option == "KEY" else option for option in options]
+    command = [sys.executable, "-m", "streamer", "worker", "--index", str(tmp_path / "index"),
+               "--health-port", "0", *arguments]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

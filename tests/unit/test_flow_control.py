@@ -1,0 +1,55 @@
+"""When signers pause, by what shard 0 says and by what they published themselves."""
+
+from __future__ import annotations
+
+from streamer.kafka.gauge import RECORDS_BEHIND_MAX, FlowControl, Gauge, pack_gauge, unpack_gauge
+
+
+def test_a_gauge_comes_back() -> None:
+    gauge = Gauge(7, 3, {"pages:0": 12})
+    assert unpack_gauge(pack_gauge(gauge)) == gauge
+
+
+def test_published_pages_count_until_shard_0_has_taken_them() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_published("pages:0", 60, 55)
+    flow.note_published("pages:1", 50, 45)
+    assert flow.open_pages == 100
+    assert flow.paused
+    flow.note_gauge(Gauge(1, 0, {"pages:1": 50}))
+    assert flow.open_pages == 55
+    assert not flow.paused
+    flow.note_gauge(Gauge(2, 0, {"pages:0": 60, "pages:1": 50}))
+    assert flow.open_pages == 0
+
+
+def test_an_interval_that_is_taken_in_part_still_counts() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_published("pages:0", 60, 55)
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 59}))
+    assert flow.open_pages == 55
+
+
+def test_pages_open_at_shard_0_pause_without_any_lag() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_gauge(Gauge(5, 99, {}))
+    assert not flow.paused
+    flow.note_gauge(Gauge(5, 100, {}))
+    assert flow.paused
+
+
+def test_a_signer_that_starts_behind_a_long_log_waits_for_shard_0() -> None:
+    flow = FlowControl(100, RECORDS_BEHIND_MAX + 10)
+    assert flow.paused
+    flow.note_gauge(Gauge(9, 0, {}))
+    assert flow.paused
+    flow.note_gauge(Gauge(10, 0, {}))
+    assert not flow.paused
+
+
+def test_marks_are_those_of_the_newest_gauge() -> None:
+    flow = FlowControl(100, 0)
+    assert flow.marks == {}
+    flow.note_gauge(Gauge(1, 0, {"pages:3": 5}))
+    flow.note_gauge(Gauge(2, 0, {"pages:3": 8}))
+    assert flow.marks == {"pages:3": 8}

@@ -1,0 +1,206 @@
+"""Real requests to the worker's HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamer.errors import SettingsError
+from streamer.kafka.health import HealthServer
+from streamer.metrics import Metrics
+from tests.helpers.broker import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+HERE = "127.0.0.1"
+Answer = tuple[int, Any]
+
+
+class Served:
+    """A server on a free port, and a client; `reasons` are why the worker is not ready."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.metrics = Metrics()
+        self.port = free_port()
+        self.server = HealthServer(HERE, self.port, lambda: self.reasons, self.metrics)
+
+    async def get(self, path: str, method: str = "GET") -> Answer:
+        url = f"http://{HERE}:{self.port}{path}"
+        async with aiohttp.ClientSession() as client, client.request(method, url) as answer:
+            as_json = answer.content_type == "application/json"
+            return answer.status, await (answer.json() if as_json else answer.text())
+
+    async def ready_metric(self) -> float:
+        _, text = await self.get("/metrics")
+        (family,) = [
+            each for each in text_string_to_metric_families(text) if each.name == "streamer_ready"
+        ]
+        return family.samples[0].value
+
+
+def with_server(use: Callable[[Served], Awaitable[None]]) -> None:
+    """Start a server, use it, and stop it in good time."""
+
+    async def run() -> None:
+        served = Served()
+        await served.server.start()
+        try:
+            await use(served)
+        finally:
+            await asyncio.wait_for(served.server.stop(), 10)
+
+    asyncio.run(run())
+
+
+def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
+    async def use(served: Served) -> None:
+        assert await served.get("/health/live") == (200, {"live": True})
+        served.reasons = ["the brokers cannot be reached"]
+        assert await served.get("/health/live") == (200, {"live": True})
+
+    with_server(use)
+
+
+def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
+    async def run() -> None:
+        served = Served()
+        served.server = HealthServer(HERE, served.port, lambda: [str(1 // 0)], served.metrics)
+        await served.server.start()
+        assert (await served.get("/health/live"))[0] == 200
+        assert (await served.get("/health/ready"))[0] == 500
+        await served.server.stop()
+
+    asyncio.run(run())
+
+
+def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
+    async def use(served: Served) -> None:
+        served.reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
+        assert await served.get("/health/ready") == (
+            503,
+            {"ready": False, "reasons": served.reasons},
+        )
+        served.reasons = []
+        assert await served.get("/health/ready") == (200, {"ready": True, "reasons": []})
+
+    with_server(use)
+
+
+def test_readiness_is_a_metric_as_of_the_moment() -> None:
+    async def use(served: Served) -> None:
+        served.reasons = ["not yet"]
+        assert await served.ready_metric() == 0
+        served.reasons = []
+        assert await served.ready_metric() == 1
+
+    with_server(use)
+
+
+def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
+    async def use(served: Served) -> None:
+        served.metrics.signing.pages_signed.inc(42)
+        status, text = await served.get("/metrics")
+        assert status == 200
+        values = {
+            sample.name: sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert values["streamer_pages_signed_total"] == 42
+        assert values["process_resident_memory_bytes"] > 0
+
+    with_server(use)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/", 404), ("GET", "/table", 404), ("POST", "/health/ready", 405)],
+)
+def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
+    async def use(served: Served) -> None:
+        assert (await served.get(path, method))[0] == status
+
+    with_server(use)
+
+
+def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
+    async def use(served: Served) -> None:
+        with pytest.raises(ConnectionRefusedError):  # another address of the loopback interface
+            await asyncio.open_connection("127.0.0.2", served.port)
+
+    with_server(use)
+
+
+def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> None:
+    async def use(served: Served) -> None:
+        second = HealthServer(HERE, served.port, list, Metrics())
+        with pytest.raises(SettingsError, match=rf"{HERE}:{served.port}: .*in use.*--health-port"):
+            await second.start()
+        await second.stop()
+        assert (await served.get("/health/live"))[0] == 200
+
+    with_server(use)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "n" * 70])
+def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
+    async def run() -> None:
+        with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
+            await HealthServer(host, free_port(), list, Metrics()).start()
+
+    asyncio.run(run())
+
+
+def sockets() -> set[str]:
+    links = Path("/proc/self/fd").iterdir()
+    named = {str(link.readlink()) for link in links if link.is_symlink()}
+    return {name for name in named if name.startswith("socket:")}
+
+
+def test_port_0_serves_nothing() -> None:
+    async def run() -> None:
+        before = sockets()
+        server = HealthServer(HERE, 0, list, Metrics())
+        await server.start()
+        assert sockets() <= before
+        await server.stop()
+
+    asyncio.run(run())
+
+
+def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
+    async def run() -> None:
+        served = Served()
+        await served.server.start()
+        async with aiohttp.ClientSession() as client:
+            url = f"http://{HERE}:{served.port}/health/live"
+            async with client.get(url) as answer:
+                assert answer.status == 200
+            await asyncio.wait_for(served.server.stop(), 10)
+            with pytest.raises(aiohttp.ClientConnectorError):
+                await client.get(url)
+
+    asyncio.run(run())
+
+
+def test_half_a_request_does_not_hold_up_a_stop() -> None:
+    async def run() -> bytes:
+        served = Served()
+        await served.server.start()
+        reader, writer = await asyncio.open_connection(HERE, served.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: here\r\n")
+        await writer.drain()
+        assert (await served.get("/health/live"))[0] == 200  # by now the server has read the half
+        await asyncio.wait_for(served.server.stop(), 10)
+        rest = await reader.read()
+        writer.close()
+        return rest
+
+    assert asyncio.run(run()) == b""

@@ -1,0 +1,287 @@
+"""One line an event on standard error: ours, the libraries', and what went wrong."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import warnings
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+from aiokafka.consumer import group_coordinator
+
+from streamer.errors import SettingsError
+from streamer.kafka.logs import REPEAT_SECONDS, LibraryFilter, configure_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Hide the root logger's handlers from the code under test, and bring all back after it."""
+    root, own = logging.getLogger(), logging.getLogger("streamer")
+    handlers, levels = root.handlers, (root.level, own.level)
+    root.handlers = []
+    yield
+    logging.captureWarnings(False)
+    root.handlers = handlers
+    root.setLevel(levels[0])
+    own.setLevel(levels[1])
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    captured = capsys.readouterr()
+    assert not captured.out
+    return [json.loads(line) for line in captured.err.splitlines()]
+
+
+def own_log() -> Any:
+    return structlog.get_logger("streamer.kafka.worker")
+
+
+def fail_with_a_page_at_hand() -> None:
+    page = "text of " + "a page"
+    raise ValueError(len(page))
+
+
+def test_an_event_is_one_json_object_that_begins_with_time_level_and_event(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("json", "info")
+    own_log().info("shard caught up", shard=0, records=12)
+    (line,) = lines(capsys)
+    at = datetime.fromisoformat(line.pop("time"))
+    assert at.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=1)
+    assert list(line.items()) == [
+        ("level", "info"),
+        ("event", "shard caught up"),
+        ("shard", 0),
+        ("records", 12),
+        ("logger", "streamer.kafka.worker"),
+    ]
+
+
+def test_a_logger_without_a_name_is_named_by_its_module(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("json", "info")
+    structlog.get_logger().warning("something")
+    assert [line["logger"] for line in lines(capsys)] == [__name__]
+
+
+def test_context_that_was_bound_is_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    structlog.contextvars.bind_contextvars(index="news")
+    own_log().info("started")
+    logging.getLogger("aiokafka").warning("slow")
+    assert [line["index"] for line in lines(capsys)] == ["news", "news"]
+
+
+@pytest.mark.parametrize(
+    "text", ["two\nlines", 'a "quoted" word', "\x1b[31mred", "\ud800 alone", "日本 \u2028 語"]
+)
+def test_whatever_the_text_it_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    own_log().info("event", url=text)
+    (line,) = lines(capsys)
+    assert line["url"] == text
+
+
+def test_a_record_of_a_library_comes_out_as_one_json_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("json", "info")
+    logging.getLogger("aiokafka.client").warning("Unable to connect to %s\n%r", "a:9092", "why")
+    (line,) = lines(capsys)
+    assert line["event"] == "Unable to connect to a:9092\n'why'"
+    assert (line["level"], line["logger"]) == ("warning", "aiokafka.client")
+    assert "time" in line
+
+
+@pytest.mark.parametrize("name", ["streamer.kafka.worker", "mode.worker"])
+def test_an_exception_is_in_its_events_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    log = structlog.get_logger(name) if name.startswith("streamer") else logging.getLogger(name)
+    try:
+        fail_with_a_page_at_hand()
+    except ValueError:
+        log.exception("crashed")
+    (line,) = lines(capsys)
+    assert (line["level"], line["event"]) == ("error", "crashed")
+    assert "in fail_with_a_page_at_hand\n" in line["exception"]
+    assert line["exception"].endswith("ValueError: 14")
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_a_traceback_does_not_show_what_variables_hold(
+    log_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs(log_format, "info")
+    try:
+        fail_with_a_page_at_hand()
+    except ValueError:
+        own_log().exception("crashed")
+    shown = capsys.readouterr().err
+    assert "fail_with_a_page_at_hand" in shown
+    assert "text of a page" not in shown
+
+
+@pytest.mark.parametrize("library", ["aiokafka", "faust.app.base", "mode.services", "asyncio"])
+def test_libraries_are_heard_from_warnings_on_only(
+    library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("json", "debug")
+    logging.getLogger(library).info("joined the group")
+    logging.getLogger(library).warning("lost the group")
+    assert [line["event"] for line in lines(capsys)] == ["lost the group"]
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [
+        ("debug", ["own debug", "own info", "own error", "their warning"]),
+        ("info", ["own info", "own error", "their warning"]),
+        ("warning", ["own error", "their warning"]),
+        ("error", ["own error"]),
+    ],
+)
+def test_the_level_is_the_least_that_is_shown(
+    level: str, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("json", level)
+    log = own_log()
+    log.debug("own debug")
+    log.info("own info")
+    log.error("own error")
+    logging.getLogger("faust").warning("their warning")
+    assert [line["event"] for line in lines(capsys)] == shown
+
+
+def test_warnings_of_python_are_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("this is old", stacklevel=1)
+    (line,) = lines(capsys)
+    assert line["logger"] == "py.warnings"
+    assert "UserWarning: this is old" in line["event"]
+
+
+def test_the_console_shows_an_event_in_one_readable_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("console", "info")
+    own_log().info("shard caught up", shard=0)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.split()[1:] == [
+        "[info", "]", "shard", "caught", "up", "[streamer.kafka.worker]", "shard=0",
+    ]  # fmt: skip
+
+
+def test_the_last_configuration_holds_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("console", "debug")
+    configure_logs("json", "info")
+    own_log().debug("not shown")
+    own_log().info("shown")
+    assert [line["event"] for line in lines(capsys)] == ["shown"]
+
+
+@pytest.mark.parametrize(("log_format", "level"), [("xml", "info"), ("json", "loud")])
+def test_an_unknown_format_or_level_is_refused_with_those_that_there_are(
+    log_format: str, level: str
+) -> None:
+    with pytest.raises(SettingsError, match=r"'(xml|loud)'. Use .* or "):
+        configure_logs(log_format, level)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record(name: str, message: str, *args: object) -> logging.LogRecord:
+    return logging.LogRecord(name, logging.WARNING, "", 0, message, args, None)
+
+
+def test_a_librarys_line_comes_again_after_a_while_with_the_number_left_out() -> None:
+    clock = Clock()
+    shown = LibraryFilter(clock)
+    assert shown.filter(record("aiokafka", "no node %d", 1))
+    for _ in range(7):
+        clock.now += 0.1
+        assert not shown.filter(record("aiokafka", "no node %d", 1))
+    clock.now += REPEAT_SECONDS
+    again = record("aiokafka", "no node %d", 1)
+    assert shown.filter(again)
+    assert again.__dict__["repeated"] == 7
+    clock.now += REPEAT_SECONDS
+    third = record("aiokafka", "no node %d", 1)
+    assert shown.filter(third)
+    assert "repeated" not in third.__dict__
+
+
+def test_the_number_left_out_is_on_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    logging.getLogger("aiokafka").warning("no node", extra={"repeated": 7, "other": 1})
+    (line,) = lines(capsys)
+    assert line["repeated"] == 7
+    assert "other" not in line
+
+
+def test_a_repeated_line_reaches_the_log_once(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    for _ in range(3):
+        logging.getLogger("aiokafka").error("no node")
+        own_log().error("ours")
+    assert [line["event"] for line in lines(capsys)] == ["no node", "ours", "ours", "ours"]
+
+
+def test_lines_that_differ_are_all_shown() -> None:
+    shown = LibraryFilter(Clock())
+    records = [
+        record("aiokafka", "no node %d", 1),
+        record("aiokafka", "no node %d", 2),
+        record("aiokafka.client", "no node %d", 1),
+    ]
+    assert [shown.filter(each) for each in records] == [True] * 3
+
+
+def test_a_faulty_line_of_a_library_is_reported_and_harms_nobody(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logs("json", "info")
+    logging.getLogger("mode").warning("%d tasks", "three")
+    assert "Logging error" in capsys.readouterr().err
+
+
+def test_what_is_known_of_lines_stays_small() -> None:
+    clock = Clock()
+    shown = LibraryFilter(clock)
+    for number in range(2000):
+        assert shown.filter(record("asyncio", "task %d", number))
+    assert len(vars(shown)["_shown"]) <= 256
+
+
+def test_noticing_a_rebalance_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("json", "info")
+    log = logging.getLogger("aiokafka.consumer.group_coordinator")
+    log.warning(REBALANCING, "news.sign")
+    log.warning("Marking the coordinator dead (node %s)for group %s.", 1, "news.sign")
+    assert [line["event"][:7] for line in lines(capsys)] == ["Marking"]
+
+
+def test_the_client_still_words_it_so() -> None:
+    source = "".join(inspect.getsource(group_coordinator).split('"\n')).replace('"', "")
+    assert " ".join(REBALANCING.split()) in " ".join(source.split())

@@ -1,0 +1,185 @@
+"""The numbers that signers and shards show of themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from streamer.index.records import Verdicts
+from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.metrics import Metrics, Stage
+from tests.helpers.metric_values import observe, store_of, value, values
+from tests.helpers.shard_cases import FAR, SAME, index, shares
+from tests.helpers.shard_network import page_record
+from tests.helpers.signed_pages import made_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD_PAGES = 10
+
+
+# ---- signers -------------------------------------------------------------------------------------
+
+
+def test_every_record_of_a_chunk_is_counted_as_what_became_of_it() -> None:
+    metrics = Metrics()
+    signers = SignMeasures(metrics)
+    signers.count_chunk(5, Counter({"invalid_json": 2}), Counter({"deletion": 1}))
+    signers.count_chunk(1, Counter({"invalid_json": 1, "empty_body": 1}), Counter())
+    assert value(metrics, "streamer_records_read_total") == 11
+    assert value(metrics, "streamer_pages_signed_total") == 6
+    dead = {("invalid_json",): 3, ("empty_body",): 1}
+    assert values(metrics, "streamer_dead_letters_total") == dead
+    assert values(metrics, "streamer_skipped_records_total") == {("deletion",): 1}
+
+
+def test_a_partition_that_goes_away_takes_its_lag_with_it() -> None:
+    metrics = Metrics()
+    signers = SignMeasures(metrics)
+    for partition in range(3):
+        signers.observe_lag(partition, 100 + partition)
+    signers.forget([0, 2, 7])
+    assert values(metrics, "streamer_sign_lag_records") == {("1",): 101}
+
+
+def test_seconds_of_a_pause_count_while_it_lasts() -> None:
+    metrics = Metrics()
+    now = 0.0
+    signers = SignMeasures(metrics, lambda: now)
+    seen = []
+    for moment, paused in [(10, False), (12, True), (15, True), (19, False), (30, False)]:
+        now = float(moment)
+        signers.observe_gauge(7 * moment, paused=paused)
+        seen.append(
+            (
+                value(metrics, "streamer_signing_paused"),
+                value(metrics, "streamer_signing_paused_seconds_total"),
+            )
+        )
+    assert seen == [(0, 0), (1, 0), (1, 3), (0, 7), (0, 7)]
+    assert value(metrics, "streamer_gauge_pages") == 210
+
+
+def test_stages_are_timed_by_role_and_shard() -> None:
+    metrics = Metrics()
+    shard = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    with SignMeasures(metrics).stage(Stage.PARSE_SIGN):
+        pass
+    for _ in range(2):
+        with shard.stage(Stage.FLUSH):
+            pass
+    counts = {("", "parse_sign"): 1, ("0", "flush"): 2}
+    assert values(metrics, "streamer_stage_seconds_count") == counts
+
+
+# ---- shards --------------------------------------------------------------------------------------
+
+
+def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
+    metrics = Metrics()
+    shard = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    pages = made_pages([[0] * 15] * 6, [SAME] * 6)
+    shard.count_verdicts(
+        Verdicts(
+            pages,
+            np.array([-1, 8_500, 10_000, 10_000, -1, 0], np.int32),
+            np.array([0, 0, 1, 2, 2, 0], np.uint8),
+            np.zeros(6, np.uint64),
+            [b""] * 6,
+        )
+    )
+    assert values(metrics, "streamer_verdicts_total") == {
+        ("0", "unique", "signature"): 1,
+        ("0", "duplicate", "signature"): 2,
+        ("0", "unique", "content"): 0,
+        ("0", "duplicate", "content"): 1,
+        ("0", "unique", "too_short"): 1,
+        ("0", "duplicate", "too_short"): 1,
+    }
+
+
+def test_pages_on_their_way_are_shown_as_undecided_or_held() -> None:
+    metrics, network = Metrics(), index(shards=2)
+    first = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
+    network.logs[0].append(page_record(pages, 0, 3))
+    network.step(0)
+    first.observe_state()
+    assert value(metrics, "streamer_shard_undecided_pages", "0") == 2
+    assert value(metrics, "streamer_shard_held_pages", "0") == 1
+    assert value(metrics, "streamer_shard_head_entries", "0") == 2
+    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 0
+    while waiting := network.waiting():
+        network.step(waiting[-1])
+    first.observe_state()
+    assert value(metrics, "streamer_shard_undecided_pages", "0") == 0
+    assert value(metrics, "streamer_shard_held_pages", "0") == 0
+    assert value(metrics, "streamer_shard_head_entries", "0") == 2
+    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 2 / HEAD_PAGES
+
+
+def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() -> None:
+    metrics, network = Metrics(), index(bucket_max=1)
+    pages = made_pages([shares(1, 0, 0, 0) for _ in FAR], FAR)
+    network.give(pages, 0, 2)
+    assert (network.shards[0].applied, network.shards[0].refused) == (2, 1)
+    measures = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    network.give(pages, 2, 4)
+    measures.observe_state()
+    network.give(pages, 4, 5)
+    network.give(pages, 4, 5)
+    measures.observe_state()
+    assert value(metrics, "streamer_shard_records_applied_total", "0") == 3
+    assert value(metrics, "streamer_shard_records_passed_over_total", "0") == 1
+    assert value(metrics, "streamer_shard_postings_refused_total", "0") == 3
+
+
+def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
+    metrics = Metrics()
+    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    measures.observe_log(120, 150, None)
+    assert values(metrics, "streamer_shard_log_committed_offset") == {}
+    measures.observe_log(120, 150, 117)
+    assert value(metrics, "streamer_shard_log_position", "0") == 120
+    assert value(metrics, "streamer_shard_lag_records", "0") == 30
+    assert value(metrics, "streamer_shard_log_committed_offset", "0") == 117
+
+
+def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> None:
+    metrics, network = Metrics(), index()
+    network.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
+    measures = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    store = store_of(tmp_path, 30, 40)
+    observe(measures, store)
+    assert value(metrics, "streamer_shard_kept_pages", "0") == 30 + 40 + 6
+    size = store.size_bytes()
+    assert value(metrics, "streamer_shard_index_bytes", "0") == size > 70 * 264
+    store.close()
+
+
+def test_the_filter_is_full_when_it_has_no_room_for_more_postings(tmp_path: Path) -> None:
+    metrics = Metrics()
+    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    store = store_of(tmp_path, 1000)
+    observe(measures, store)
+    room = 65_536  # the least that a filter is made for, at 12 bits each
+    assert value(metrics, "streamer_shard_filter_fill_ratio", "0") == 3 * 1000 / room
+    assert value(metrics, "streamer_shard_filter_bytes", "0") == room * 12 / 8
+    store.close()
+
+
+# ---- latency -------------------------------------------------------------------------------------
+
+
+def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None:
+    metrics = Metrics()
+    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    timestamps = np.array([10_000, 9_995, 4_000, -1, 10_500])
+    measures.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
+    buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
+    assert [buckets[edge,] for edge in ("0.005", "5.0", "10.0", "+Inf")] == [9, 9, 10, 10]
+    assert value(metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)

@@ -1,0 +1,137 @@
+"""What a worker shows of itself: the numbers are right, and each is explained to the operator."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import prometheus_client
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+
+import streamer
+from streamer.index.records import Verdicts
+from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.metrics import LATENCY_SECONDS, Metrics, PageHistogram, Stage
+from tests.helpers.metric_values import observe, store_of, value, values
+from tests.helpers.shard_cases import SAME, index, shares
+from tests.helpers.signed_pages import made_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.helpers.shard_network import Network
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(streamer_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", re.MULTILINE)
+SUFFIX = {"counter": "_total", "info": "_info"}
+HEAD_PAGES = 10
+
+
+def verdict_blocks(network: Network) -> Iterable[Verdicts]:
+    return [each.items for each in network.outputs if isinstance(each.items, Verdicts)]
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    return generate_latest(registry).decode()
+
+
+AGES = st.one_of(st.sampled_from(LATENCY_SECONDS), st.floats(0, 200)).map(lambda age: round(age, 6))
+
+
+@given(st.lists(st.lists(st.tuples(AGES, st.integers(0, 5)), max_size=8), max_size=4))
+def test_many_pages_at_once_are_shown_like_one_by_one(
+    chunks: list[list[tuple[float, int]]],
+) -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    at_once = PageHistogram("age_seconds", "Ages.", LATENCY_SECONDS, ours)
+    Metrics()  # switches off the times of birth, which differ
+    one_by_one = prometheus_client.Histogram(
+        "age_seconds", "Ages.", buckets=LATENCY_SECONDS, registry=theirs
+    )
+    for chunk in chunks:
+        ages, pages = [age for age, _ in chunk], [count for _, count in chunk]
+        at_once.observe(np.array(ages, np.float64), np.array(pages, np.int64))
+        for age, count in chunk:
+            for _ in range(count):
+                one_by_one.observe(age)
+    sums = [each.get_sample_value("age_seconds_sum") for each in (ours, theirs)]
+    assert sums[0] == pytest.approx(sums[1])
+    shown = [re.sub(r"(?m)^age_seconds_sum .*$", "", text_of(each)) for each in (ours, theirs)]
+    assert shown[0] == shown[1]
+
+
+# ---- the operator's page -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def in_use(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
+    """Return the metrics after everything that a worker tells them has been told once."""
+    metrics, network = Metrics(), index()
+    signers, shard = SignMeasures(metrics), ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
+    signers.observe_lag(0, 1)
+    signers.observe_gauge(1, paused=False)
+    with signers.stage(Stage.PARSE_SIGN), shard.stage(Stage.APPLY):
+        network.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)
+    for block in verdict_blocks(network):
+        shard.count_verdicts(block)
+    shard.count_latency(np.array([1]), np.array([1]), 2)
+    shard.observe_log(1, 1, 1)
+    store = store_of(tmp_path_factory.mktemp("index"), 3)
+    observe(shard, store)
+    store.close()
+    return metrics
+
+
+def own_families(metrics: Metrics) -> list[prometheus_client.Metric]:
+    families = list(metrics.registry.collect())
+    return [family for family in families if not family.name.startswith("process_")]
+
+
+def test_every_metric_is_set_by_what_a_worker_tells(in_use: Metrics) -> None:
+    assert [family.name for family in own_families(in_use) if not family.samples] == []
+
+
+def test_the_page_lists_every_metric_as_it_is_and_no_other(in_use: Metrics) -> None:
+    listed = {
+        name: (kind, labels, meaning)
+        for name, kind, labels, meaning in ROW.findall(PAGE.read_text())
+    }
+    there = {}
+    for family in own_families(in_use):
+        labels = [each for each in family.samples[0].labels if each != "le"]
+        shown = ", ".join(f"`{label}`" for label in labels)
+        name = family.name + SUFFIX.get(family.type, "")
+        there[name] = (family.type, shown or "-", family.documentation)
+    assert listed == there
+
+
+def test_alerts_ask_for_metrics_that_there_are(in_use: Metrics) -> None:
+    asked = set(re.findall(r"\b(?:streamer|process)_\w+", PAGE.read_text()))
+    families = list(in_use.registry.collect())
+    samples = {sample.name for family in families for sample in family.samples}
+    histograms = {family.name for family in families if family.type == "histogram"}
+    assert asked - samples - histograms == set()
+
+
+def test_names_follow_the_conventions(in_use: Metrics) -> None:
+    for family in own_families(in_use):
+        assert re.fullmatch(r"streamer(_[a-z]+)+", family.name), family.name
+        assert family.documentation.endswith("."), family.name
+        assert not re.search(r"_(ms|kb|count|total)$", family.name), family.name
+
+
+def test_the_version_is_shown(in_use: Metrics) -> None:
+    assert values(in_use, "streamer_build_info") == {(streamer.__version__,): 1}
+
+
+def test_two_workers_in_one_process_do_not_share_their_metrics() -> None:
+    one, other = Metrics(), Metrics()
+    SignMeasures(one).count_chunk(5, Counter(), Counter())
+    assert value(other, "streamer_pages_signed_total") == 0

@@ -1,0 +1,187 @@
+"""The owner of a shard, without Kafka: a fold of a log that lies in a list."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.errors import StoreMismatch
+from streamer.index.records import CONFIG, Output, Record, Verdicts
+from streamer.index.settings import IndexSettings
+from streamer.index.snapshot import pack_pages
+from streamer.kafka.owner import LogBounds, Owner, ShardLog
+from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.index_folder import identity_of
+from tests.helpers.signed_pages import family_pages
+
+SECRET = bytes(range(32))
+SIGNATURE = SignatureSettings()
+FINGERPRINT = str(identity_of(SIGNATURE, 1, SECRET)["fingerprint"])
+IDENTITY = LogIdentity(FINGERPRINT, "origin")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_text(SECRET.hex())
+    path.chmod(0o600)
+    return path
+
+
+def a_log(records: int = 12, pages: int = 20, seed: int = 1) -> list[bytes]:
+    draw = random.Random(seed)
+    log = [Record(CONFIG, 0, 1, np.array([0]), IndexSettings())]
+    for start in range(0, records * pages, pages):
+        made = family_pages(draw, pages)
+        made.refs[:] = range(start, start + pages)
+        made.urls[:] = [b"u%d" % ref for ref in made.refs.tolist()]
+        log.append(Record("pages:0", start, start + pages, np.arange(start, start + pages), made))
+    return [pack_record(record, IDENTITY) for record in log]
+
+
+def owner(path: Path, key: Path, **changed: object) -> Owner:
+    fields: dict[str, Any] = {
+        "number": 0,
+        "shards": 1,
+        "topic_id": "log",
+        "identity": IDENTITY,
+        **changed,
+    }
+    return Owner(path, ShardLog(**fields), SIGNATURE, key, head_pages=30)
+
+
+def shown(outputs: list[Output]) -> list[object]:
+    result: list[object] = []
+    for output in outputs:
+        items = output.items
+        assert isinstance(items, Verdicts), "one shard emits nothing else"
+        columns = items.similarities.tolist(), items.representative_urls
+        result.append((output.destination, output.start, pack_pages(items.pages), columns))
+    return result
+
+
+def fold(target: Owner, log: list[bytes]) -> list[object]:
+    result: list[object] = []
+    for offset, data in enumerate(log):
+        result += shown(target.take(offset, data))
+        if target.flush_is_due:
+            target.flush()
+            while target.merge():
+                pass
+    return result
+
+
+def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key: Path) -> None:
+    log = a_log()
+    quiet = owner(tmp_path / "quiet", key)
+    wanted = fold(quiet, log)
+    quiet.close()
+    draw = random.Random(2)
+    path = tmp_path / "killed"
+    emitted: dict[int, list[object]] = {}
+    for _ in range(8):
+        one = owner(path, key)
+        one.check(LogBounds(0, len(log), log[one.position - 1] if one.position else None))
+        for offset in range(one.position, draw.randrange(one.position, len(log) + 1)):
+            made = shown(one.take(offset, log[offset]))
+            assert emitted.setdefault(offset, made) == made
+            if draw.random() < 0.3:
+                one.flush()
+        one.close()  # as a kill: without a flush
+    last = owner(path, key)
+    for offset in range(last.position, len(log)):
+        emitted[offset] = shown(last.take(offset, log[offset]))
+    assert [each for offset in range(len(log)) for each in emitted[offset]] == wanted
+    last.close()
+
+
+def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key: Path) -> None:
+    log = a_log(2)
+    one = owner(tmp_path / "index", key)
+    assert fold(one, log)
+    assert one.position == 3
+    assert one.take(1, log[1]) == []
+    assert one.position == 3
+    one.close()
+
+
+def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: Path) -> None:
+    log = a_log(3)
+    one = owner(tmp_path / "index", key)
+    fold(one, log)
+    one.flush()
+    one.check(LogBounds(0, 4, log[3]))
+    with pytest.raises(StoreMismatch, match=r"ends at 3, the index .* stands at 4"):
+        one.check(LogBounds(0, 3, None))
+    with pytest.raises(StoreMismatch, match=r"begins at 5, the index .* stands at 4"):
+        one.check(LogBounds(5, 9, None))
+    with pytest.raises(StoreMismatch, match="another record at 3"):
+        one.check(LogBounds(0, 9, log[2]))
+    one.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"topic_id": "anew"}, "the log was made anew. Delete the index"),
+        ({"identity": LogIdentity(FINGERPRINT, "anew")}, "its offsets name other pages"),
+        ({"shards": 2}, "--shards is 1 there and 2 here"),
+    ],
+)
+def test_an_index_of_something_else_is_refused(
+    tmp_path: Path, key: Path, changed: dict[str, object], message: str
+) -> None:
+    one = owner(tmp_path / "index", key)
+    fold(one, a_log(1))
+    one.flush()
+    one.close()
+    with pytest.raises(StoreMismatch, match=message):
+        owner(tmp_path / "index", key, **changed)
+    owner(tmp_path / "index", key).close()  # the refusal has released it
+
+
+def test_the_index_of_another_shard_is_refused(tmp_path: Path, key: Path) -> None:
+    one = owner(tmp_path / "index", key, shards=2)
+    config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
+    one.take(0, pack_record(config, IDENTITY))
+    one.flush()
+    one.close()
+    with pytest.raises(StoreMismatch, match="is that of shard 0, not of 1"):
+        owner(tmp_path / "index", key, shards=2, number=1)
+
+
+def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
+    tmp_path: Path, key: Path
+) -> None:
+    now = [0.0]
+    log = ShardLog(0, 1, "log", IDENTITY)
+    one = Owner(tmp_path / "index", log, SIGNATURE, key, clock=lambda: now[0])
+    now[0] += 1000
+    assert not one.flush_is_due, "nothing has been applied"
+    config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())
+    one.take(0, pack_record(config, IDENTITY))
+    assert one.flush_is_due
+    one.flush()
+    assert not one.flush_is_due
+    empty = family_pages(random.Random(1), 1).take([])
+    for offset in range(1, 4097):
+        nothing = Record("pages:0", offset - 1, offset, np.empty(0, np.int64), empty)
+        one.take(offset, pack_record(nothing, IDENTITY))
+        assert one.flush_is_due == (offset == 4096)
+    one.close()
+
+
+def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Path) -> None:
+    log = a_log(1)
+    one = owner(tmp_path / "index", key)
+    one.take(0, log[0])
+    with pytest.raises(StoreMismatch):
+        one.take(1, b"\x91\x63")
+    assert one.position == 1
+    assert isinstance(one.take(1, log[1])[0].items, Verdicts)
+    one.close()

@@ -1,0 +1,108 @@
+"""Publishing in order and without holes, over a producer that is told when to answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+
+from streamer.errors import StreamerError
+from streamer.kafka.publisher import BATCH_BYTES, Publisher
+
+
+class ToldProducer:
+    """Stands for the client: a real broker cannot be told to fail one certain batch."""
+
+    def __init__(self, **_options: Any) -> None:
+        self.sent: list[tuple[str, int, Any]] = []
+        self.answers: list[asyncio.Future[None]] = []
+
+    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> asyncio.Future[None]:
+        self.sent.append((topic, partition, batch))
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return self.answers[-1]
+
+
+@pytest.fixture
+def publisher(monkeypatch: pytest.MonkeyPatch) -> tuple[Publisher, ToldProducer]:
+    monkeypatch.setattr("streamer.kafka.publisher.AIOKafkaProducer", ToldProducer)
+    made = Publisher({"bootstrap_servers": "nowhere:1"})
+    return made, made._producer  # noqa: SLF001 - the one that was put in
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def start(*calls: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(call) for call in calls]
+
+
+def test_a_partition_gets_one_batch_at_a_time_in_the_order_of_the_calls(
+    publisher: tuple[Publisher, ToldProducer],
+) -> None:
+    async def run() -> None:
+        made, producer = publisher
+        calls = start(
+            made.publish("t", 0, ["a", "b"]), made.publish("t", 0, ["c"]),
+            made.publish("t", 1, ["d"]),
+        )  # fmt: skip
+        await settle()
+        assert producer.sent == [("t", 0, "a"), ("t", 1, "d")]
+        producer.answers[0].set_result(None)
+        await settle()
+        assert producer.sent[2:] == [("t", 0, "b")]
+        producer.answers[2].set_result(None)
+        await settle()
+        assert producer.sent[3:] == [("t", 0, "c")]
+        assert [batch for _, partition, batch in producer.sent if partition == 0] == ["a", "b", "c"]
+        for answer in producer.answers:
+            if not answer.done():
+                answer.set_result(None)
+        await asyncio.gather(*calls)
+
+    asyncio.run(run())
+
+
+def test_nothing_follows_a_failed_batch(publisher: tuple[Publisher, ToldProducer]) -> None:
+    async def run() -> None:
+        made, producer = publisher
+        calls = start(
+            made.publish("t", 0, ["a", "b"]),
+            made.publish("t", 0, ["c"]),
+            made.publish("u", 5, ["d"]),
+        )
+        await settle()
+        producer.answers[0].set_exception(KafkaTimeoutError())
+        await settle()
+        later = start(made.publish("v", 0, ["e"]))
+        await settle()
+        assert [batch for _, _, batch in producer.sent] == ["a", "d"]
+        assert all(call.done() for call in [calls[0], calls[1], later[0]])
+        with pytest.raises(StreamerError, match="Cannot publish to t, partition 0"):
+            await calls[0]
+        for call in (calls[1], later[0]):
+            with pytest.raises(StreamerError, match="has stopped"):
+                await call
+        producer.answers[1].set_result(None)
+        await calls[2]
+
+    asyncio.run(run())
+
+
+def test_batches_hold_all_messages_in_order_and_are_cut_by_size() -> None:
+    async def run() -> None:
+        made = Publisher({"bootstrap_servers": "localhost:1"})
+        value = b"x" * (BATCH_BYTES // 3)
+        packed = made.batches([(b"%d" % n, value, [], None) for n in range(7)])
+        assert [batch.record_count() for batch in packed] == [3, 3, 1]
+        large = made.batches([(None, b"y" * (3 * BATCH_BYTES), [], 5), (None, b"z", [], 5)])
+        assert [batch.record_count() for batch in large] == [1, 1]
+        assert made.batches([]) == []
+        await made.stop()
+
+    asyncio.run(run())

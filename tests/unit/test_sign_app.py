@@ -1,0 +1,205 @@
+"""The signers' rules: what is published first, what is acknowledged when, where reading begins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faust.types import TP
+
+from streamer.errors import StoreMismatch, StreamerError
+from streamer.index.records import Pages
+from streamer.kafka.chunk import Chunk
+from streamer.kafka.gauge import FlowControl, Gauge
+from streamer.kafka.measures import SignMeasures
+from streamer.kafka.names import Names
+from streamer.kafka.sign_app import SignApp, SignOptions
+from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.transport import Start
+from streamer.kafka.wire import LogIdentity, unpack_record
+from streamer.metrics import Metrics
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import Signer
+from streamer.stream.parse import PageParser
+from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle
+
+NAMES = Names("index", "pages")
+IDENTITY = LogIdentity("fingerprint", "origin")
+PLACE = TP("pages", 1)
+
+
+def page(number: int) -> bytes:
+    return json.dumps({"url": f"http://a.example/{number}", "body": f"words {number}"}).encode()
+
+
+def chunk(start: int, end: int, *messages: Fetched) -> Chunk:
+    return Chunk("pages", 1, start, end, list(messages))
+
+
+class Signing:
+    """Signers with a stand-in for the brokers."""
+
+    def __init__(self, *, accept_loss: bool = False, window: int = 1000) -> None:
+        self.publisher = ToldPublisher()
+        self.consumer = ToldConsumer()
+        self.failures: list[BaseException] = []
+        self.flow = FlowControl(window, 0)
+        signer = ChunkSigner(PageParser(), lambda: Signer(SignatureSettings(), bytes(32)), IDENTITY)
+        publisher: Any = self.publisher
+        self.app: Any = SignApp(
+            NAMES, signer, publisher, self.flow, SignOptions(2, 1, accept_loss=accept_loss),
+            self.failures.append, {"broker": "kafka://nowhere"}, SignMeasures(Metrics()),
+        )  # fmt: skip
+        faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
+        self.app.app = faust
+
+    async def run(self, *chunks: Chunk, seconds: float = 0.3) -> None:
+        """Feed chunks; return when all of them are acknowledged, or after a while."""
+        tasks = [
+            asyncio.create_task(self.app.sign(Events(chunks))),
+            asyncio.create_task(self.app._publish()),  # noqa: SLF001 - what start() begins
+        ]
+        for _ in range(round(seconds / 0.05)):
+            await settle()
+            if len(self.consumer.acknowledged) == len(chunks):
+                break
+        for task in tasks:
+            task.cancel()
+
+
+def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() -> None:
+    async def run() -> None:
+        signing = Signing()
+        signing.publisher.held = asyncio.Event()
+        one = chunk(5, 7, Fetched(5, page(1)), Fetched(6, page(2)))
+        feeding = asyncio.create_task(signing.run(one, seconds=20))
+        while not signing.publisher.asked:
+            await settle()
+        assert signing.consumer.acknowledged == []
+        signing.publisher.held.set()
+        await feeding
+        assert signing.consumer.acknowledged == [one]
+        assert signing.failures == []
+        assert signing.flow.open_pages == 2
+
+    asyncio.run(run())
+
+
+def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
+    async def run() -> None:
+        signing = Signing()
+        signing.publisher.failing = StreamerError("no broker")
+        await signing.run(chunk(0, 1, Fetched(0, page(1))), seconds=2)
+        assert [str(failure) for failure in signing.failures] == ["no broker"]
+        assert signing.consumer.acknowledged == []
+
+    asyncio.run(run())
+
+
+def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
+    async def run() -> None:
+        signing = Signing()
+        bad = Fetched(1, b"{broken", b"key")
+        await signing.run(chunk(0, 3, Fetched(0, page(1)), bad), seconds=20)
+        (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
+        assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
+        key, value, headers, _ = letter
+        assert (key, value) == (b"key", b"{broken")
+        named = dict(headers)
+        assert named["__connect.errors.topic"] == b"pages"
+        assert named["__connect.errors.partition"] == b"1"
+        assert named["__connect.errors.offset"] == b"1"
+        assert named["streamer.code"] == b"invalid_json"
+        assert named["streamer.index"] == b"index"
+        covering = unpack_record(record[1] or b"", IDENTITY)
+        assert (covering.start, covering.end, covering.numbers.tolist()) == (0, 3, [0])
+
+    asyncio.run(run())
+
+
+def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
+    async def run() -> None:
+        signing = Signing()
+        await signing.run(chunk(4, 9, Fetched(6, None), Fetched(8, b"")), seconds=20)
+        ((_, _, message),) = signing.publisher.arrived
+        record = unpack_record(message[1] or b"", IDENTITY)
+        assert (record.source, record.start, record.end) == ("pages:1", 4, 9)
+        assert isinstance(record.items, Pages)
+        assert len(record.items) == 0
+
+    asyncio.run(run())
+
+
+def test_records_are_published_in_the_order_of_the_chunks() -> None:
+    async def run() -> None:
+        signing = Signing()
+        chunks = [
+            chunk(10 * n, 10 * n + 10, *(Fetched(10 * n + i, page(i)) for i in range(10)))
+            for n in range(20)
+        ]
+        await signing.run(*chunks, seconds=20)
+        records = [unpack_record(m[1] or b"", IDENTITY) for _, _, m in signing.publisher.arrived]
+        assert [record.start for record in records] == [10 * n for n in range(20)]
+        assert signing.consumer.acknowledged == chunks
+
+    asyncio.run(run())
+
+
+def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up() -> None:
+    async def run() -> None:
+        signing = Signing(window=10)
+        signing.flow.note_gauge(Gauge(0, 10, {}))
+        one = chunk(0, 1, Fetched(0, page(1)))
+        await signing.run(one)
+        assert signing.publisher.asked == []
+        signing.flow.note_gauge(Gauge(0, 9, {}))
+        await signing.run(one, seconds=20)
+        assert signing.consumer.acknowledged == [one]
+        signing.flow.note_gauge(Gauge(0, 10, {}))
+        signing.app.app.rebalancing = True
+        await signing.run(one, seconds=20)
+        assert len(signing.consumer.acknowledged) == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("committed", "mark", "first", "start"),
+    [
+        (0, 0, 0, Start(0, 0)),
+        (7, 3, 0, Start(7, 7)),
+        (0, 3, 0, Start(3, 3)),  # its offsets are lost: shard 0 knows how far it is
+        (0, 0, 5, Start(5, 0)),  # expired before anything was read: covered from 0 on
+        (20, 0, 5, Start(20, 20)),
+    ],
+)
+def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
+    committed: int, mark: int, first: int, start: Start
+) -> None:
+    signing = Signing()
+    signing.consumer.first, signing.consumer.end = first, 20
+    signing.flow.note_gauge(Gauge(0, 0, {"pages:1": mark}))
+    starts = asyncio.run(signing.app._starts({PLACE: committed}))  # noqa: SLF001 - Faust calls it
+    assert starts == {PLACE: start}
+    assert signing.failures == []
+
+
+def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
+    signing = Signing()
+    signing.consumer.first, signing.consumer.end = 10, 20
+    asyncio.run(signing.app._starts({PLACE: 21}))  # noqa: SLF001
+    asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
+    assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
+    assert "ends at 20, but 21 was reached" in str(signing.failures[0])
+    assert "1 messages have expired unread" in str(signing.failures[1])
+
+
+def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
+    signing = Signing(accept_loss=True)
+    signing.consumer.first, signing.consumer.end = 10, 20
+    starts = asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
+    assert starts == {PLACE: Start(10, 9)}
+    assert signing.failures == []

@@ -1,0 +1,162 @@
+"""Pairs of kept pages: those that match are found, unless the index's limits excuse them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.index.settings import IndexSettings
+from streamer.kafka.audit import pairs
+from streamer.kafka.audit.pairs import KeptPages, buckets, matching_pairs
+from streamer.kafka.audit.report import Report
+from streamer.sketch.resemblance import similarity
+from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
+from tests.helpers.signed_pages import family_pages, made_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.index.records import Pages
+
+
+def keyed(*keys: int) -> list[int]:
+    """Return the keys of a page; those that are 0 or not given are its own."""
+    return shares(*keys, *[0] * (BANDS + 1 - len(keys)))
+
+
+def compared(
+    folder: Path, pages: Pages, *, shards: int = 1, refused: int = 0, **rules: float
+) -> Report:
+    """Return what is found of these kept pages, which come in two parts."""
+    kept = KeptPages(folder, shards, pages.keys.shape[1] - 1)
+    kept.note_settings(IndexSettings.model_validate({"shards": shards, **rules}))
+    kept.note_refused(shards - 1, refused)
+    kept.add(pages.take(range(len(pages) // 2)))
+    kept.add(pages.take(range(len(pages) // 2, len(pages))))
+    report = Report()
+    kept.compare(report)
+    return report
+
+
+def excused(report: Report) -> int:
+    return report.counts["kept pairs that match, excused by the limits"]
+
+
+def test_two_kept_pages_that_match_are_found_once(tmp_path: Path) -> None:
+    keys = [keyed(1, 2), keyed(1, 2), keyed()]
+    pages = made_pages(keys, [SAME, apart(136), SAME])
+    report = compared(tmp_path, pages, threshold=0.8007)  # exactly theirs
+    assert report.kept_pairs.violations == 1
+    assert report.kept_pairs.examples == [
+        "partition 0, offset 0 and partition 0, offset 1 are both kept and match"
+    ]
+    assert report.kept_pairs.looked_at == 2
+    assert report.counts["kept pages"] == 3
+
+
+def test_pages_below_the_threshold_or_without_a_common_key_are_no_pair(tmp_path: Path) -> None:
+    keys = [keyed(1), keyed(1), keyed()]
+    assert compared(tmp_path, made_pages(keys, [SAME, apart(137), SAME])).broken == []
+
+
+def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
+    kept = KeptPages(tmp_path, 1, BANDS)
+    for threshold in (0.9, 0.5):
+        kept.note_settings(IndexSettings(threshold=threshold))
+    kept.add(made_pages([keyed(1), keyed(1)], [SAME, apart(100)]))  # 0.8535
+    report = Report()
+    kept.compare(report)
+    assert report.broken == []
+    assert report.kept_pairs.looked_at == 1
+
+
+def test_pages_of_few_shingles_have_their_content_in_common_only(tmp_path: Path) -> None:
+    keys = [keyed(1, 0, 0, 9), keyed(1, 0, 0, 8), keyed(0, 0, 0, 9)]
+    pages = made_pages(keys, [SAME] * 3, distinct=3)
+    report = compared(tmp_path, pages)
+    assert report.kept_pairs.examples == [
+        "partition 0, offset 0 and partition 0, offset 2 are both kept and match"
+    ]
+
+
+def test_empty_pages_match_nothing(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME], tokens=0)
+    report = compared(tmp_path, pages)
+    assert report.broken == []
+    assert report.counts["kept pages"] == 0
+
+
+def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None:
+    keys = [keyed(1) for _ in range(4)]
+    pages = made_pages(keys, [FAR[0], FAR[1], SAME, SAME])
+    assert compared(tmp_path, pages, bucket_max=2).broken == []
+    below = tmp_path / "more"
+    below.mkdir()
+    assert compared(below, pages, bucket_max=3).kept_pairs.violations == 1
+
+
+def test_with_several_shards_a_refused_posting_excuses_a_pair(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+    report = compared(tmp_path, pages, shards=2, refused=1)
+    assert report.broken == []
+    assert excused(report) == 1
+    below = tmp_path / "none refused"
+    below.mkdir()
+    assert compared(below, pages, shards=2).kept_pairs.violations == 1
+
+
+def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
+    keys = [keyed(1, 2), keyed(1, 2), keyed(1, 2)]
+    pages = made_pages(keys, [FAR[0], SAME, SAME])
+    report = compared(tmp_path, pages, candidates_max=1)
+    assert (report.broken, excused(report)) == ([], 1)
+    below = tmp_path / "enough"
+    below.mkdir()
+    assert compared(below, pages, candidates_max=4).kept_pairs.violations == 1
+
+
+def test_with_several_shards_a_limit_that_may_be_reached_excuses_a_pair(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+    report = compared(tmp_path, pages, shards=2, bucket_max=64, candidates_max=128)
+    assert (report.broken, excused(report)) == ([], 1)
+
+
+def test_many_pairs_under_one_key_are_counted_as_far_as_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "PAIRS_MAX", 3)
+    pages = made_pages([keyed(1) for _ in range(5)], [SAME] * 5)
+    assert compared(tmp_path, pages).kept_pairs.violations == 3
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5))
+def test_the_kernel_compares_what_the_rule_says(
+    random: Random, count: int, bucket_max: int
+) -> None:
+    pages = family_pages(random, count)
+    posted = np.array([random.random() < 0.8 for _ in range(count)], np.bool_)
+    keys = pages.keys[:, 0].copy()
+    rows, starts = buckets(keys, posted)
+    met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
+    looked_at, matching = matching_pairs(
+        rows, starts, pages.sketches, (bucket_max, 6000), met, found
+    )
+    by_key: dict[int, list[int]] = {}
+    for row in np.flatnonzero(posted).tolist():
+        by_key.setdefault(int(keys[row]), []).append(row)
+    wanted = [
+        pair
+        for bucket in by_key.values()
+        for pair in combinations(bucket, 2)
+        if pair[0] in bucket[:bucket_max]
+    ]
+    assert looked_at == len(wanted) == met.sum()
+    assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
+    matches = [p for p in wanted if similarity(pages.sketches[p[0]], pages.sketches[p[1]]) >= 6000]
+    assert sorted(map(tuple, found[:matching].tolist())) == sorted(matches)

@@ -1,0 +1,87 @@
+"""Records as bytes: what comes back, and what stops a reader."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamer.errors import StoreMismatch
+from streamer.index.records import CONFIG, Decisions, Items, Pages, Record
+from streamer.index.settings import IndexSettings
+from streamer.index.snapshot import pack_pages
+from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from tests.helpers.signed_pages import family_pages
+
+IDENTITY = LogIdentity("fingerprint", "topic-id")
+
+
+def record(items: Items, count: int, source: str = "pages:0") -> Record:
+    return Record(source, 10, 10 + 2 * count, np.arange(10, 10 + 2 * count, 2), items)
+
+
+def pages(count: int) -> Pages:
+    made = family_pages(random.Random(1), count)
+    made.message_keys[:1] = [b"key"]
+    made.carried[:1] = [b'{"a":1}']
+    return made
+
+
+def test_pages_come_back_as_they_were_and_can_be_written() -> None:
+    sent = record(pages(7), 7)
+    got = unpack_record(pack_record(sent, IDENTITY), IDENTITY)
+    assert (got.source, got.start, got.end) == (sent.source, sent.start, sent.end)
+    assert got.numbers.tolist() == sent.numbers.tolist()
+    assert isinstance(got.items, Pages)
+    assert isinstance(sent.items, Pages)
+    assert pack_pages(got.items) == pack_pages(sent.items)
+    assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
+
+
+def test_an_interval_without_pages_comes_back() -> None:
+    got = unpack_record(pack_record(record(pages(1).take([]), 0), IDENTITY), IDENTITY)
+    assert (got.start, got.end, len(got.numbers)) == (10, 10, 0)
+    assert isinstance(got.items, Pages)
+    assert len(got.items) == 0
+
+
+def test_decisions_and_settings_come_back() -> None:
+    sent = Decisions(np.array([5, 6], np.uint64), np.array([True, False]))
+    got = unpack_record(pack_record(record(sent, 2, "shard:1"), IDENTITY), IDENTITY).items
+    assert isinstance(got, Decisions)
+    assert (got.refs.tolist(), got.kept.tolist()) == ([5, 6], [True, False])
+    settings = IndexSettings(threshold=0.7, shards=3)
+    config = Record(CONFIG, 0, 1, np.array([0]), settings)
+    assert unpack_record(pack_record(config, IDENTITY), IDENTITY).items == settings
+
+
+def test_equal_records_have_equal_bytes() -> None:
+    assert pack_record(record(pages(5), 5), IDENTITY) == pack_record(record(pages(5), 5), IDENTITY)
+
+
+def test_a_record_of_a_later_version_stops_the_reader() -> None:
+    parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
+    later = msgspec.msgpack.encode([2, *parts[1:], "what we do not know"])
+    with pytest.raises(StoreMismatch, match=r"version 2, this program reads 1.*that wrote it"):
+        unpack_record(later, IDENTITY)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x90", b"\xc1", b"{}", b"\x91\xa1x"])
+def test_bytes_that_are_no_record_stop_the_reader(data: bytes) -> None:
+    with pytest.raises(StoreMismatch, match="none of ours"):
+        unpack_record(data, IDENTITY)
+
+
+def test_a_record_with_another_fingerprint_stops_the_reader() -> None:
+    data = pack_record(record(pages(1), 1), LogIdentity("other", "topic-id"))
+    with pytest.raises(StoreMismatch, match="fingerprint other, the settings here give"):
+        unpack_record(data, IDENTITY)
+    assert unpack_record(data).source == "pages:0"
+
+
+def test_a_record_of_a_topic_that_was_made_anew_stops_the_reader() -> None:
+    data = pack_record(record(pages(1), 1), LogIdentity("fingerprint", "older"))
+    with pytest.raises(StoreMismatch, match="it was made anew"):
+        unpack_record(data, IDENTITY)
