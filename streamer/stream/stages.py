@@ -27,7 +27,6 @@ from streamer.model import (
     Location,
     Representative,
     Verdict,
-    split_ref,
 )
 from streamer.sketch.signer import Signer
 from streamer.stream.batch import PageBatch, Rejected
@@ -108,13 +107,3 @@ def dead_letter(rejected: Rejected, location: Location) -> DeadLetter:
 def dead_letter_lines(letters: list[DeadLetter]) -> bytes:
     """Return dead letters as JSON lines."""
     return _encoder.encode_lines(letters)
-
-
-def file_locator(names: dict[int, str]) -> Locate:
-    """Return a function from a page ref to its place in a file, by the sources' names."""
-
-    def locate(ref: int) -> Location:
-        source, ordinal = split_ref(ref)
-        return Location(names[source], 0, ordinal)
-
-    return locate
