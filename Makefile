@@ -41,7 +41,8 @@ warm: $(VENV)/.run ## Compile the kernels (about half a minute after a change of
 
 test: check ## Run all checks and all tests
 	$(PY) -m streamer warm
-	$(PY) -m pytest -n 2 --cov --cov-report=term
+	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
+	$(PY) -m pytest -n 2 --dist worksteal --durations=20 tests/simulation tests/integration
 
 check: $(VENV)/.dev ## Run the checks without the tests
 	$(PY) -m ruff check .

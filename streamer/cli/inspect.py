@@ -14,6 +14,7 @@ from rich.table import Table
 from streamer.index.codec import StoreMeta
 from streamer.index.runs import Store
 from streamer.index.snapshot import Snapshot, unpack_snapshot
+from streamer.kafka.log_position import stored_position
 from streamer.stream.catalogue import unpack_catalogue
 from streamer.stream.index_folder import read_meta
 
@@ -39,7 +40,6 @@ def inspect(
 
 def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
     """Return what an index holds, as JSON values."""
-    catalogue = unpack_catalogue(meta.owner)
     shards = [unpack_snapshot(shard.state) for shard in meta.shards]
     return {
         "format": meta.format,
@@ -47,11 +47,22 @@ def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
         "flushes": meta.seq,
         "settings": shards[0].settings,
         "bytes": store.size_bytes(),
-        "position": {
-            entry.name: {"records": entry.position, "finished": entry.finished}
-            for entry in catalogue.entries
-        },
+        "position": _positions(meta, shards[0]),
         "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
+    }
+
+
+def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return how far each source is read: files, partitions of a topic, or a worker's log."""
+    if log := stored_position(meta.owner):
+        read = {"log": log.offset, **shard.marks}
+        return {name: {"records": at, "finished": True} for name, at in sorted(read.items())}
+    return {
+        f"{entry.name}, partition {entry.partition}" if entry.topic_id else entry.name: {
+            "records": entry.position,
+            "finished": entry.finished or bool(entry.topic_id),
+        }
+        for entry in unpack_catalogue(meta.owner).entries
     }
 
 

@@ -140,10 +140,10 @@ def worker(  # noqa: PLR0913 - the options of the command line
         )
     # Faust takes a quarter of a second to import, which the other commands do without.
     from streamer.kafka.names import Names  # noqa: PLC0415 - as above
-    from streamer.kafka.worker import (  # noqa: PLC0415 - as above
+    from streamer.kafka.worker import run_worker  # noqa: PLC0415 - as above
+    from streamer.kafka.worker_options import (  # noqa: PLC0415 - as above
         Role,
         WorkerOptions,
-        run_worker,
         shard_numbers,
     )
 

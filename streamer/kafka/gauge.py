@@ -65,7 +65,9 @@ class FlowControl:
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
 
     def note_published(self, source: str, end: int, pages: int) -> None:
-        """Count the pages of an interval that has been published."""
+        """Count the pages of an interval that has been published, unless they are taken already."""
+        if end <= self.marks.get(source, 0):
+            return  # shard 0 was quicker than the answer of the brokers
         self._published.append((source, end, pages))
         self._unread += pages
 

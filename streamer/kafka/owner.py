@@ -7,7 +7,6 @@ out already. Whether a store fits its log is checked before anything is read.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +14,21 @@ from pathlib import Path
 
 import msgspec
 
-from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardMeta
 from streamer.index.filter import KeyFilter
 from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import Output, Pages, Record
 from streamer.index.run_lookup import RunLookup
 from streamer.index.shard import Shard
-from streamer.kafka.wire import LogIdentity, unpack_record
+from streamer.kafka.log_position import (
+    LogBounds,
+    LogPosition,
+    ShardLog,
+    check_bounds,
+    fitting_position,
+    record_digest,
+)
+from streamer.kafka.wire import unpack_record
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import IndexFolder
 
@@ -31,46 +37,6 @@ RECORDS_BETWEEN_FLUSHES = (
     4096  # of the log: bounds what a restart folds where hardly a page is kept
 )
 SECONDS_BETWEEN_FLUSHES = 60.0
-
-
-class LogPosition(msgspec.Struct):
-    """The owner's part of a store's state: which log it is a fold of, and up to where.
-
-    `offset` is that of the first record not applied, `digest` the hash of the record before it.
-    """
-
-    origin: str
-    log_id: str
-    shard: int
-    offset: int = 0
-    digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogBounds:
-    """What a log holds now: the offsets [start, end), and the record before the store's position.
-
-    `before` is None where there is no such record.
-    """
-
-    start: int
-    end: int
-    before: bytes | None
-
-
-def record_digest(data: bytes) -> str:
-    """Return a digest that tells records apart."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class ShardLog:
-    """Which log it is: that of shard `number` of `shards`, in the topic with the id `topic_id`."""
-
-    number: int
-    shards: int
-    topic_id: str
-    identity: LogIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +78,7 @@ class Owner:
         meta = self._folder.store.meta
         wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
         try:
-            self._at = _stored_position(path, meta.owner, wanted) if meta else wanted
+            self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
             self._lookup = RunLookup(self._folder.store, 0)
             self._prefetched = PrefetchedLookup(self._lookup)
             self.shard = Shard(
@@ -141,24 +107,7 @@ class Owner:
         Raises:
             StoreMismatch: it begins later, ends before, or holds another record there.
         """
-        at, path = self._at, self._path
-        if bounds.end < at.offset:
-            raise StoreMismatch(
-                f"The log of shard {self.number} ends at {bounds.end}, the index {path} stands at "
-                f"{at.offset}: the log has lost records. Restore it, or delete the index to "
-                "rebuild it from what the log has."
-            )
-        if bounds.start > at.offset:
-            raise StoreMismatch(
-                f"The log of shard {self.number} begins at {bounds.start}, the index {path} stands "
-                f"at {at.offset}: records between them have expired. Put back a newer copy of the "
-                "index, or begin a new one with another --index-name."
-            )
-        if at.offset and bounds.before is not None and record_digest(bounds.before) != at.digest:
-            raise StoreMismatch(
-                f"The log of shard {self.number} holds another record at {at.offset - 1} than the "
-                f"index {path} has read there. Delete the index to rebuild it from this log."
-            )
+        check_bounds(self._path, self._at, bounds)
 
     def read(self, offset: int, data: bytes) -> ReadRecord:
         """Unpack the record at `offset`, and look up what its pages will ask for; in any thread.
@@ -255,33 +204,3 @@ class Owner:
     def index_bytes(self) -> int:
         """Return the size of the index on disk."""
         return self._folder.store.size_bytes()
-
-
-def _stored_position(path: Path, data: bytes, wanted: LogPosition) -> LogPosition:
-    if not data:
-        raise StoreMismatch(
-            f"The index {path} was made by a replay of files. Name another folder with --index."
-        )
-    try:
-        found = msgspec.msgpack.decode(data, type=LogPosition)
-    except msgspec.MsgspecError as error:
-        raise StoreMismatch(
-            f"The index {path} was made by a replay of files. Name another folder with --index."
-        ) from error
-    if found.shard != wanted.shard:
-        raise StoreMismatch(
-            f"The index {path} is that of shard {found.shard}, not of {wanted.shard}. "
-            "Give each shard its own folder."
-        )
-    if found.origin != wanted.origin:
-        raise StoreMismatch(
-            f"The index {path} is of the topic with the id {found.origin}, the pages' topic now "
-            f"has the id {wanted.origin}: it was made anew, and its offsets name other pages. "
-            "Use another --index-name and --index."
-        )
-    if found.log_id != wanted.log_id:
-        raise StoreMismatch(
-            f"The index {path} was built from another log (topic id {found.log_id}, it is "
-            f"{wanted.log_id} now): the log was made anew. Delete the index to rebuild it."
-        )
-    return found

@@ -14,8 +14,8 @@ import numpy as np
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.records import CONFIG, Record
 from streamer.index.settings import IndexSettings
+from streamer.kafka.log_position import LogBounds
 from streamer.kafka.names import Names
-from streamer.kafka.owner import LogBounds
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topic_id import topic_id

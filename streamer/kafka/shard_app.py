@@ -23,9 +23,10 @@ from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.kafka.applying import Applied, Applier, ReadChunk
 from streamer.kafka.gauge import Gauge, pack_gauge
+from streamer.kafka.log_position import LogBounds
 from streamer.kafka.measures import ShardMeasures
 from streamer.kafka.names import Names
-from streamer.kafka.owner import LogBounds, Owner
+from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import config_record
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.transport import ChunkApp, ChunkSchema, Start

@@ -10,101 +10,38 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
-from typing import Any
 
 import structlog
 
-from streamer.errors import SettingsError
-from streamer.index.settings import IndexSettings
-from streamer.kafka.connection import Connection, reach
+from streamer.errors import StreamerError
+from streamer.kafka.connection import reach
 from streamer.kafka.failure import end_process
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.health import HealthServer
+from streamer.kafka.log_position import ShardLog
 from streamer.kafka.logs import configure_logs
 from streamer.kafka.measures import ShardMeasures, SignMeasures
-from streamer.kafka.names import Names
-from streamer.kafka.owner import Owner, ShardLog
+from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import Prepared, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.shard_app import ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.worker_options import Role, WorkerOptions
 from streamer.metrics import Metrics
 from streamer.sketch.secret import read_secret
-from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.stream.index_folder import identity_of
-from streamer.stream.parse import PageParser
 from streamer.stream.warm import warm_kernels
 
+STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
+_NOT_IN_ORDER = (
+    f"The worker could not stop in order within {STOP_SECONDS_MAX:.0f} seconds. What it has not "
+    "committed is done again at the next start."
+)
+
 _log = structlog.get_logger()
-
-
-class Role(StrEnum):
-    """What a worker does."""
-
-    ALL = "all"
-    SIGN = "sign"
-    INDEX = "index"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """What a worker needs to know; see the settings of the same names."""
-
-    connection: Connection
-    names: Names
-    signature: SignatureSettings
-    index: IndexSettings
-    key_file: Path
-    index_folder: Path
-    parser: PageParser
-    role: Role = Role.ALL
-    own_shards: tuple[int, ...] = ()  # none given: all
-    replicas: int = 1
-    verdict_partitions: int = 0
-    window: int = 65_536
-    head_pages: int = 65_536
-    threads: int = 2
-    accept_loss: bool = False
-    instance_id: str = ""
-    health: tuple[str, int] = ("127.0.0.1", 0)
-    logs: tuple[str, str] = ("json", "info")
-
-    def check(self) -> None:
-        """See what can be seen without the brokers.
-
-        Raises:
-            SettingsError: there is no such shard, or the key cannot be read.
-        """
-        _ = self.shards, read_secret(self.key_file)
-
-    def faust_options(self) -> dict[str, Any]:
-        """Return what each Faust app is made with."""
-        return {
-            **self.connection.faust_options(),
-            "consumer_group_instance_id": self.instance_id or None,
-        }
-
-    @property
-    def shards(self) -> tuple[int, ...]:
-        """Return the shards that this worker owns.
-
-        Raises:
-            SettingsError: there is no such shard.
-        """
-        if self.role is Role.SIGN:
-            return ()
-        for shard in self.own_shards:
-            if not 0 <= shard < self.index.shards:
-                raise SettingsError(
-                    f"There is no shard {shard}: the index has {self.index.shards}, from 0 on. "
-                    "Correct --own-shards or --shards."
-                )
-        return self.own_shards or tuple(range(self.index.shards))
 
 
 @dataclass(slots=True)
@@ -143,21 +80,31 @@ class Worker:
             StreamerError: the start failed; the message says what to do.
         """
         publisher = Publisher(self.options.connection.client_options())
-        async with open_reader(self.options.connection.client_options()) as reader:
-            await publisher.start()
-            prepared, flow = await self._open(reader, publisher)
-        await self._start(publisher, prepared, flow)
-        _log.info("worker_started", role=self.options.role, shards=list(self.options.shards))
-        await self._stop.wait()
-        _log.info("worker_stopping")
-        if self.signers:
-            await self.signers.stop()
-        for app in self.shards:
-            await app.stop()
+        try:
+            async with open_reader(self.options.connection.client_options()) as reader:
+                await publisher.start()
+                prepared, flow = await self._open(reader, publisher)
+            await self._start(publisher, prepared, flow)
+            _log.info("worker_started", role=self.options.role, shards=list(self.options.shards))
+            await self._stop.wait()
+            _log.info("worker_stopping")
+            await self._wind_down()
+        finally:
+            await publisher.stop()
+        _log.info("worker_stopped")
+
+    async def _wind_down(self) -> None:
+        """Stop in the order of the pages' way; end the process if that takes too long."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                if self.signers:
+                    await self.signers.stop()
+                for app in self.shards:
+                    await app.stop()
+        except TimeoutError:
+            self.fail(StreamerError(_NOT_IN_ORDER))
         if self._following:
             self._following.cancel()
-        await publisher.stop()
-        _log.info("worker_stopped")
 
     async def _open(self, reader: Reader, publisher: Publisher) -> tuple[Prepared, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
@@ -258,17 +205,3 @@ async def run_worker(options: WorkerOptions) -> None:
         await worker.run()
     finally:
         await health.stop()
-
-
-def shard_numbers(text: str) -> tuple[int, ...]:
-    """Return the shard numbers in `text`, as "0,2"; none for "".
-
-    Raises:
-        SettingsError: it is no list of numbers.
-    """
-    try:
-        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
-    except ValueError as error:
-        raise SettingsError(
-            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2."
-        ) from error

@@ -107,7 +107,7 @@ class Fleet:
             left = self.left()
             quiet = quiet + 1 if left == 0 else 0
             assert time.monotonic() < deadline, (left, self.tails())
-            time.sleep(0.7)
+            time.sleep(0.3)
 
     def tails(self) -> dict[str, str]:
         """Return the ends of all logs, for a failure's message."""

@@ -71,7 +71,7 @@ def start_all(workers: Fleet, signers: int = 2) -> None:
 def kills(workers: Fleet, rounds: int, draw: random.Random) -> None:
     """Kill a random worker at a random moment and start it again; `rounds` times."""
     for _ in range(rounds):
-        time.sleep(draw.random() * 4)
+        time.sleep(draw.random() * 3)
         workers.restart_dead()
         name = draw.choice(sorted(workers.running))
         workers.kill(name)
@@ -168,13 +168,16 @@ def judging(
 
 @dataclass(frozen=True)
 class Run:
-    """A scenario as it is to be run: `seconds` is about what it takes, to feed pages that long."""
+    """Scenarios, with + between, as they are to be run one after the other.
+
+    A round takes about `round_seconds`: pages are fed as long.
+    """
 
     scenario: str
     shards: int
     rounds: int
     pages: int
-    round_seconds: float = 2.2
+    round_seconds: float = 1.8
 
 
 def disturb(run: Run, folder: Path, brokers: str, names: Names, crawl: Path) -> str:
@@ -192,10 +195,11 @@ def disturb(run: Run, folder: Path, brokers: str, names: Names, crawl: Path) -> 
         fed(brokers, names.pages, crawl, max(1000, run.pages - lines), seconds),
     ):
         workers.wait_for_log("sign-0", "worker_started")
-        if run.scenario == "broker-kills":
-            broker_kills(workers, run.rounds, folder / "broker", port)
-        else:
-            SCENARIOS[run.scenario](workers, run.rounds, random.Random(run.rounds))
+        for scenario in run.scenario.split("+"):
+            if scenario == "broker-kills":
+                broker_kills(workers, run.rounds, folder / "broker", port)
+            else:
+                SCENARIOS[scenario](workers, run.rounds, random.Random(run.rounds))
     return (folder / names.index / "verified").read_text()
 
 

@@ -38,4 +38,4 @@ def names() -> Names:
 
 @pytest.fixture(scope="session")
 def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_crawl(tmp_path_factory.mktemp("crawl"), 6_000)
+    return make_crawl(tmp_path_factory.mktemp("crawl"), 3_000)

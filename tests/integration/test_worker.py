@@ -87,8 +87,32 @@ def test_verdicts_are_those_of_a_replay_in_the_order_of_the_log(
     with judging(tmp_path / "run", brokers, names, 1, signers) as workers:
         pass
     found = verdicts_of(brokers, names)
-    assert len(found) > 5_000
+    assert len(found) > 2_500
     assert sorted(replayed(workers)) == sorted(found)
+
+
+def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(n)) for n in range(3)])
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0
+    streamer = [sys.executable, "-m", "streamer"]
+    tail = [*streamer, "tail", "--limit", "3", "--brokers", brokers]
+    shown = subprocess.run(
+        [*tail, "--index-name", names.index], cwd=ROOT, capture_output=True, check=True, timeout=60
+    )
+    assert shown.stdout.splitlines() == verdicts_of(brokers, names)
+    told = subprocess.run(
+        [*streamer, "inspect", "--json", str(tmp_path / "index" / "shard-0")],
+        cwd=ROOT, capture_output=True, check=True,
+    )  # fmt: skip
+    position = json.loads(told.stdout)["position"]
+    assert position["pages:0"]["records"] == 3
+    assert position["log"]["records"] == len(messages_of(brokers, names.log(0))[0])
 
 
 def test_a_stop_and_a_start_repeat_nothing(
@@ -132,7 +156,7 @@ def test_one_process_does_it_all_and_tells_how_it_is(
             for line in metrics.splitlines()
             if line.startswith("streamer_verdicts_total{")
         )
-        assert counted == len(verdicts_of(brokers, names)) > 5_000
+        assert counted == len(verdicts_of(brokers, names)) > 2_500
         assert workers.verify("--settled").returncode == 0
         assert workers.kill("all", signal.SIGTERM) == 0
     assert sorted(path.name for path in index.iterdir()) == ["shard-0", "shard-1", "shard-2"]
@@ -235,16 +259,15 @@ def test_a_topic_made_anew_is_refused(brokers: str, names: Names, tmp_path: Path
     make_topic(brokers, names.pages)
     send(brokers, names.pages, [(None, page(n)) for n in range(5)])
     with fleet(tmp_path, brokers, names) as workers:
-        start_all(workers, 1)
+        workers.start("all", "--index", tmp_path / "index")
         workers.wait_until_settled()
-        for name in ("sign-0", "index-0"):
-            workers.kill(name, signal.SIGTERM)
+        workers.kill("all", signal.SIGTERM)
         administer(brokers, lambda admin: admin.delete_topics([names.pages]))
         while names.pages in administer(brokers, lambda admin: admin.list_topics()):
             pass
         make_topic(brokers, names.pages)
-        for name, options in (("sign-0", ()), ("index-0", ())):
-            code, log = started(workers, name, *options)
+        for role in ("sign", "all"):
+            code, log = started(workers, role, "--index", tmp_path / "index", "--role", role)
             assert code == 3, log
             assert "it was made anew" in " ".join(log.split())
 
@@ -255,17 +278,17 @@ def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(
     make_topic(brokers, names.pages)
     send(brokers, names.pages, [(None, page(n)) for n in range(5)])
     with fleet(tmp_path, brokers, names) as workers:
-        start_all(workers, 1)
+        index = ("--index", tmp_path / "index")
+        workers.start("all", *index)
         workers.wait_until_settled()
-        workers.kill("sign-0", signal.SIGTERM)
+        workers.kill("all", signal.SIGTERM)
         send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
         place = TopicPartition(names.pages, 0)
         administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(8)}))
-        code, log = started(workers, "sign-1", "--role", "sign")
+        code, log = started(workers, "all")
         assert code == 3, log
         assert "3 messages have expired unread. Start with --accept-loss" in log
-        workers.running.pop("sign-1")
-        workers.start("sign-2", "--role", "sign", "--accept-loss")
+        workers.start("all", *index, "--accept-loss")
         workers.wait_until_settled()
     offsets = sorted(json.loads(v)["page"]["offset"] for v in verdicts_of(brokers, names))
     assert offsets == [0, 1, 2, 3, 4, 8, 9]
@@ -278,19 +301,18 @@ def test_a_log_that_does_not_fit_the_index_is_refused(
     make_topic(brokers, names.pages)
     send(brokers, names.pages, [(None, page(n)) for n in range(5)])
     with fleet(tmp_path, brokers, names) as workers:
-        start_all(workers, 1)
+        workers.start("all", "--index", tmp_path / "index")
         workers.wait_until_settled()
-        for name in ("sign-0", "index-0"):
-            workers.kill(name, signal.SIGTERM)
+        workers.kill("all", signal.SIGTERM)
         if loss == "behind":  # an older copy of the index, and a log that begins after it
-            shutil.rmtree(tmp_path / "index-0")
+            shutil.rmtree(tmp_path / "index")
             place = TopicPartition(names.log(0), 0)
             administer(brokers, lambda a: a.delete_records({place: RecordsToDelete(1)}))
         else:
             administer(brokers, lambda admin: admin.delete_topics([names.log(0)]))
             while names.log(0) in administer(brokers, lambda admin: admin.list_topics()):
                 pass
-        code, log = started(workers, "index-0")
+        code, log = started(workers, "all")
         assert code == 3, log
         wanted = "records between them have expired" if loss == "behind" else "made anew"
         assert wanted in " ".join(log.split())
@@ -301,12 +323,11 @@ def test_a_record_of_a_later_version_stops_the_owner_clearly(
 ) -> None:
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names) as workers:
-        start_all(workers, 1)
+        workers.start("all", "--index", tmp_path / "index")
         workers.wait_until_settled()
         send(brokers, names.log(0), [(None, b"\x92\x02\x00")])
-        process = workers.running["index-0"]
-        assert process.wait(timeout=60) == 3
-        assert "record of version 2, this program reads 1" in workers.log("index-0")
+        assert workers.running["all"].wait(timeout=60) == 3
+        assert "record of version 2, this program reads 1" in workers.log("all")
 
 
 def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(

@@ -23,6 +23,15 @@ def test_published_pages_count_until_shard_0_has_taken_them() -> None:
     assert flow.open_pages == 0
 
 
+def test_pages_that_were_taken_before_the_answer_came_do_not_count() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 60}))
+    flow.note_published("pages:0", 60, 55)
+    assert flow.open_pages == 0
+    flow.note_published("pages:0", 61, 1)
+    assert flow.open_pages == 1
+
+
 def test_an_interval_that_is_taken_in_part_still_counts() -> None:
     flow = FlowControl(100, 0)
     flow.note_published("pages:0", 60, 55)

@@ -13,7 +13,8 @@ from streamer.errors import StoreMismatch
 from streamer.index.records import CONFIG, Output, Record, Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.index.snapshot import pack_pages
-from streamer.kafka.owner import LogBounds, Owner, ShardLog
+from streamer.kafka.log_position import LogBounds, ShardLog
+from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import identity_of

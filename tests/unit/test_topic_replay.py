@@ -22,7 +22,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka import source as source_module
 from streamer.kafka import topic_replay
 from streamer.kafka.log_order import Interval, LogOrder
-from streamer.kafka.owner import LogPosition
+from streamer.kafka.log_position import LogPosition
 from streamer.kafka.ranges import Range, Wanted, parse_wanted, resolve
 from streamer.kafka.source import PageTopic
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput, TopicChunk

@@ -1,0 +1,94 @@
+"""What a worker needs to know, checked as far as it can be without the brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from streamer.errors import SettingsError
+from streamer.index.settings import IndexSettings
+from streamer.kafka.connection import Connection
+from streamer.kafka.names import Names
+from streamer.sketch.secret import read_secret
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.parse import PageParser
+
+
+class Role(StrEnum):
+    """What a worker does."""
+
+    ALL = "all"
+    SIGN = "sign"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker needs to know; see the settings of the same names."""
+
+    connection: Connection
+    names: Names
+    signature: SignatureSettings
+    index: IndexSettings
+    key_file: Path
+    index_folder: Path
+    parser: PageParser
+    role: Role = Role.ALL
+    own_shards: tuple[int, ...] = ()  # none given: all
+    replicas: int = 1
+    verdict_partitions: int = 0
+    window: int = 65_536
+    head_pages: int = 65_536
+    threads: int = 2
+    accept_loss: bool = False
+    instance_id: str = ""
+    health: tuple[str, int] = ("127.0.0.1", 0)
+    logs: tuple[str, str] = ("json", "info")
+
+    def check(self) -> None:
+        """See what can be seen without the brokers.
+
+        Raises:
+            SettingsError: there is no such shard, or the key cannot be read.
+        """
+        _ = self.shards, read_secret(self.key_file)
+
+    def faust_options(self) -> dict[str, Any]:
+        """Return what each Faust app is made with."""
+        return {
+            **self.connection.faust_options(),
+            "consumer_group_instance_id": self.instance_id or None,
+        }
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """Return the shards that this worker owns.
+
+        Raises:
+            SettingsError: there is no such shard.
+        """
+        if self.role is Role.SIGN:
+            return ()
+        for shard in self.own_shards:
+            if not 0 <= shard < self.index.shards:
+                raise SettingsError(
+                    f"There is no shard {shard}: the index has {self.index.shards}, from 0 on. "
+                    "Correct --own-shards or --shards."
+                )
+        return self.own_shards or tuple(range(self.index.shards))
+
+
+def shard_numbers(text: str) -> tuple[int, ...]:
+    """Return the shard numbers in `text`, as "0,2"; none for "".
+
+    Raises:
+        SettingsError: it is no list of numbers.
+    """
+    try:
+        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+    except ValueError as error:
+        raise SettingsError(
+            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2."
+        ) from error
