@@ -19,7 +19,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test check bench bench-kafka chaos broker broker-stop format lock clean
+.PHONY: help run warm test coverage check bench bench-kafka chaos broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,8 +41,11 @@ warm: $(VENV)/.run ## Compile the kernels (about half a minute after a change of
 
 test: check ## Run all checks and all tests
 	$(PY) -m streamer warm
+	$(PY) -m pytest -n 2 tests/unit tests/property tests/contract tests/quality
+	$(PY) -m pytest -n 3 --dist worksteal --durations=20 tests/simulation tests/integration
+
+coverage: $(VENV)/.dev ## Tell which lines the quicker tests do not reach
 	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
-	$(PY) -m pytest -n 2 --dist worksteal --durations=20 tests/simulation tests/integration
 
 check: $(VENV)/.dev ## Run the checks without the tests
 	$(PY) -m ruff check .
