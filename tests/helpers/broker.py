@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 import subprocess
 from contextlib import contextmanager
@@ -20,12 +21,16 @@ SCRIPT = ROOT / "deploy" / "broker" / "broker"
 
 
 def free_port() -> int:
-    """Return a port that is free, and the one after it too."""
+    """Return a port that is free, and the one after it too.
+
+    It lies below those that systems give to outgoing connections, or one of these might take it
+    before the broker does.
+    """
     while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
         with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
             try:
+                one.bind(("127.0.0.1", port))
                 other.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue
