@@ -61,6 +61,7 @@ class ChunkConsumer(driver.Consumer):
         self._done: dict[TP, set[int]] = defaultdict(set)
         self._next: dict[TP, int] = {}
         self._room = asyncio.Event()
+        self._fetching = asyncio.Lock()
         self._seeks = 0
         self._seeks_at_fetch = 0
         super().__init__(*arguments, **options)
@@ -69,7 +70,14 @@ class ChunkConsumer(driver.Consumer):
         return _ChunkThread(self, loop=self.loop, beacon=self.beacon)
 
     async def perform_seek(self) -> None:
-        """Go to where the agent wants to start, for all assigned partitions."""
+        """Go to where the agent wants to start, for all assigned partitions.
+
+        No fetch may be under way: it would go on after the seek, and what it took would be missing.
+        """
+        async with self._fetching:
+            await self._perform_seek()
+
+    async def _perform_seek(self) -> None:
         await super().perform_seek()
         committed = {tp: self._committed_offset[tp] or 0 for tp in self.assignment()}
         for tp, start in (await self.app.starts(committed)).items():
@@ -78,32 +86,43 @@ class ChunkConsumer(driver.Consumer):
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
             except IllegalStateError:
+                self._next.pop(tp, None)
                 continue  # the partition is gone again; the next rebalance comes here
             self._read_offset[tp] = start.offset or None
             self._next[tp] = start.covered
         self._seeks += 1
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
-        self._seeks_at_fetch = self._seeks
-        return await super()._getmany(active_partitions, timeout)
+        async with self._fetching:
+            self._seeks_at_fetch = self._seeks
+            return await super()._getmany(active_partitions, timeout)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
         """Yield a message for each chunk, as long as not too many are being worked on."""
         if not await self._has_room(timeout):
             return
         fetched = await self._fetched(timeout)
-        generation = self.app.consumer_generation_id
+        generation, seeks = self.app.consumer_generation_id, self._seeks_at_fetch
         for tp, records in fetched.items():
-            if not self.flow_active or self.app.consumer_generation_id != generation:
+            if self._is_stale(generation, seeks):
                 return
             self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
             end = records[-1].offset + 1 if records else await self.position(tp)
-            if end is None or end <= self._next[tp] or self._seeks != self._seeks_at_fetch:
+            if end is None or end <= self._next.get(tp, end):
                 continue
             for chunk in cut(tp.topic, tp.partition, self._next[tp], end, records):
+                if self._is_stale(generation, seeks):
+                    return  # positions are others by now; what is left will be read again
                 self._next[tp] = chunk.end
                 self._delivered[tp].append(chunk.end - 1)
                 yield tp, self._message(tp, chunk, generation)
+
+    def _is_stale(self, generation: int, seeks: int) -> bool:
+        return (
+            not self.flow_active
+            or self.app.consumer_generation_id != generation
+            or self._seeks != seeks
+        )
 
     async def _fetched(self, timeout: float) -> dict[TP, list[Any]]:
         """Return what has been fetched of the partitions that are read now."""

@@ -98,3 +98,82 @@ def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
     assert made._new_offset(PLACE) is None  # noqa: SLF001
     made.ack(Delivered(9))
     assert made._new_offset(PLACE) == 30  # noqa: SLF001
+
+
+class Scripted(ChunkConsumer):
+    """A consumer whose fetches and seeks are told; what it makes of them is real."""
+
+    fetches: list[dict[TP, list[Any]]]
+    during_fetch: Any = None
+
+    async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's name
+        del timeout
+        async with self._fetching:
+            self._seeks_at_fetch = self._seeks
+            if self.during_fetch:
+                await self.during_fetch()
+        return (self.fetches.pop(0) if self.fetches else {}), None
+
+    async def position(self, tp: TP) -> int | None:
+        return self._next.get(tp)
+
+    def highwater(self, tp: TP) -> int:
+        del tp
+        return 0
+
+    async def _perform_seek(self) -> None:
+        self._next[PLACE] = 100
+        self._seeks += 1
+
+
+def scripted(*fetches: dict[TP, list[Any]]) -> Any:
+    made: Any = Scripted.__new__(Scripted)
+    made.__dict__.update(consumer().__dict__)
+    made._next, made._seeks, made._seeks_at_fetch = {PLACE: 0}, 0, 0  # noqa: SLF001
+    made._fetching = asyncio.Lock()  # noqa: SLF001
+    made._stopped, made._crashed = asyncio.Event(), asyncio.Event()  # noqa: SLF001
+    made.flow_active, made.fetches = True, list(fetches)
+    monitor = SimpleNamespace(track_tp_end_offset=lambda *_: None)
+    made.app = SimpleNamespace(consumer_generation_id=1, monitor=monitor)
+    made.loop = None
+    return made
+
+
+async def chunks_of(made: Any) -> list[tuple[int, int]]:
+    made._has_room = lambda _timeout: asyncio.sleep(0, result=True)  # noqa: SLF001
+    return [(m.value.start, m.value.end) async for _, m in made.getmany(1.0)]
+
+
+def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
+    async def run() -> None:
+        made = scripted({PLACE: [Fetched(0), Fetched(1)]})
+        fetching = asyncio.Event()
+
+        async def slow() -> None:
+            fetching.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert made._seeks == 0, "the seek came into the fetch"  # noqa: SLF001
+
+        made.during_fetch = slow
+        reading = asyncio.create_task(chunks_of(made))
+        await fetching.wait()
+        await made.perform_seek()
+        await reading
+        assert made._next[PLACE] == 100  # noqa: SLF001
+
+    asyncio.run(run())
+
+
+def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
+    async def run() -> None:
+        made = scripted({PLACE: [Fetched(offset) for offset in range(1200)]})
+        made._has_room = lambda _timeout: asyncio.sleep(0, result=True)  # noqa: SLF001
+        seen: list[tuple[int, int]] = []
+        async for _, message in made.getmany(1.0):
+            seen.append((message.value.start, message.value.end))
+            await made.perform_seek()
+        assert seen == [(0, 500)]
+        assert made._next[PLACE] == 100, "the next chunk begins where the seek went"  # noqa: SLF001
+
+    asyncio.run(run())
