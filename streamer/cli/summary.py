@@ -73,7 +73,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     """Print the summary as a table."""
     if not summary.records and not summary.interrupted:
         console.print(
-            "Nothing new: all records of these files have been judged before "
+            "Nothing new: all of these records have been judged before "
             f"({summary.total['records']:,} records in this index)."
         )
         return

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from streamer.errors import StreamerError
 from streamer.index.records import Output, Record, Verdicts, shard_name
 from streamer.kafka.chunk import Chunk
 from streamer.kafka.measures import ShardMeasures
@@ -29,8 +30,9 @@ Place = tuple[str, int]  # topic, partition
 
 @dataclass(slots=True)
 class ReadChunk:
-    """The records of a chunk, and the timestamps of their oldest pages, in milliseconds."""
+    """The records of a chunk from `start` on, and the timestamps of their oldest pages, in ms."""
 
+    start: int
     records: list[ReadRecord]
     timestamps: list[int]
 
@@ -60,10 +62,10 @@ class Applier:
         measures: ShardMeasures,
     ) -> None:
         self._names = names
-        self._owner = owner
+        self.owner = owner
         self._publisher = publisher
         self._verdict_partitions = verdict_partitions
-        self._measures = measures
+        self.measures = measures
         self._locate = topic_locator(names.pages)
 
     def read(self, chunk: Chunk) -> ReadChunk:
@@ -72,16 +74,25 @@ class Applier:
         Raises:
             StoreMismatch: a record is of a later version, or not of this index.
         """
-        records = [self._owner.read(record.offset, record.value) for record in chunk.records]
-        return ReadChunk(records, [record.timestamp for record in chunk.records])
+        records = [self.owner.read(record.offset, record.value) for record in chunk.records]
+        return ReadChunk(chunk.start, records, [record.timestamp for record in chunk.records])
 
     def apply(self, chunk: ReadChunk, committed: int) -> Applied:
-        """Apply a chunk; pack what it emits, but for records below `committed`: that is out."""
+        """Apply a chunk; pack what it emits, but for records below `committed`: that is out.
+
+        Raises:
+            StreamerError: records between what is applied and this chunk were not delivered.
+        """
+        if chunk.start > self.owner.position:
+            raise StreamerError(
+                f"The log of shard {self.owner.number} was delivered from {chunk.start} on, the "
+                f"index stands at {self.owner.position}. Start the worker again."
+            )
         messages: dict[Place, list[Message]] = defaultdict(list)
         applied = Applied({}, [], [], [])
-        with self._measures.stage(Stage.APPLY):
+        with self.measures.stage(Stage.APPLY):
             for record, timestamp in zip(chunk.records, chunk.timestamps, strict=True):
-                outputs = self._owner.apply(record)
+                outputs = self.owner.apply(record)
                 if record.offset < committed:
                     continue
                 for output in outputs:
@@ -93,12 +104,12 @@ class Applier:
                         messages[place].append(message)
             for place, found in messages.items():
                 applied.batches[place] = self._publisher.batches(found)
-        self._measures.observe_state()
+        self.measures.observe_state()
         return applied
 
     def _messages(self, output: Output, timestamp: int) -> Iterator[tuple[Place, Message]]:
         """Yield the messages of an output; records for other shards keep the pages' timestamp."""
-        owner, items = self._owner, output.items
+        owner, items = self.owner, output.items
         if isinstance(items, Verdicts):
             by_partition = verdict_messages(
                 items, owner.number, output.start, self._locate, owner.fingerprint,
@@ -114,9 +125,14 @@ class Applier:
             packed = pack_record(record, owner.identity)
             yield (self._names.log(shard), 0), (None, packed, [], timestamp)
 
+    @property
+    def write_is_due(self) -> bool:
+        """Tell whether there is enough to write."""
+        return self.owner.flush_is_due
+
     def write(self) -> None:
         """Flush, and merge runs where there are many; all that was emitted must have arrived."""
-        owner, measures = self._owner, self._measures
+        owner, measures = self.owner, self.measures
         with measures.stage(Stage.FLUSH):
             owner.flush()
         with measures.stage(Stage.MERGE):

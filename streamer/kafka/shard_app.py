@@ -2,7 +2,8 @@
 
 Chunks of records are read ahead in one thread and applied in order in another; what they emit is
 published in order, and only then acknowledged. A flush first waits for every publish that it
-covers. After a restart records below the group's committed offset are applied silently.
+covers. Where the store stands before the group's committed offset, the records between them are
+folded first, beside Faust (catch_up.py): what they emit is out.
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from streamer.errors import StoreMismatch
 from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.kafka.applying import Applied, Applier, ReadChunk
+from streamer.kafka.catch_up import CatchUp
 from streamer.kafka.gauge import Gauge, pack_gauge
 from streamer.kafka.log_position import LogBounds
-from streamer.kafka.measures import ShardMeasures
 from streamer.kafka.names import Names
-from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import config_record
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.transport import ChunkApp, ChunkSchema, Start
@@ -47,21 +47,21 @@ class ShardApp:
     def __init__(
         self,
         names: Names,
-        owner: Owner,
+        applier: Applier,
+        catch_up: CatchUp,
         settings: IndexSettings,
         publisher: Publisher,
-        verdict_partitions: int,
         fail: Callable[[BaseException], None],
         options: Mapping[str, Any],
-        measures: ShardMeasures,
     ) -> None:
-        self.owner = owner
+        self.owner = owner = applier.owner
         self._names = names
         self._settings = settings
         self._publisher = publisher
         self._fail = fail
-        self._measures = measures
-        self._applier = Applier(names, owner, publisher, verdict_partitions, measures)
+        self._measures = applier.measures
+        self._applier = applier
+        self._catch_up = catch_up
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
@@ -75,6 +75,8 @@ class ShardApp:
         self._gauge = self._new_gauge()
         self._gauge_published: Gauge | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._catching_up: asyncio.Task[None] | None = None
+        self._stopping = False
         self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **options)
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
@@ -92,6 +94,10 @@ class ShardApp:
 
     async def stop(self) -> None:
         """Finish what was taken, commit, leave the group, and flush."""
+        self._stopping = True
+        self._catch_up.stop()
+        if self._catching_up:
+            await self._catching_up
         await self.app.stop()
         for task in self._tasks:
             task.cancel()
@@ -105,27 +111,54 @@ class ShardApp:
     # ---- the log ---------------------------------------------------------------------------------
 
     async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
-        """Begin where the store stands, whatever is committed; see that it fits the log."""
+        """Begin where the store stands, or at the committed offset once all before it is folded.
+
+        The store must fit the log.
+        """
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
             first = (await self.app.chunks.earliest_offsets(tp))[tp]
             end = (await self.app.chunks.highwaters(tp))[tp]
             if offset > end:
                 self._fail(StoreMismatch(_ends_before(self._names.log(self.owner.number), end)))
+                continue
             try:
                 self.owner.check(LogBounds(first, end, None))
             except StoreMismatch as error:
                 self._fail(error)
+                continue
             self._committed = max(self._committed, offset)
             self._target = end
             position = self.owner.position
             self._assigned_at = position, time.monotonic()
-            starts[tp] = Start(position, position)
+            starts[tp] = Start(max(position, offset), max(position, offset))
+            if position < offset:
+                self._begin_to_catch_up()
             _log.info(
                 "shard_assigned", shard=self.owner.number, position=position, committed=offset,
                 end=end,
             )  # fmt: skip
         return starts
+
+    def _begin_to_catch_up(self) -> None:
+        """Let nothing be delivered until the index stands at the committed offset."""
+        self.app.chunks.hold()
+        if self._catching_up is None or self._catching_up.done():
+            self._catching_up = asyncio.create_task(self._fold_what_is_out())
+
+    async def _fold_what_is_out(self) -> None:
+        try:
+            async with self._applying:
+                while self._publishing:
+                    await self._publishing.popleft()
+                # The committed offset may grow meanwhile: another owner for a time, then us again.
+                while (position := self.owner.position) < self._committed and not self._stopping:
+                    await asyncio.to_thread(self._catch_up.fold, position, self._committed)
+                self._gauge = self._new_gauge()
+            if not self._stopping:
+                self.app.chunks.release()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
+            self._fail(error)
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
@@ -204,7 +237,7 @@ class ShardApp:
                     await self._configure()
                 if self.owner.number == 0 and self._gauge != self._gauge_published:
                     await self._publish_gauge()
-                if self.owner.flush_is_due:
+                if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
                         await self._flush()
         except Exception as error:  # noqa: BLE001 - as above

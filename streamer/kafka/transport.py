@@ -50,6 +50,14 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = "read_committed"  # noqa: SLF001 - read at its start; Faust has no setting
         return consumer
 
+    async def note_alive(self) -> None:
+        """Let the consumer take itself for one that fetches, else it leaves its group in time."""
+        await self.call_thread(self._note_alive, self._ensure_consumer())
+
+    async def _note_alive(self, consumer: AIOKafkaConsumer) -> None:
+        with consumer._subscription.fetch_context():  # noqa: SLF001 - there is no public way
+            pass
+
 
 class ChunkConsumer(driver.Consumer):
     """A consumer that delivers chunks."""
@@ -61,6 +69,7 @@ class ChunkConsumer(driver.Consumer):
         self._done: dict[TP, set[int]] = defaultdict(set)
         self._next: dict[TP, int] = {}
         self._room = asyncio.Event()
+        self._held = False
         self._fetching = asyncio.Lock()
         self._seeks = 0
         self._seeks_at_fetch = 0
@@ -98,8 +107,9 @@ class ChunkConsumer(driver.Consumer):
             return await super()._getmany(active_partitions, timeout)
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, ConsumerMessage]]:
-        """Yield a message for each chunk, as long as not too many are being worked on."""
+        """Yield a message for each chunk, unless too many are being worked on, or all are held."""
         if not await self._has_room(timeout):
+            await cast(_ChunkThread, self._thread).note_alive()
             return
         fetched = await self._fetched(timeout)
         generation, seeks = self.app.consumer_generation_id, self._seeks_at_fetch
@@ -142,12 +152,12 @@ class ChunkConsumer(driver.Consumer):
         return {tp: records.get(tp, []) for tp in (records or self._next) if tp in self._next}
 
     async def _has_room(self, timeout: float) -> bool:
-        """Wait until few enough chunks are unacknowledged; tell whether that is so in time.
+        """Wait until chunks may be delivered; tell whether that is so in time.
 
         Faust's own back-pressure looks once a second only whether it may go on.
         """
         deadline = self.loop.time() + timeout
-        while self._working() >= CHUNKS_MAX:
+        while self._held or self._working() >= CHUNKS_MAX:
             self._room.clear()
             try:
                 await asyncio.wait_for(self._room.wait(), max(0, deadline - self.loop.time()))
@@ -163,6 +173,15 @@ class ChunkConsumer(driver.Consumer):
             tp.topic, tp.partition, chunk.end - 1, time.time(), 0,
             None, None, chunk, None, 0, 0, tp, generation_id=generation,
         )  # fmt: skip
+
+    def hold(self) -> None:
+        """Deliver no chunk until `release`, and stay in the group."""
+        self._held = True
+
+    def release(self) -> None:
+        """Deliver chunks again."""
+        self._held = False
+        self._room.set()
 
     def committed(self, tp: TP) -> int | None:
         """Return the offset that was committed last; None: none that we know."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamer.errors import StreamerError
+from streamer.kafka.applying import Applier
+from streamer.kafka.catch_up import CatchUp
 from streamer.kafka.connection import reach
 from streamer.kafka.failure import end_process
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
@@ -120,15 +122,16 @@ class Worker:
             owner.check(await log_bounds(reader, names.log(shard), owner.position))
             measures = ShardMeasures(self.metrics, owner.shard, options.head_pages)
             measures.observe_store(owner.stored, owner.index_bytes, owner.filter)
+            applier = Applier(names, owner, publisher, prepared.verdict_partitions, measures)
+            client = options.connection.client_options()
             app = ShardApp(
                 names,
-                owner,
+                applier,
+                CatchUp(client, names.log(shard), applier),
                 options.index,
                 publisher,
-                prepared.verdict_partitions,
                 self.fail,
                 options.faust_options(),
-                measures,
             )
             self.shards.append(app)
         log_end = (await reader.bounds(names.log(0), 0))[1]

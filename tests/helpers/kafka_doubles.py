@@ -55,6 +55,13 @@ class ToldConsumer:
     first: int = 0
     end: int = 0
     acknowledged: list[Any] = field(default_factory=list)
+    held: bool = False
+
+    def hold(self) -> None:
+        self.held = True
+
+    def release(self) -> None:
+        self.held = False
 
     def ack(self, message: Any) -> None:
         self.acknowledged.append(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from collections.abc import Iterator
@@ -14,6 +15,13 @@ from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import make_crawl
 
 _numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collect what a test left, so that an unclosed connection is reported where it was made."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

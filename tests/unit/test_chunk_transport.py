@@ -56,7 +56,7 @@ def consumer() -> Any:
     made._unacked_messages = set()  # noqa: SLF001
     made._waiting_for_ack = None  # noqa: SLF001
     made._n_acked = 0  # noqa: SLF001
-    made._room = asyncio.Event()  # noqa: SLF001
+    made._room, made._held = asyncio.Event(), False  # noqa: SLF001
     made.app = SimpleNamespace(topics=SimpleNamespace(acks_enabled_for=lambda _topic: True))
     return made
 
@@ -175,5 +175,28 @@ def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
             await made.perform_seek()
         assert seen == [(0, 500)]
         assert made._next[PLACE] == 100, "the next chunk begins where the seek went"  # noqa: SLF001
+
+    asyncio.run(run())
+
+
+def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> None:
+    async def run() -> None:
+        made = scripted({PLACE: [Fetched(0), Fetched(1)]})
+        made.loop = asyncio.get_running_loop()
+        noted: list[bool] = []
+
+        async def note() -> None:
+            noted.append(True)
+
+        made._thread = SimpleNamespace(note_alive=note)  # noqa: SLF001
+        made.hold()
+        assert [m async for _, m in made.getmany(0.01)] == []
+        assert noted == [True]
+        waiting = asyncio.create_task(anext(made.getmany(5.0)))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        made.release()
+        _, message = await asyncio.wait_for(waiting, 1)
+        assert (message.value.start, message.value.end) == (0, 2)
 
     asyncio.run(run())

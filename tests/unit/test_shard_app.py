@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
+from streamer.kafka.applying import Applier
 from streamer.kafka.chunk import Chunk
 from streamer.kafka.measures import ShardMeasures
 from streamer.kafka.names import Names
@@ -30,6 +32,29 @@ NAMES = Names("index", "pages")
 PLACE = TP("index.bands.0", 0)
 
 
+class ToldLog:
+    """Folds what is in a list, in place of a log at the brokers; notes the ranges."""
+
+    def __init__(self, applier: Applier) -> None:
+        self._applier = applier
+        self.log: list[bytes] = []
+        self.folded: list[tuple[int, int]] = []
+        self.held: threading.Event | None = None
+        self.stops_at: int | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def fold(self, start: int, end: int) -> None:
+        if self.held:
+            self.held.wait()
+        if self._stopping and self.stops_at is not None:
+            end = self.stops_at
+        self.folded.append((start, end))
+        self._applier.apply(self._applier.read(chunk(self.log, start, end)), end)
+
+
 class Owning:
     """A shard with a stand-in for the brokers."""
 
@@ -39,16 +64,27 @@ class Owning:
         self.failures: list[BaseException] = []
         self.owner = owner(path, key)
         publisher: Any = self.publisher
+        measures = ShardMeasures(Metrics(), self.owner.shard, 30)
+        applier = Applier(NAMES, self.owner, publisher, 2, measures)
+        self.log = ToldLog(applier)
+        catch_up: Any = self.log
         self.app: Any = ShardApp(
-            NAMES, self.owner, settings or IndexSettings(), publisher, 2, self.failures.append,
-            {"broker": "kafka://nowhere"}, ShardMeasures(Metrics(), self.owner.shard, 30),
+            NAMES, applier, catch_up, settings or IndexSettings(), publisher,
+            self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer)
         self.app.app = faust
 
-    def starts(self, committed: int) -> Start:
-        found: dict[TP, Start] = asyncio.run(self.app._starts({PLACE: committed}))  # noqa: SLF001 - Faust calls it
-        return found[PLACE]
+    def starts(self, committed: int) -> Start | None:
+        """Say where it begins, and return when what is out already is folded."""
+
+        async def call() -> Start | None:
+            found: dict[TP, Start] = await self.app._starts({PLACE: committed})  # noqa: SLF001 - Faust calls it
+            if catching_up := self.app._catching_up:  # noqa: SLF001
+                await catching_up
+            return found.get(PLACE)
+
+        return asyncio.run(call())
 
     async def run(self, *chunks: Chunk) -> None:
         """Feed chunks; return when all of them are acknowledged."""
@@ -136,8 +172,8 @@ def test_a_failed_publish_ends_the_process_without_a_flush(tmp_path: Path, key: 
     owning.owner.close()
 
 
-@pytest.mark.parametrize("committed", [0, 2, 5, 9])
-def test_reading_begins_where_the_store_stands_whatever_is_committed(
+@pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
+def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     tmp_path: Path, key: Path, committed: int
 ) -> None:
     log = a_log(10)
@@ -146,15 +182,75 @@ def test_reading_begins_where_the_store_stands_whatever_is_committed(
     owning.owner.flush()
     owning.owner.close()
     again = Owning(tmp_path / "index", key)
+    again.log.log = log
     again.consumer.end = 11
-    position = again.owner.position
-    assert position == 4
-    assert again.starts(committed) == Start(4, 4)
-    asyncio.run(again.run(chunk(log, 4, 11)))
     first = max(committed, 4)
+    assert again.starts(committed) == Start(first, first)
+    assert again.log.folded == ([(4, first)] if first > 4 else [])
+    assert again.owner.position == first
+    assert again.verdicts == []
+    asyncio.run(again.run(chunk(log, first, 11)))
     numbers = [int(sequence.split(b":")[1]) for _, _, sequence in again.verdicts]
     assert sorted(numbers) == list(range(20 * (first - 1), 200)), "published from there on"
+    assert again.failures == []
     again.owner.close()
+
+
+def test_nothing_is_delivered_before_what_is_out_is_folded(tmp_path: Path, key: Path) -> None:
+    log = a_log(10)
+    owning = Owning(tmp_path / "index", key)
+    owning.log.log, owning.consumer.end = log, 11
+    owning.log.held = held = threading.Event()
+
+    async def run() -> None:
+        await owning.app._starts({PLACE: 5})  # noqa: SLF001 - Faust calls it
+        await settle(5)
+        assert owning.consumer.held
+        await owning.app._starts({PLACE: 8})  # noqa: SLF001 - taken away and given back meanwhile
+        held.set()
+        while owning.consumer.held:
+            await settle(5)
+
+    asyncio.run(run())
+    assert owning.log.folded == [(0, 5), (5, 8)]
+    assert owning.owner.position == 8
+    assert owning.failures == []
+    owning.owner.close()
+
+
+def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None:
+    owning = Owning(tmp_path / "index", key)
+    owning.log.log, owning.consumer.end = a_log(10), 11
+    owning.log.held = held = threading.Event()
+
+    async def run() -> None:
+        await owning.app._starts({PLACE: 5})  # noqa: SLF001 - Faust calls it
+        await settle(5)
+        owning.log.stops_at = 3
+        asyncio.get_running_loop().call_later(0.05, held.set)
+        await owning.app.stop()
+
+    owning.app.app.stop = settle
+    asyncio.run(run())
+    assert owning.consumer.held, "chunks after 5 are not for an index that stands at 3"
+    again = Owning(tmp_path / "index", key)
+    assert again.owner.position == 3, "and what was folded is kept"
+    again.owner.close()
+
+
+def test_a_chunk_that_leaves_out_records_ends_the_process(tmp_path: Path, key: Path) -> None:
+    owning = Owning(tmp_path / "index", key)
+
+    async def run() -> None:
+        async with owning.feeding(chunk(a_log(5), 2, 4)):
+            while not owning.failures:
+                await settle(5)
+
+    asyncio.run(run())
+    assert "from 2 on, the index stands at 0" in str(owning.failures[0])
+    assert owning.consumer.acknowledged == []
+    assert owning.owner.position == 0
+    owning.owner.close()
 
 
 def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
@@ -172,7 +268,7 @@ def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
 def test_a_log_that_lost_records_ends_the_process(tmp_path: Path, key: Path) -> None:
     owning = Owning(tmp_path / "index", key)
     owning.consumer.end = 3
-    owning.starts(4)
+    assert owning.starts(4) is None
     assert [type(failure) for failure in owning.failures] == [StoreMismatch]
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
     owning.owner.flush()
