@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from streamer.index.codec import POSTINGS, ROWS, FlushMeta, RunMeta, entry_key, pack_rows
+from streamer.index.codec import POSTINGS, ROWS, FlushMeta, RunMeta, entry_key
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import Keys, Rows, block_bits, block_starts
+from streamer.index.row_blocks import pack_rows
 
 
 def run_meta(seq: int, level: int, postings: int) -> RunMeta:

@@ -1,8 +1,8 @@
 """A blocked Bloom filter over keys: most pages are new, which it tells without the disk.
 
 A key sets 8 bits in one block of 512, so a look costs one cache line (Putze, Sanders, Singler
-2007). At 12 bits a key about 0.5 % of unknown keys pass. It can be rebuilt from the keys at any
-time, so it is never part of the truth: losing it costs time only.
+2007). Keys must be hashes. At 12 bits a key about 0.5 % of unknown keys pass. It can be rebuilt
+from the keys at any time, so it is never part of the truth: losing it costs time only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ _SALT = 0x9FB21C651E98DF25  # the filter's bits are independent of the table's a
 
 @inline_kernel
 def _block(key: int, words: npt.NDArray[np.uint64]) -> tuple[int, int]:
-    """Return (first word of the key's block, the bits of its probes: six apiece)."""
-    mixed = fmix(key ^ uint64(_SALT))
+    """Return (first word of the key's block, the bits of its probes: six apiece).
+
+    Keys are hashes, so their top bits spread over the blocks as they are; and the sorted keys of a
+    run are then added from one end of the filter to the other.
+    """
     blocks = uint64(words.shape[0] // BLOCK_WORDS)
-    return ((mixed >> uint64(32)) * blocks >> uint64(32)) * uint64(BLOCK_WORDS), mixed * uint64(
-        _SALT
-    )
+    first = ((key >> uint64(32)) * blocks >> uint64(32)) * uint64(BLOCK_WORDS)
+    return first, fmix(key ^ uint64(_SALT))
 
 
 @inline_kernel

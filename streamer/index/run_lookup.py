@@ -146,7 +146,7 @@ class RunLookup:
         alone = lengths == 1
         marks = np.zeros((len(leader), keys_a_page), np.uint32)
         if alone.any():
-            marks[alone] = self._rows.marks(rows[np.cumsum(lengths)[alone] - 1])
+            marks[alone] = self._rows.marks(rows[np.cumsum(lengths)[alone] - 1], keys_a_page)
         halves = asked.keys.astype(np.uint32)
         agreeing = marks[group, asked.places % keys_a_page] == halves
         explained: Mask = agreeing & (halves != 0) & ~asked.crowded

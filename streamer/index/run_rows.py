@@ -6,18 +6,16 @@ needs. So the blocks of the last batch are remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import ROWS, ROWS_A_BLOCK, FlushMeta, RowBlock, entry_key
+from streamer.index.codec import ROWS, FlushMeta, entry_key
 from streamer.index.lookup import KeptRows
+from streamer.index.row_blocks import ROWS_A_BLOCK, RowPlaces, gather_marks, gather_rows
 from streamer.index.runs import Store
-from streamer.sketch.compact import SKETCH_WORDS
 
 RowNumbers = npt.NDArray[np.int64]
-Place = tuple[FlushMeta, int]  # a row's flush, and its slot among that flush's rows
+_NONE = FlushMeta(0, -1, -1, 0, 0, dense=True)  # before all flushes: it has no row
 
 
 class RunRows:
@@ -27,7 +25,7 @@ class RunRows:
         self._store = store
         self._shard = shard
         self._numbers: dict[int, RowNumbers] = {}
-        self._blocks: dict[bytes, RowBlock] = {}
+        self._blocks: dict[int, bytes] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -36,60 +34,58 @@ class RunRows:
         flushes = meta.shards[self._shard].flushes if meta else []
         # Rows of a dense flush follow each other, so no other flush has one of them; but the rows
         # of a later flush may be lower, where they were undecided for long.
-        self._dense = sorted(
-            (flush for flush in flushes if flush.dense), key=lambda flush: flush.first_row
-        )
-        self._sparse = [flush for flush in flushes if not flush.dense]
-        self._first_rows = np.array([flush.first_row for flush in self._dense], np.int64)
+        dense = sorted((flush for flush in flushes if flush.dense), key=lambda each: each.first_row)
+        self._dense = 1 + len(dense)
+        self._flushes = [_NONE, *dense, *(flush for flush in flushes if not flush.dense)]
+        columns = [(each.first_row, each.last_row, each.rows, each.keys) for each in self._flushes]
+        self._first, self._last, self._count, self._keys = np.array(columns, np.int64).T
+        self._blocks = {}  # named by the place of their flush in the list
 
     def forget(self) -> None:
         """Let go of the blocks that were read for the last batch."""
         self._blocks = {}
 
-    def marks(self, rows: RowNumbers) -> npt.NDArray[np.uint32]:
+    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
         """Return the marks of the keys of rows, as uint32[n, keys]."""
-        return np.array([block.marks(at) for block, at in self._read(rows)], np.uint32)
+        return gather_marks(self._read(rows), keys)
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
-        sketches = np.empty((len(rows), SKETCH_WORDS), np.uint64)
-        refs: list[int] = []
-        urls: list[bytes] = []
-        for i, (block, at) in enumerate(self._read(rows)):
-            sketches[i] = block.sketch(at)
-            refs.append(block.ref(at))
-            urls.append(block.url(at))
-        return KeptRows(sketches, refs, urls)
+        return gather_rows(self._read(rows))
 
-    def _read(self, rows: RowNumbers) -> Iterator[tuple[RowBlock, int]]:
-        """Yield each row's block, and the row's place in it."""
-        located = self._located(rows)
-        keys = [
-            entry_key(flush.seq, self._shard, ROWS, slot // ROWS_A_BLOCK) for flush, slot in located
-        ]
-        missing = {
-            key: place for key, place in zip(keys, located, strict=True) if key not in self._blocks
-        }
-        values = self._store.read(list(missing))
-        for (key, (flush, slot)), value in zip(missing.items(), values, strict=True):
-            rows_in_block = min(ROWS_A_BLOCK, flush.rows - slot // ROWS_A_BLOCK * ROWS_A_BLOCK)
-            self._blocks[key] = RowBlock(value, rows_in_block, flush.keys)
-        for key, (_, slot) in zip(keys, located, strict=True):
-            yield self._blocks[key], slot % ROWS_A_BLOCK
+    def _read(self, rows: RowNumbers) -> RowPlaces:
+        """Read the blocks of rows, those that are not there yet."""
+        flushes, slots = self._located(rows)
+        first_slots = slots - slots % ROWS_A_BLOCK
+        blocks, which = np.unique(flushes << 32 | first_slots // ROWS_A_BLOCK, return_inverse=True)
+        wanted = blocks.tolist()
+        missing = [block for block in wanted if block not in self._blocks]
+        values = self._store.read(
+            [
+                entry_key(self._flushes[block >> 32].seq, self._shard, ROWS, block & 0xFFFFFFFF)
+                for block in missing
+            ]
+        )
+        self._blocks.update(zip(missing, values, strict=True))
+        found = [self._blocks[block] for block in wanted]
+        starts = np.cumsum([0, *map(len, found)])[:-1]
+        counts = np.minimum(ROWS_A_BLOCK, self._count[flushes] - first_slots)
+        return RowPlaces(
+            b"".join(found), starts[which], counts, self._keys[flushes], slots - first_slots
+        )
 
-    def _located(self, rows: RowNumbers) -> list[Place]:
-        """Return the flush that brought each row, and the row's slot in it."""
-        nearest = np.searchsorted(self._first_rows, rows, side="right") - 1
-        places: list[Place] = []
-        for row, dense in zip(rows.tolist(), nearest.tolist(), strict=True):
-            if dense >= 0 and row <= self._dense[dense].last_row:
-                places.append((self._dense[dense], row - self._dense[dense].first_row))
-            else:
-                places.append(self._among_sparse(row))
-        return places
+    def _located(self, rows: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
+        """Return which flush brought each row, and the row's slot among that flush's rows."""
+        dense = self._dense
+        flushes = np.searchsorted(self._first[:dense], rows, side="right") - 1
+        slots = rows - self._first[flushes]
+        for i in np.flatnonzero(rows > self._last[flushes]).tolist():
+            flushes[i], slots[i] = self._among_sparse(int(rows[i]))
+        return flushes, slots
 
-    def _among_sparse(self, row: int) -> Place:
-        for flush in reversed(self._sparse):
+    def _among_sparse(self, row: int) -> tuple[int, int]:
+        for place in reversed(range(self._dense, len(self._flushes))):
+            flush = self._flushes[place]
             if not flush.first_row <= row <= flush.last_row:
                 continue
             if flush.seq not in self._numbers:
@@ -97,5 +93,5 @@ class RunRows:
             numbers = self._numbers[flush.seq]
             slot = int(np.searchsorted(numbers, row))
             if numbers[slot] == row:
-                return flush, slot
+                return place, slot
         raise AssertionError(f"row {row} of shard {self._shard} is in no flush")

@@ -62,6 +62,7 @@ FAN_IN = 8  # runs of one level that become one of the next
 CACHE_BYTES = 64 << 20
 BLOCKS_A_READ = 4096  # of a run that is read as a whole, about 5 MB
 READ_AHEAD_BYTES = 1 << 20
+ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
 Entries = Iterable[tuple[bytes, bytes]]
@@ -126,7 +127,7 @@ class Store:
             store._meta = store._newest_meta()
         if writable:
             shutil.rmtree(store._incoming, ignore_errors=True)
-            store._drop_garbage()
+            store.drop_garbage()
         return store
 
     def _newest_meta(self) -> StoreMeta | None:
@@ -216,7 +217,10 @@ class Store:
         return file
 
     def merge(self) -> bool:
-        """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether."""
+        """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether.
+
+        The old runs' postings stay until `drop_garbage`, for look-ups that still go by them.
+        """
         meta = self._meta
         for number, shard in enumerate(meta.shards if meta else []):
             for level in sorted({run.level for run in shard.runs}):
@@ -235,20 +239,22 @@ class Store:
         kept = [run for run in old.runs if run.seq not in gone]
         merged = run_meta(seq, runs[0].level + 1, len(keys))
         shards[number] = ShardMeta([*kept, merged], old.flushes, old.state)
-        garbage = [(number, seq) for seq in sorted(gone)]
+        garbage = [*meta.garbage, *((number, seq) for seq in sorted(gone))]
         entries = posting_entries(seq, number, keys, rows)
         new = StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner)
         self._ingest([entries], [], new)
         self._written[number, seq] = keys
-        self._drop_garbage()
 
-    def _drop_garbage(self) -> None:
+    def drop_garbage(self) -> None:
         """Delete the postings of runs that have been merged; done again if a kill came between."""
-        for shard, seq in self._meta.garbage if self._meta else []:
+        if self._meta is None:
+            return
+        for shard, seq in self._meta.garbage:
             first, end = entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard + 1, POSTINGS)
             with explained(self.path):
                 self._database.delete_range(first, end)
                 self._database.compact_range(first, end)
+        self._meta = msgspec.structs.replace(self._meta, garbage=[])
 
     def run_keys(self, shard: int, run: RunMeta) -> Keys:
         """Return the keys of a run, in order; one just written is handed out without reading."""
@@ -295,4 +301,5 @@ def _read_into_cache(files: list[str]) -> Iterator[None]:
         opened = [stack.enter_context(Path(file).open("rb")) for file in files]
         yield
         for file in opened:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+            for start in range(0, os.fstat(file.fileno()).st_size, ADVICE_BYTES):
+                os.posix_fadvise(file.fileno(), start, ADVICE_BYTES, os.POSIX_FADV_WILLNEED)

@@ -164,10 +164,12 @@ class Owner:
         store = self._folder.store
         if self._newest:
             self._at.digest = record_digest(self._newest)
-        with self._prefetched.changing():
-            store.flush(
-                self._folder.identity, [self.shard.snapshot()], msgspec.msgpack.encode(self._at)
-            )
+        store.flush(
+            self._folder.identity, [self.shard.snapshot()], msgspec.msgpack.encode(self._at)
+        )
+        with (
+            self._prefetched.changing()
+        ):  # until here look-ups ahead go on over the runs there were
             self._lookup.refresh()
         self.shard.flushed()
         self._flushed_offset = self._at.offset
@@ -175,10 +177,12 @@ class Owner:
 
     def merge(self) -> bool:
         """Merge runs, if there are many of a size; tell whether there were."""
+        if not self._folder.store.merge():
+            return False
         with self._prefetched.changing():
-            merged = self._folder.store.merge()
             self._lookup.refresh()
-        return merged
+        self._folder.store.drop_garbage()
+        return True
 
     def close(self) -> None:
         """Release the index; what was not flushed is folded again from the log."""

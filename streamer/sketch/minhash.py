@@ -85,12 +85,18 @@ def absorb_content(
     tokens: npt.NDArray[np.uint64], first: int, count: int, state: npt.NDArray[np.uint64]
 ) -> None:
     """Feed tokens[first:count] to the hash; state = lane, lane, odd token, tokens so far."""
-    for i in range(first, count):
-        if state[3] & uint64(1):
-            state[0], state[1] = absorb(state[0], state[1], state[2], tokens[i])
-        else:
-            state[2] = tokens[i]
+    if first < count and state[3] & uint64(1):
+        state[0], state[1] = absorb(state[0], state[1], state[2], tokens[first])
         state[3] += uint64(1)
+        first += 1
+    lane1, lane2 = state[0], state[1]
+    pairs = (count - first) // 2
+    for i in range(first, first + 2 * pairs, 2):
+        lane1, lane2 = absorb(lane1, lane2, tokens[i], tokens[i + 1])
+    state[0], state[1] = lane1, lane2
+    if first + 2 * pairs < count:
+        state[2] = tokens[count - 1]
+    state[3] += uint64(max(count - first, 0))
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import kernel, uint64
+from streamer.kernel import kernel
 
 
 @kernel
@@ -25,10 +25,15 @@ def hash_shingles(
     width = powers.shape[0]
     shingles: int = max(count - width + 1, 0)
     for i in range(shingles):
-        total = uint64(0)
-        for j in range(width):
-            total += tokens[i + j] * powers[j]
-        out[i] = fmix(total)
+        out[i] = tokens[i] * powers[0]
+    for j in range(
+        1, width
+    ):  # the outer loop, so that the inner one takes several shingles at once
+        power = powers[j]
+        for i in range(shingles):
+            out[i] += tokens[i + j] * power
+    for i in range(shingles):
+        out[i] = fmix(out[i])
     return shingles
 
 

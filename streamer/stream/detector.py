@@ -129,12 +129,15 @@ class Detector:
         """
         store = self._folder.store
         snapshots = [shard.snapshot() for shard in self.shards]
-        with self._prefetched.changing():
-            store.flush(self._folder.identity, snapshots, owner_state)
-            while store.merge():
-                pass
+        store.flush(self._folder.identity, snapshots, owner_state)
+        while store.merge():
+            pass
+        with (
+            self._prefetched.changing()
+        ):  # until here look-ups ahead go on over the runs there were
             for lookup in self._lookups:
                 lookup.refresh()
+        store.drop_garbage()
         for shard in self.shards:
             shard.flushed()
         self._records = 0

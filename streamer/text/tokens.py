@@ -1,8 +1,10 @@
 """UTF-8 to token hashes in one pass: decode, canonical form, token boundaries, MurmurHash3.
 
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
-length costs its bytes and no memory. It stops between two tokens when its output is full and goes
-on from the place that it returns, so a page of any size is signed through one small buffer.
+length costs its bytes and no memory. Short ASCII tokens, which are most, take a faster way: a
+window of text is folded and classified eight bytes at once, and its tokens are hashed together. The
+kernel stops between two tokens when its output is full and goes on from the place that it returns,
+so a page of any size is signed through one small buffer.
 
 `tokens` is the same rule in plain Python, on text; tests hold the kernel against it bit for bit.
 """
@@ -15,7 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import inline_kernel, kernel, load_u64, trailing_zeros, uint8, uint32, uint64
+from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
+from streamer.text.ascii_window import (
+    LOW_BYTES,
+    MARGIN,
+    SHORT,
+    WINDOW_WORDS,
+    classify,
+    hash_ascii,
+    run_size,
+)
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -31,22 +42,15 @@ from streamer.text.canonical import (
     fold,
     is_ignorable,
 )
+from streamer.text.codepoint import INVALID, decode, pack_code_point
 
 MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UAX #15, D4)
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
-INVALID = 0x110000
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
 SLACK = (
     16  # readable bytes that every text has behind its end: words are read eight bytes at a time
 )
-
-_ASCII_SEPARATOR = np.array(
-    [c < 128 and not (chr(c).isalnum() or c == ord("_")) for c in range(256)]
-)
-
-_ONES = 0x0101010101010101  # eight bytes worked on at once, in one word ("SWAR")
-_HIGHS = 0x8080808080808080
 
 
 def tokens(text: str) -> list[str]:
@@ -84,65 +88,10 @@ def _in_order(token: str) -> str:
 
 
 @inline_kernel
-def _continuation(text: npt.NDArray[np.uint8], place: int, end: int) -> int:
-    """Return the six bits of a continuation byte, 0xFF if there is none at `place`."""
-    if place < end and text[place] & uint8(0xC0) == uint8(0x80):
-        return uint32(text[place]) & uint32(0x3F)
-    return uint32(0xFF)
-
-
-@kernel
-def decode(text: npt.NDArray[np.uint8], place: int, end: int) -> tuple[int, int]:
-    """Return (code point, bytes) of the two to four bytes at `place`, else (INVALID, 1).
-
-    Strict as the standard is: no overlong forms, no surrogates, nothing above U+10FFFF.
-    """
-    lead = uint32(text[place])
-    second = _continuation(text, place + 1, end)
-    if lead < 0xC2 or lead > 0xF4 or second == 0xFF:
-        return uint32(INVALID), 1
-    if lead < 0xE0:
-        return ((lead & uint32(0x1F)) << uint32(6)) | second, 2
-    third = _continuation(text, place + 2, end)
-    if third == 0xFF:
-        return uint32(INVALID), 1
-    if lead < 0xF0:
-        code = ((lead & uint32(0x0F)) << uint32(12)) | (second << uint32(6)) | third
-        bad = code < 0x800 or (code >= 0xD800 and code < 0xE000)
-        return (uint32(INVALID), 1) if bad else (code, 3)
-    fourth = _continuation(text, place + 3, end)
-    code = (
-        ((lead & uint32(7)) << uint32(18)) | (second << uint32(12)) | (third << uint32(6)) | fourth
-    )
-    if fourth == 0xFF or code < 0x10000 or code > 0x10FFFF:
-        return uint32(INVALID), 1
-    return code, 4
-
-
-@inline_kernel
-def _encode(code: int) -> tuple[int, int]:
-    """Return (UTF-8 bytes in a little-endian word, their number) of a code point."""
-    c = uint64(code)
-    low = uint64(0x80) | (c & uint64(0x3F))
-    if c < 0x80:
-        return c, uint64(1)
-    if c < 0x800:
-        return uint64(0xC0) | (c >> uint64(6)) | (low << uint64(8)), uint64(2)
-    middle = uint64(0x80) | ((c >> uint64(6)) & uint64(0x3F))
-    if c < 0x10000:
-        return uint64(0xE0) | (c >> uint64(12)) | (middle << uint64(8)) | (
-            low << uint64(16)
-        ), uint64(3)
-    upper = uint64(0x80) | ((c >> uint64(12)) & uint64(0x3F))
-    head = uint64(0xF0) | (c >> uint64(18))
-    return head | (upper << uint64(8)) | (middle << uint64(16)) | (low << uint64(24)), uint64(4)
-
-
-@inline_kernel
 def _push(
     lane1: int, lane2: int, low: int, word: int, length: int, packed: int, size: int
 ) -> tuple[int, int, int, int, int]:
-    """Feed up to four bytes to the hash of the open token."""
+    """Feed one to eight bytes to the hash of the open token."""
     filled = length & uint64(7)
     word |= packed << (uint64(8) * filled)
     if filled + size >= uint64(8):
@@ -151,8 +100,8 @@ def _push(
             low = uint64(0)
         else:
             low = word
-        # a shift by 64 is undefined; it cannot come up, since size <= 4 means filled >= 4 here
-        word = packed >> (uint64(8) * (uint64(8) - filled))
+        # in two steps, since a shift by 64 is undefined
+        word = packed >> (uint64(8) * (uint64(7) - filled)) >> uint64(8)
     return lane1, lane2, low, word, length + size
 
 
@@ -162,57 +111,6 @@ def _close(lane1: int, lane2: int, low: int, word: int, length: int) -> int:
     if length & uint64(8):
         return finish(lane1, lane2, low, word, length)
     return finish(lane1, lane2, word, uint64(0), length)
-
-
-@inline_kernel
-def _between(word: int, first: int, last: int) -> int:
-    """Mark (0x80) the bytes of `word` in [first, last]; only where each byte is below 0x80."""
-    above = uint64(word) + uint64(_ONES) * uint64(0x80 - first)
-    beyond = uint64(word) + uint64(_ONES) * uint64(0x7F - last)
-    return above & ~beyond & uint64(_HIGHS)
-
-
-@inline_kernel
-def _ascii_word(word: int) -> tuple[int, int, int]:
-    """Return (folded bytes, token bytes before the first other one, whether that one is ASCII)."""
-    plain = uint64(word) & ~uint64(_HIGHS)
-    folded = plain | (_between(plain, 0x41, 0x5A) >> uint64(2))  # A..Z
-    inside = (
-        _between(folded, 0x61, 0x7A) | _between(plain, 0x30, 0x39) | _between(plain, 0x5F, 0x5F)
-    )
-    stop = (~inside | uint64(word)) & uint64(_HIGHS)
-    length = trailing_zeros(stop) >> uint64(3)
-    return folded, length, (uint64(word) & stop & (~stop + uint64(1))) == 0
-
-
-@inline_kernel
-def _low_bytes(word: int, count: int) -> int:
-    """Return the lowest `count` (1 to 8) bytes of a word."""
-    return word & (uint64(0xFFFFFFFFFFFFFFFF) >> (uint64(64) - uint64(8) * count))
-
-
-@inline_kernel
-def _ascii_token(text: npt.NDArray[np.uint8], place: int, end: int, seed: int) -> tuple[int, int]:
-    """Return (bytes, hash) of an ASCII token of up to 15 bytes at `place`; 0 bytes if it is none.
-
-    A token that meets a byte of another kind than ASCII may go on behind it: that is left to the
-    general way. Two thirds of the cost of ordinary text would be the branch on each byte.
-    """
-    lane = uint64(seed)
-    left = uint64(end - place)
-    low, size, ascii_stop = _ascii_word(load_u64(text, place))
-    if size >= left:
-        return left, finish(lane, lane, _low_bytes(low, left), uint64(0), left)
-    if size < 8:
-        if size == 0 or not ascii_stop:
-            return uint64(0), uint64(0)
-        return size, finish(lane, lane, _low_bytes(low, size), uint64(0), size)
-    high, more, ascii_stop = _ascii_word(load_u64(text, place + 8))
-    size = min(uint64(8) + more, left)
-    if more == 8 or (not ascii_stop and size < left):
-        return uint64(0), uint64(0)
-    tail = uint64(0) if size == 8 else _low_bytes(high, size - uint64(8))
-    return size, finish(lane, lane, low, tail, size)
 
 
 @inline_kernel
@@ -256,6 +154,13 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
     limit = out.shape[0] - SPARE
     marks = np.empty(MARKS_MAX + 1, np.uint32)
     waiting = 0
+    folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
+    stops = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
+    others = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
+    folded_bytes = folded.view(np.uint8)
+    stop_words, other_words = stops.view(np.uint64), others.view(np.uint64)
+    halves = np.empty((3, 4 * WINDOW_WORDS + 1), np.uint64)
+    window = window_end = place
     lane1 = lane2 = uint64(seed)
     low = word = length = uint64(0)
     unspaced = False  # the open token is a character of an unspaced script
@@ -269,16 +174,29 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
         elif place >= end or (length == 0 and count >= limit):
             break
         else:
-            if length == 0:
-                if _ASCII_SEPARATOR[text[place]]:
-                    place += 1
-                    continue
-                size8, token = _ascii_token(text, place, end, seed)
-                if size8:
-                    out[count] = token
-                    count += 1
-                    place += size8
-                    continue
+            if text[place] < 128:
+                if place >= window_end or (place + SHORT > window_end and window_end < end):
+                    window = place
+                    window_end = classify(text, place, end, folded, stops, others)
+                if length == 0:
+                    at, found = hash_ascii(
+                        place - window, limit - count, seed, folded_bytes,
+                        stop_words, other_words, halves, out, count,
+                    )  # fmt: skip
+                    count += found
+                    if window + at > place:
+                        place = window + at
+                        continue
+                if waiting == 0 and not unspaced:
+                    size8 = run_size(stop_words, place - window)
+                    if size8:
+                        packed = load_u64(folded_bytes, place - window)
+                        packed &= LOW_BYTES[size8]
+                        lane1, lane2, low, word, length = _push(
+                            lane1, lane2, low, word, length, packed, size8
+                        )
+                        place += size8
+                        continue
             if text[place] < 128:
                 code, size = uint32(text[place]), 1
             else:
@@ -297,7 +215,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
         for i in range(waiting):
-            packed, size8 = _encode(_letter_of(marks[i]))
+            packed, size8 = pack_code_point(_letter_of(marks[i]))
             lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
         waiting = 0
         if kind == MARK and combining[value] != 0:
@@ -313,12 +231,12 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
                 place = start
                 break
         if kind != SEPARATOR:
-            packed, size8 = _encode(value)
+            packed, size8 = pack_code_point(value)
             lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
             unspaced = unspaced or kind == UNSPACED
     if length != 0:
         for i in range(waiting):
-            packed, size8 = _encode(_letter_of(marks[i]))
+            packed, size8 = pack_code_point(_letter_of(marks[i]))
             lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
         out[count] = _close(lane1, lane2, low, word, length)
         count += 1

@@ -80,6 +80,7 @@ class StoredIndex:
             pass
         for lookup in self.lookups:
             lookup.refresh()
+        self.store.drop_garbage()
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""

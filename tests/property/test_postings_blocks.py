@@ -13,13 +13,10 @@ from streamer.index.codec import (
     NUMBERS,
     POSTINGS,
     ROWS,
-    ROWS_A_BLOCK,
-    RowBlock,
     entry_key,
     entry_prefix,
     is_meta_key,
     meta_key,
-    pack_rows,
 )
 from streamer.index.postings import (
     BLOCK_POSTINGS,
@@ -34,7 +31,6 @@ from streamer.index.postings import (
     sort_postings,
     split_blocks,
 )
-from streamer.sketch.compact import SKETCH_WORDS
 
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
@@ -151,29 +147,6 @@ def test_entries_are_listed_with_the_postings_of_their_masks(
     )
     assert count == len(expected)
     assert listed(out_keys, out_rows) == expected
-
-
-rows_of = st.lists(st.tuples(U64, U64, st.binary(max_size=30)), max_size=3 * ROWS_A_BLOCK + 2)
-
-
-@settings(max_examples=100, deadline=None)
-@given(rows_of)
-def test_every_row_is_read_back_from_its_block(rows: list[tuple[int, int, bytes]]) -> None:
-    seeds = np.array([seed for _, seed, _ in rows], np.uint64)
-    sketches = seeds.repeat(SKETCH_WORDS).reshape(-1, SKETCH_WORDS)
-    sketches[:, 0] = np.arange(len(rows))
-    refs = np.array([ref for ref, _, _ in rows], np.uint64)
-    marks = seeds.astype(np.uint32).repeat(3).reshape(-1, 3)
-    marks[:, 1] = np.arange(len(rows))
-    blocks = list(pack_rows(refs, sketches, marks, [url for _, _, url in rows]))
-    assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
-    for slot, (ref, _, url) in enumerate(rows):
-        start = slot - slot % ROWS_A_BLOCK
-        block = RowBlock(blocks[slot // ROWS_A_BLOCK], min(ROWS_A_BLOCK, len(rows) - start), 3)
-        assert block.ref(slot - start) == ref
-        assert block.url(slot - start) == url
-        assert block.marks(slot - start).tolist() == marks[slot].tolist()
-        assert block.sketch(slot - start).tolist() == sketches[slot].tolist()
 
 
 places = st.tuples(

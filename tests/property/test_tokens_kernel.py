@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import random
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from streamer.text.ascii_window import WINDOW_WORDS
 from streamer.text.canonical import canonical_table, is_ignorable
-from streamer.text.tokens import INVALID, MARKS_MAX, SLACK, SPARE, decode, hash_tokens, tokens
+from streamer.text.codepoint import INVALID, decode
+from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +88,17 @@ def test_any_text_gives_the_hashes_of_the_plain_tokens(text: str, limit: int) ->
 )
 def test_malformed_bytes_only_separate_tokens(page: bytes, limit: int) -> None:
     assert kernel_hashes(page, limit) == hashes_of(tokens(page.decode("utf-8", "replace")))
+
+
+@pytest.mark.parametrize("other", ["", "é", "\u0301", "漢"])
+def test_a_window_of_text_may_end_anywhere(other: str) -> None:
+    draw = random.Random(other)
+    near = 8 * WINDOW_WORDS - 40
+    for size in range(1, 40):
+        words = ("w" * draw.randint(1, size) + other * (draw.random() < 0.05) for _ in range(4000))
+        text = "x" * (near % (size + 1)) + " ".join(words)
+        for end in (near + size, 2 * near + size, len(text)):
+            assert kernel_hashes(text[:end].encode(), 977) == hashes_of(tokens(text[:end]))
 
 
 @settings(max_examples=300, deadline=None)

@@ -82,6 +82,7 @@ class Owner:
         while self.store.merge():
             pass
         self.lookup.refresh()
+        self.store.drop_garbage()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)

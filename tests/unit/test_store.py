@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from streamer.index import runs
-from streamer.index.codec import POSTINGS, ROWS_A_BLOCK, entry_key
+from streamer.index.codec import POSTINGS, entry_key
+from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import FAN_IN, Store
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
@@ -107,7 +108,10 @@ def test_merging_keeps_every_posting_and_every_answer(folder: Path) -> None:
             (1, 60 * FAN_IN)
         ]
         assert (store.meta.owner, store.meta.shards[0].state) == (b"owner", b"state")
+        assert lookup.find(keys_of(range(2000))).rows.size == 60 * FAN_IN, "by the old runs"
         lookup.refresh()
+        store.drop_garbage()
+        assert not any(old_postings(store))
         assert lookup.find(keys_of(range(2000))).rows.size == 60 * FAN_IN
         assert_holds(store, range(20 * FAN_IN))
     with contextlib.closing(Store.open(folder)) as store:
@@ -123,6 +127,7 @@ def test_a_merged_run_is_merged_again_with_its_like(
             flush(store, [row])
             while store.merge():
                 pass
+            store.drop_garbage()
         assert store.meta is not None
         assert [run.level for run in store.meta.shards[0].runs] == [3]
         assert_holds(store, range(8))
@@ -131,7 +136,7 @@ def test_a_merged_run_is_merged_again_with_its_like(
 class KilledBeforeDeleting(Store):
     """A writer that is killed when a merged run is in and the old ones are not yet deleted."""
 
-    def _drop_garbage(self) -> None:
+    def drop_garbage(self) -> None:
         return
 
 

@@ -44,6 +44,7 @@ class FreshShard:
         while self._store.merge():
             pass
         self._lookup.refresh()
+        self._store.drop_garbage()
         self.shard.flushed()
 
     def close(self) -> None:

@@ -1,0 +1,44 @@
+"""A block of kept rows, read a row at a time: the kernels of row_blocks.py are held against it."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
+
+
+class RowBlock:
+    """A row block as read; rows are named by their place in it, and have `keys` marks each."""
+
+    def __init__(self, value: bytes, rows: int, keys: int) -> None:
+        self._value = value
+        self._rows = rows
+        self._keys = keys
+        self._marks = (8 + SKETCH_BYTES) * rows
+        self._ends = self._marks + 4 * keys * rows
+
+    def sketch(self, place: int) -> npt.NDArray[np.uint64]:
+        """Return the sketch as uint64[33]."""
+        return np.frombuffer(
+            self._value, np.uint64, SKETCH_WORDS, 8 * self._rows + SKETCH_BYTES * place
+        )
+
+    def marks(self, place: int) -> npt.NDArray[np.uint32]:
+        """Return the marks of the keys that the row has postings under, as uint32[keys]."""
+        return np.frombuffer(
+            self._value, np.uint32, self._keys, self._marks + 4 * self._keys * place
+        )
+
+    def ref(self, place: int) -> int:
+        """Return the page ref."""
+        return int(struct.unpack_from("<Q", self._value, 8 * place)[0])
+
+    def url(self, place: int) -> bytes:
+        """Return the URL."""
+        base = self._ends + 4 * self._rows
+        end = struct.unpack_from("<I", self._value, self._ends + 4 * place)[0]
+        start = struct.unpack_from("<I", self._value, self._ends + 4 * place - 4)[0] if place else 0
+        return self._value[base + start : base + end]

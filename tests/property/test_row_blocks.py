@@ -1,0 +1,61 @@
+"""Blocks of rows: packed and gathered by kernels, held against reading a row at a time."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index.row_blocks import (
+    ROWS_A_BLOCK,
+    RowPlaces,
+    gather_marks,
+    gather_rows,
+    pack_rows,
+)
+from streamer.sketch.compact import SKETCH_WORDS
+from tests.oracles.row_block import RowBlock
+
+U64 = st.integers(0, 2**64 - 1)
+rows_of = st.lists(st.tuples(U64, U64, st.binary(max_size=30)), max_size=3 * ROWS_A_BLOCK + 2)
+Rows = list[tuple[int, int, bytes]]
+
+
+def packed(rows: Rows, keys: int) -> list[bytes]:
+    seeds = np.array([seed for _, seed, _ in rows], np.uint64)
+    sketches = seeds.repeat(SKETCH_WORDS).reshape(-1, SKETCH_WORDS)
+    sketches[:, 0] = np.arange(len(rows))
+    refs = np.array([ref for ref, _, _ in rows], np.uint64)
+    marks = seeds.astype(np.uint32).repeat(keys).reshape(-1, keys)
+    marks[:, 1:2] = np.arange(len(rows))[:, None]
+    return list(pack_rows(refs, sketches, marks, [url for _, _, url in rows]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of, st.integers(1, 4), st.randoms())
+def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
+    rows: Rows, keys: int, draw: random.Random
+) -> None:
+    blocks = packed(rows, keys)
+    assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
+    slots = np.array(draw.choices(range(len(rows)), k=20) if rows else [], np.int64)
+    first = slots - slots % ROWS_A_BLOCK
+    starts = np.cumsum([0, *map(len, blocks)])
+    places = RowPlaces(
+        b"".join(blocks),
+        starts[slots // ROWS_A_BLOCK],
+        np.minimum(ROWS_A_BLOCK, len(rows) - first),
+        np.full(len(slots), keys),
+        slots - first,
+    )
+    kept, marks = gather_rows(places), gather_marks(places, keys)
+    for i, slot in enumerate(slots.tolist()):
+        start = slot - slot % ROWS_A_BLOCK
+        block = RowBlock(blocks[slot // ROWS_A_BLOCK], min(ROWS_A_BLOCK, len(rows) - start), keys)
+        assert (kept.refs[i], kept.urls[i]) == (rows[slot][0], rows[slot][2])
+        assert (block.ref(slot - start), block.url(slot - start)) == (kept.refs[i], kept.urls[i])
+        assert block.marks(slot - start).tolist() == marks[i].tolist()
+        assert block.sketch(slot - start).tolist() == kept.sketches[i].tolist()
+        assert kept.sketches[i, 0] == slot
