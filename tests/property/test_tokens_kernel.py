@@ -94,10 +94,10 @@ def test_malformed_bytes_only_separate_tokens(page: bytes, limit: int) -> None:
 def test_a_window_of_text_may_end_anywhere(other: str) -> None:
     draw = random.Random(other)
     near = 8 * WINDOW_WORDS - 40
-    for size in range(1, 40):
+    for size in range(1, 40, 3):
         words = ("w" * draw.randint(1, size) + other * (draw.random() < 0.05) for _ in range(4000))
-        text = "x" * (near % (size + 1)) + " ".join(words)
-        for end in (near + size, 2 * near + size, len(text)):
+        text = ("x" * (near % (size + 1)) + " ".join(words))[: 3 * near]
+        for end in (near + size, 2 * near + size):
             assert kernel_hashes(text[:end].encode(), 977) == hashes_of(tokens(text[:end]))
 
 
