@@ -29,7 +29,7 @@ EPILOG = """
   streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092\n
   streamer worker --index my-index --key-file key\n
   streamer tail --limit 10\n
-  streamer verify --settled\n
+  streamer verify --settled --wait 60\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages

@@ -52,8 +52,11 @@ def tail(  # noqa: PLR0913 - the options of the command line
 
 
 async def _show(connection: Connection, topic: str, limit: int | None, *, new_only: bool) -> None:
+    def note_waiting() -> None:
+        sys.stderr.write(f"There is no topic {topic} yet; waiting for a worker to make it.\n")
+
     shown = 0
-    async with aclosing(follow(connection, topic, new_only=new_only)) as values:
+    async with aclosing(follow(connection, topic, note_waiting, new_only=new_only)) as values:
         async for value in values:
             sys.stdout.buffer.write(value + b"\n")
             sys.stdout.buffer.flush()

@@ -43,6 +43,9 @@ def verify(  # noqa: PLR0913 - the options of the command line
     settled: Annotated[
         bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
     ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait, at most, until all is judged.")
+    ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
     config: options.ConfigFile = None,
 ) -> None:
@@ -52,7 +55,7 @@ def verify(  # noqa: PLR0913 - the options of the command line
     writes nothing to Kafka, needs no key, and may run beside workers. Give it the worker's --preset
     or --fields. Its scratch files, about 1 kB a kept page, go to TMPDIR.
 
-    Example: streamer verify --index-name streamer --brokers localhost:9092
+    Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
     """
     settings = load_settings(
         config, brokers=brokers, input_topic=input_topic, index_name=index_name,
@@ -65,6 +68,7 @@ def verify(  # noqa: PLR0913 - the options of the command line
         Names(settings.index_name, settings.input_topic),
         page_parser(preset, fields, (), settings.page_bytes_max),
         settled=settled,
+        wait_s=wait,
     )
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     with _progress_bar() as tell:

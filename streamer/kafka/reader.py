@@ -6,6 +6,7 @@ transaction markers and deleted messages leave gaps.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from streamer.kafka.chunk import Chunk, cut
 FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
 PATIENCE_SECONDS = 60.0
+COORDINATOR_SECONDS = 20.0
 FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait behind such a fetch
 
 Options = Mapping[str, Any]  # what every client of the library takes
@@ -52,8 +54,19 @@ class Reader:
         return starts[place], ends[place]
 
     async def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Return up to where a group has committed, by partition; nothing of those it has not."""
-        found = await self.admin.list_consumer_group_offsets(group)
+        """Return up to where a group has committed, by partition; nothing of those it has not.
+
+        Brokers that have just begun do not know at once: they are asked for some seconds.
+        """
+        deadline = time.monotonic() + COORDINATOR_SECONDS
+        while True:
+            try:
+                found = await self.admin.list_consumer_group_offsets(group)
+                break
+            except KafkaError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
         return {
             place.partition: committed.offset
             for place, committed in found.items()

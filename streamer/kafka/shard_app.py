@@ -231,6 +231,8 @@ class ShardApp:
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
+                if self._target is None:
+                    continue  # not assigned yet: there is nothing to tell, and no consumer to ask
                 self._observe_log()
                 self._tell_when_caught_up()
                 if self.caught_up and not self._configured:

@@ -22,6 +22,7 @@ from streamer.kafka.chunk import Chunk
 from streamer.kafka.connection import Connection, reach
 from streamer.kafka.names import Names
 from streamer.kafka.reader import Reader, open_reader
+from streamer.kafka.settling import wait_until_settled
 from streamer.kafka.topic_id import topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.stream.parse import PageParser
@@ -32,12 +33,18 @@ Bounds = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What an audit needs to know; `settled`: whether open pages are violations."""
+    """What an audit needs to know.
+
+    Attributes:
+        settled: whether open pages are violations.
+        wait_s: how long to wait for workers to judge what there is, in seconds.
+    """
 
     connection: Connection
     names: Names
     parser: PageParser
     settled: bool = False
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
     """Note who the index is and all ends, in the order of audit/scene.py."""
     names = options.names
     identity, shards = await _identity(reader, names)
+    await wait_until_settled(reader, names, shards, options.wait_s)
     logs = [names.log(shard) for shard in range(shards)]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.errors import StreamerError
 from streamer.kafka.names import Names
-from streamer.kafka.reader import Reader, open_reader
+from streamer.kafka.reader import open_reader
+from streamer.kafka.settling import left
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32
@@ -140,17 +140,4 @@ def fleet(
 
 async def _left(brokers: str, names: Names, shards: int) -> int:
     async with open_reader({"bootstrap_servers": brokers}) as reader:
-        left = await _behind(reader, names.sign_group, names.pages)
-        for shard in range(shards):
-            left += await _behind(reader, names.shard_group(shard), names.log(shard))
-        return left
-
-
-async def _behind(reader: Reader, group: str, topic: str) -> int:
-    committed = await reader.admin.list_consumer_group_offsets(group)
-    behind = 0
-    for partition in await reader.partitions(topic):
-        start, end = await reader.bounds(topic, partition)
-        place = TopicPartition(topic, partition)
-        behind += end - (committed[place].offset if place in committed else start)
-    return behind
+        return await left(reader, names, shards)

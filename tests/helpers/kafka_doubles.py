@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
 from streamer.kafka.publisher import Message
@@ -56,6 +57,9 @@ class ToldConsumer:
     end: int = 0
     acknowledged: list[Any] = field(default_factory=list)
     held: bool = False
+
+    def assignment(self) -> set[TP]:
+        raise ConsumerNotStarted
 
     def hold(self) -> None:
         self.held = True

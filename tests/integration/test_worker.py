@@ -94,18 +94,19 @@ def test_verdicts_are_those_of_a_replay_in_the_order_of_the_log(
 def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
     brokers: str, names: Names, tmp_path: Path
 ) -> None:
+    streamer = [sys.executable, "-m", "streamer"]
+    tail = [*streamer, "tail", "--limit", "3", "--brokers", brokers, "--index-name", names.index]
+    showing = subprocess.Popen(tail, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert showing.stderr is not None
+    assert b"waiting for a worker to make it" in showing.stderr.readline()
     make_topic(brokers, names.pages)
     send(brokers, names.pages, [(None, page(n)) for n in range(3)])
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_until_settled()
         assert workers.kill("all", signal.SIGTERM) == 0
-    streamer = [sys.executable, "-m", "streamer"]
-    tail = [*streamer, "tail", "--limit", "3", "--brokers", brokers]
-    shown = subprocess.run(
-        [*tail, "--index-name", names.index], cwd=ROOT, capture_output=True, check=True, timeout=60
-    )
-    assert shown.stdout.splitlines() == verdicts_of(brokers, names)
+    shown, _ = showing.communicate(timeout=60)
+    assert sorted(shown.splitlines()) == sorted(verdicts_of(brokers, names))
     told = subprocess.run(
         [*streamer, "inspect", "--json", str(tmp_path / "index" / "shard-0")],
         cwd=ROOT, capture_output=True, check=True,

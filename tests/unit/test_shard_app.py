@@ -20,7 +20,7 @@ from streamer.kafka.applying import Applier
 from streamer.kafka.chunk import Chunk
 from streamer.kafka.measures import ShardMeasures
 from streamer.kafka.names import Names
-from streamer.kafka.shard_app import ShardApp
+from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
 from streamer.kafka.transport import Start
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
@@ -216,6 +216,20 @@ def test_nothing_is_delivered_before_what_is_out_is_folded(tmp_path: Path, key: 
     assert owning.log.folded == [(0, 5), (5, 8)]
     assert owning.owner.position == 8
     assert owning.failures == []
+    owning.owner.close()
+
+
+def test_nothing_is_asked_of_a_consumer_that_has_not_begun(tmp_path: Path, key: Path) -> None:
+    owning = Owning(tmp_path / "index", key)
+
+    async def run() -> None:
+        watching = asyncio.create_task(owning.app._watch())  # noqa: SLF001 - what start() begins
+        await asyncio.sleep(3 * WATCH_SECONDS)
+        watching.cancel()
+
+    asyncio.run(run())
+    assert owning.failures == []
+    assert owning.publisher.asked == [], "and a standby tells nothing of its own position"
     owning.owner.close()
 
 
