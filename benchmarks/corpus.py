@@ -50,7 +50,7 @@ MESSAGE = (
 U64 = npt.NDArray[np.uint64]
 
 
-def _mixed(words: U64) -> U64:
+def mixed(words: U64) -> U64:
     """Return splitmix64's finaliser of each word (Steele, Lea and Flood 2014); works in place."""
     words ^= words >> np.uint64(30)
     words *= np.uint64(0xBF58476D1CE4E5B9)
@@ -114,12 +114,12 @@ class Corpus:
 
     def _draws(self, pages: U64, purpose: int) -> U64:
         """Return one random word a page for a purpose; purposes lie past all positions."""
-        return _mixed((pages << np.uint64(12)) + np.uint64(4095 - purpose) ^ self._seed)
+        return mixed((pages << np.uint64(12)) + np.uint64(4095 - purpose) ^ self._seed)
 
     def _hashes(self, pages: U64) -> U64:
         """Return one random word for each page and position."""
         positions = np.arange(WORDS_MAX, dtype=np.uint64)
-        return _mixed((pages << np.uint64(12))[:, None] + positions ^ self._seed)
+        return mixed((pages << np.uint64(12))[:, None] + positions ^ self._seed)
 
     def _pick(self, hashes: U64) -> npt.NDArray[np.int32]:
         """Return the word of each hash: a rank by Zipf's law, and its ending."""

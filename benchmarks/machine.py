@@ -17,7 +17,18 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).absolute().parents[1]
-PACKAGES = ("streamer", "numba", "numpy", "msgspec", "rocksdict", "rensa", "datasketch")
+PACKAGES = (
+    "streamer",
+    "numba",
+    "numpy",
+    "msgspec",
+    "rocksdict",
+    "rensa",
+    "datasketch",
+    "gaoya",
+    "simhash",
+    "datatrove",
+)
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """All benchmarks: `make bench`. Print tables, and write the same figures as JSON.
 
-Each benchmark lies in a module of its own: throughput, signing, quality. The exit code is 0 unless
+Each benchmark lies in a module of its own, listed in subjects.py. The exit code is 0 unless
 something failed; how fast it was is for the reader to judge, beside targets and the machine's load.
 Ratios are taken within one run only.
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
@@ -21,74 +22,70 @@ from rich.console import Console
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import machine, quality, signing, tables, throughput
+from benchmarks import machine, results, tables
+from benchmarks.corpus_file import DiskTooSmall
+from benchmarks.subjects import SUBJECTS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BENCHMARKS = ("throughput", "signing", "quality")
+    from benchmarks.results import Results
+
 FOLDER = machine.ROOT / "build" / "bench"
-RESULTS_FILE = "results.json"
+SIZES = {
+    "pages": "pages to replay",
+    "head_pages": "as of streamer replay",
+    "signing_pages": "pages that each peer signs a round",
+    "documents": "documents in each peer's index",
+    "keys": "random keys for quality",
+    "html_pages": "HTML pages to replay",
+    "shard_pages": "pages to replay with each number of shards",
+    "scale_pages": "pages of the long run",
+}
 
 
-class Results(msgspec.Struct):
-    """What a run measured; a benchmark that was not asked for is null."""
-
-    machine: machine.Machine
-    throughput: throughput.Throughput | None = None
-    signing: signing.Signing | None = None
-    quality: list[quality.Quality] | None = None
-
-
-def run(arguments: argparse.Namespace, console: Console) -> Results:
-    """Run the benchmarks that were asked for, printing each when it is done."""
-    folder: Path = arguments.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    results = Results(machine.describe())
-    tables.print_machine(console, results.machine)
-    if "throughput" in arguments.only:
-        results.throughput = throughput.measure(
-            folder, arguments.pages, head_pages=arguments.head_pages
-        )
-        tables.print_throughput(console, results.throughput)
-    if "signing" in arguments.only:
-        results.signing = signing.measure(arguments.signing_pages)
-        tables.print_signing(console, results.signing)
-    if "quality" in arguments.only:
-        results.quality = quality.measure(folder / "data", arguments.keys)
-        tables.print_quality(console, results.quality)
-    return results
+def run(subjects: Sequence[str], asked: Options, console: Console) -> Results:
+    """Measure the subjects, printing and writing each when it is done; return all results."""
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    described = machine.describe()
+    console.print(f"{tables.machine_line(described)}; load {described.load}", highlight=False)
+    if described.is_busy:
+        console.print("The machine is busy: these figures are not to be quoted.")
+    today = datetime.now(UTC).date().isoformat()
+    done = results.Results(described, today)
+    for subject in SUBJECTS:
+        if subject.name in subjects:
+            try:
+                result = subject.measure(asked)
+            except DiskTooSmall as error:
+                console.print(f"{subject.name} is not measured: {error}")
+                continue
+            done.subjects[subject.name] = results.encoded(result, described.load)
+            done = results.write(asked.folder / results.RESULTS_FILE, done)
+            for part in subject.shown(result):
+                console.print(part)
+    return done
 
 
-def write(results: Results, folder: Path) -> Path:
-    """Write the results into `folder` as JSON; return the file."""
-    path = folder / RESULTS_FILE
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(results, enc_hook=str)) + b"\n")
-    return path
-
-
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options of the command line."""
+def parse(arguments: Sequence[str] | None = None) -> tuple[list[str], Options]:
+    """Return the subjects and the options of the command line."""
+    names = [subject.name for subject in SUBJECTS]
     parser = argparse.ArgumentParser(description="Measure speed and quality, ours and the peers'.")
     parser.add_argument(
-        "--only",
-        action="append",
-        choices=BENCHMARKS,
-        help="run this one; may be given several times",
+        "--only", action="append", choices=names, help="run this one; may be given several times"
     )
-    parser.add_argument("--pages", type=_count, default=throughput.PAGES, help="pages to replay")
-    parser.add_argument("--head-pages", type=_count, help="as of streamer replay")
-    parser.add_argument(
-        "--signing-pages",
-        type=_count,
-        default=signing.PAGES,
-        help="pages that each peer signs a round",
-    )
-    parser.add_argument("--keys", type=_count, default=quality.KEYS, help="random keys for quality")
+    for name, what in SIZES.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=_count, default=_default(name), help=what
+        )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where corpus and results lie")
-    parsed = parser.parse_args(arguments)
-    parsed.only = parsed.only or list(BENCHMARKS)
-    return parsed
+    parsed = vars(parser.parse_args(arguments))
+    return parsed.pop("only") or names, Options(**parsed)
+
+
+def _default(name: str) -> Any:  # noqa: ANN401 - a number, or none
+    """Return an option's default."""
+    return next(field.default for field in msgspec.structs.fields(Options) if field.name == name)
 
 
 def _count(text: str) -> int:
@@ -100,13 +97,14 @@ def _count(text: str) -> int:
 
 def main() -> None:
     """Run what the command line asks for, and write the results."""
-    arguments = parse()
+    subjects, asked = parse()
     console = Console()
     try:
-        path = write(run(arguments, console), arguments.folder)
+        run(subjects, asked, console)
     except subprocess.CalledProcessError as error:
-        console.print(f"A replay failed with exit code {error.returncode}; it says why above.")
+        console.print(f"A process failed with exit code {error.returncode}; it says why above.")
         sys.exit(1)
+    path = asked.folder / results.RESULTS_FILE
     console.print(f"The figures are in {path} too.", highlight=False, soft_wrap=True)
 
 

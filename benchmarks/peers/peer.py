@@ -1,21 +1,27 @@
-"""What a peer is here: it signs texts, or it judges a file of pages. Each lies in its own file.
+"""What a peer is here: it signs texts, keeps an index, or judges a file of pages.
 
-All signing peers get the same UTF-8 bytes, as they come from a file or a socket, and must do
-themselves whatever lies before the signature. A library that is not installed makes its peer
-absent, which is reported and is no error of the run.
+Each lies in its own file, and its docstring tells the calls. All signing peers get the same UTF-8
+bytes, as they come from a file or a socket, and must do themselves whatever lies before the
+signature. A library that is not installed makes its peer absent, which is reported and is no error
+of the run.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-HASHES = 84
+BANDS = 14
+ROWS = 6
+HASHES = BANDS * ROWS
 SHINGLE_WIDTH = 5
+NOT_INSTALLED = "it is not installed"
 
 
 class SigningPeer(Protocol):
@@ -25,6 +31,22 @@ class SigningPeer(Protocol):
         """Return the signatures of `texts`, with one thread."""
 
 
+class IndexPeer(Protocol):
+    """One index: a document is looked up, and put in where nothing like it is there.
+
+    `sign` comes first and is not timed; documents are numbered in the order of signing.
+    """
+
+    def sign(self, texts: Sequence[bytes]) -> Any:  # noqa: ANN401 - a peer's own
+        """Return the signatures of `texts`, as `judge` takes them."""
+
+    def judge(self, signed: Any) -> int:  # noqa: ANN401 - as above
+        """Look up and insert; return how many were called duplicates."""
+
+    def settle(self) -> None:
+        """Bring to the disk what belongs there."""
+
+
 class StreamPeer(Protocol):
     """One way to judge a stream of pages."""
 
@@ -32,32 +54,48 @@ class StreamPeer(Protocol):
         """Write a verdict file for a file of pages; return the seconds that this took."""
 
 
-Kind = TypeVar("Kind", SigningPeer, StreamPeer)
+class Absent(msgspec.Struct, frozen=True):
+    """A peer that is not compared, and why."""
+
+    name: str
+    reason: str
+
+
+Kind = TypeVar("Kind", SigningPeer, IndexPeer, StreamPeer)
 
 
 class Entry(NamedTuple, Generic[Kind]):
-    """A peer by its name, module and class; `target` is how many times faster we mean to be."""
+    """A peer by its name, module and class."""
 
     name: str
     module: str
     class_name: str
-    target: float | None = None
+    signs: bool = True  # whole documents; if not, it is shown and not compared with
 
-    def load(self) -> Kind | None:
-        """Return the peer; None where its library is not installed."""
+    def load(self, *arguments: object) -> Kind | None:
+        """Return the peer; None where its library, or what that needs, is not installed."""
         try:
             module = importlib.import_module(f"benchmarks.peers.{self.module}")
         except ModuleNotFoundError:
             return None
-        return cast("Kind", getattr(module, self.class_name)())
+        return cast("Kind", getattr(module, self.class_name)(*arguments))
 
 
 SIGNING_PEERS: tuple[Entry[SigningPeer], ...] = (
     Entry("streamer", "streamer_signer", "StreamerPeer"),
-    Entry("rensa RMinHash", "rensa_minhash", "RMinHashPeer", 5.0),
+    Entry("gaoya MinHash", "gaoya_minhash", "GaoyaPeer"),
+    Entry("rensa RMinHash", "rensa_minhash", "RMinHashPeer"),
     Entry("rensa CMinHash", "rensa_minhash", "CMinHashPeer"),
-    Entry("datasketch MinHash", "datasketch_minhash", "MinHashPeer", 25.0),
-    Entry("shingles alone, in Python", "shingles", "ShinglesPeer"),
+    Entry("simhash", "simhash_fingerprint", "SimhashPeer"),
+    Entry("datatrove MinHash", "datatrove_minhash", "DatatrovePeer"),
+    Entry("datasketch MinHash", "datasketch_minhash", "MinHashPeer"),
+    Entry("shingles alone, in Python", "shingles", "ShinglesPeer", signs=False),
+)
+LEFT_OUT = (Absent("text-dedup", "it depends on PySpark, PyArrow and ONNX, 0.6 GB to download"),)
+INDEX_PEERS: tuple[Entry[IndexPeer], ...] = (
+    Entry("streamer, on disk", "streamer_index", "StreamerIndex"),
+    Entry("rensa RMinHashLSH", "rensa_lsh", "RensaIndex"),
+    Entry("datasketch MinHashLSH", "datasketch_lsh", "DatasketchIndex"),
 )
 STREAM_PEERS: tuple[Entry[StreamPeer], ...] = (
     Entry("streamer", "streamer_stream", "StreamerStream"),

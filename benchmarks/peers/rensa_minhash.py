@@ -1,8 +1,9 @@
-"""rensa (Rust): R-MinHash and C-MinHash over all shingles, by the documented `update`.
+"""rensa (Rust): R-MinHash and C-MinHash over all shingles, by the fastest of its full-set ways.
 
-`update` takes the shingles as strings. The bulk constructor `from_token_sets` was measured too: it
-is slower here, since the shingles of all pages are alive at once. The library's "rho" way samples
-token positions and signs no full set, so it does not compare.
+For R-MinHash that is `digest_matrix_from_token_sets`, its documented way for bulk work, with 16
+documents a call: of more, the shingles of all pages are alive at once, which takes a fifth longer;
+one `update` a document takes a tenth longer. C-MinHash is given one `update` a document. The
+library's "rho" way samples token positions and signs no full set, so it does not compare.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SEED = 42
+BATCH_PAGES = 16
 
 
 class RMinHashPeer:
     """R-MinHash with 84 slots."""
 
     def sign(self, texts: Sequence[bytes]) -> list[object]:
-        """Return a sketch a text."""
-        sketches: list[object] = []
-        for text in texts:
-            sketch = RMinHash(num_perm=HASHES, seed=SEED)
-            sketch.update(shingles_of_text(text))
-            sketches.append(sketch)
-        return sketches
+        """Return a matrix of digests a batch."""
+        return [
+            RMinHash.digest_matrix_from_token_sets(
+                list(map(shingles_of_text, texts[start : start + BATCH_PAGES])),
+                num_perm=HASHES,
+                seed=SEED,
+            )
+            for start in range(0, len(texts), BATCH_PAGES)
+        ]
 
 
 class CMinHashPeer:

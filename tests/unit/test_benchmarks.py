@@ -8,27 +8,52 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import pytest
 from rich.console import Console
+from rich.table import Table
 
-from benchmarks import corpus, corpus_file, machine, quality, run, signing, tables, throughput
+from benchmarks import (
+    corpus,
+    corpus_file,
+    lsh,
+    lsh_documents,
+    machine,
+    quality,
+    results,
+    run,
+    signing,
+    tables,
+    throughput,
+)
 from benchmarks.corpus_file import DiskTooSmall, obtain
-from benchmarks.peers.peer import SIGNING_PEERS, STREAM_PEERS, Entry, SigningPeer
+from benchmarks.peers.peer import (
+    INDEX_PEERS,
+    LEFT_OUT,
+    SIGNING_PEERS,
+    STREAM_PEERS,
+    Entry,
+    SigningPeer,
+)
 from benchmarks.peers.shingles import shingles
+from benchmarks.subjects import SUBJECTS, Options, Subject
 from streamer.sample.verdict_file import read_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 PAGES = 1500  # of 4 kB: three chunks, so that flushes come between
 
 
-def printed() -> tuple[Console, io.StringIO]:
+def printed(parts: Iterable[Table | str]) -> str:
     text = io.StringIO()
-    return Console(file=text, width=120), text
+    for part in parts:
+        Console(file=text, width=160).print(part)
+    return text.getvalue()
 
 
 @pytest.fixture(scope="session")
@@ -74,10 +99,9 @@ def test_a_run_left_alone_has_no_stages(measured: throughput.Throughput) -> None
 def test_the_throughput_is_printed_beside_target_and_budgets(
     measured: throughput.Throughput,
 ) -> None:
-    console, text = printed()
-    tables.print_throughput(console, measured)
+    text = printed(tables.throughput_tables(measured))
     for word in ("25,000", "made in", "MiB", "runs: merging", "budget us", f"{measured.rate:,.0f}"):
-        assert word in text.getvalue(), word
+        assert word in text, word
 
 
 def test_a_disk_that_is_too_small_is_one_sentence(
@@ -86,9 +110,7 @@ def test_a_disk_that_is_too_small_is_one_sentence(
     usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     result = throughput.measure(tmp_path, 1_000_000)
-    console, text = printed()
-    tables.print_throughput(console, result)
-    assert "1.0 GB free" in text.getvalue()
+    assert "1.0 GB free" in printed(tables.throughput_tables(result))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -144,16 +166,44 @@ def test_a_corpus_that_is_there_needs_room_for_its_replay_only(
         obtain(tmp_path, 20)
 
 
-def test_every_peer_signs_or_is_named_as_absent() -> None:
+def test_every_peer_signs_or_is_named_with_the_reason() -> None:
     result = signing.measure(pages=12, rounds=2)
     names = [peer.name for peer in result.peers]
-    assert sorted(names + result.absent) == sorted(entry.name for entry in SIGNING_PEERS)
+    absent = {peer.name: peer.reason for peer in result.absent}
+    expected = [entry.name for entry in SIGNING_PEERS] + [peer.name for peer in LEFT_OUT]
+    assert sorted([*names, *absent]) == sorted(expected)
     assert names[0] == "streamer"
     assert result.peers[0].ratio == 1
     assert all(0 < peer.fastest_us <= peer.median_us for peer in result.peers)
-    console, text = printed()
-    tables.print_signing(console, result)
-    assert all(entry.name in text.getvalue() for entry in SIGNING_PEERS)
+    text = printed(tables.signing_tables(result))
+    assert all(name in text for name in expected)
+    assert all(reason in text for reason in absent.values())
+
+
+@pytest.mark.parametrize(
+    "entry", [entry for entry in SIGNING_PEERS if entry.signs], ids=lambda entry: entry.name
+)
+def test_a_peer_tells_texts_apart_and_signs_one_text_alike(entry: Entry[SigningPeer]) -> None:
+    peer = entry.load()
+    if peer is None:
+        pytest.skip(f"{entry.name} is not installed; it comes with requirements/bench.lock")
+    texts = signing.raw_texts(2)
+    ended = [texts[0], texts[0].rsplit(b" ", 60)[0]]  # so the end of a text is signed too
+    assert signature(peer, texts[:1]) == signature(peer, texts[:1])
+    assert signature(peer, texts[:1]) != signature(peer, texts[1:])
+    assert signature(peer, ended[:1]) != signature(peer, ended[1:])
+
+
+def signature(peer: SigningPeer, texts: Sequence[bytes]) -> str:
+    signed: Any = peer.sign(texts)
+    first = signed[0]
+    for name in ("digest", "to_rows"):  # of rensa
+        if hasattr(first, name):
+            return str(getattr(first, name)())
+    for name in ("keys", "value", "hashvalues"):  # of streamer, simhash, datasketch
+        if hasattr(first, name):
+            return str(getattr(first, name))
+    return str(first)
 
 
 class Counted:
@@ -172,7 +222,7 @@ class Loaded(NamedTuple):
     """A table's entry for such a peer."""
 
     name: str
-    target: None = None
+    signs: bool = True
 
     def load(self) -> Counted:
         return Counted(self.name)
@@ -184,6 +234,19 @@ def test_the_peers_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.process_time", iter(range(100)).__next__)
     signing.measure(pages=1, rounds=3)
     assert "".join(Counted.turns) == "abc" + "abc" + "bca" + "cab"  # the first is the warm-up
+
+
+def test_the_target_is_set_against_the_fastest_peer_that_signs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = (Loaded("us"), Loaded("slow"), Loaded("quick"), Loaded("shingles", signs=False))
+    monkeypatch.setattr(signing, "SIGNING_PEERS", entries)
+    monkeypatch.setattr(Counted, "turns", [])
+    seconds = {"us": 1, "slow": 9, "quick": 6, "shingles": 3}
+    monkeypatch.setattr("time.process_time", lambda: sum(seconds[name] for name in Counted.turns))
+    result = signing.measure(pages=1, rounds=2)
+    assert (result.fastest, result.ratio) == ("quick", 6.0)
+    assert [peer.ratio for peer in result.peers] == [1, 9, 6, 3]
 
 
 def test_a_library_that_is_not_installed_makes_its_peer_absent(
@@ -229,10 +292,9 @@ def test_a_collection_is_judged_under_every_key(data: Path, tmp_path: Path) -> N
 def test_the_quality_is_printed_with_its_targets_and_what_is_absent(
     data: Path, tmp_path: Path
 ) -> None:
-    console, text = printed()
-    tables.print_quality(console, quality.measure(tmp_path, keys=1, data=data))
+    text = printed(tables.quality_tables(quality.measure(tmp_path, keys=1, data=data)))
     for word in ("set7_mccormick", "streamer", "20 right", "set3_llvm_docs is not measured"):
-        assert word in text.getvalue(), word
+        assert word in text, word
 
 
 def test_minimum_and_median_are_over_the_keys() -> None:
@@ -256,23 +318,151 @@ def test_datasketch_calls_equal_pages_duplicates_of_the_earliest(tmp_path: Path)
     assert places == [None, None, None, 1, 1]
 
 
+def test_one_document_in_five_is_a_near_copy_of_any_earlier_one() -> None:
+    documents = list(chain(*lsh_documents.batches(0, 5_000, 700)))
+    seen: dict[tuple[int, bytes], int] = {}
+    distances: list[int] = []
+    exact = 0
+    for number, document in enumerate(documents):
+        exact += document in documents[:number]
+        halves = list(enumerate((document[:287], document[288:])))  # one word of 64 may differ
+        found = [seen[half] for half in halves if half in seen]
+        distances += [number - min(found)] if found else []
+        seen |= {half: number for half in halves if half not in seen}
+    assert len(distances) == 1_000
+    assert 250 < exact < 420
+    assert max(distances) > 3_500
+    assert all(document.count(b" ") == 63 for document in documents)
+
+
+def test_a_document_is_a_function_of_its_number() -> None:
+    whole = list(chain(*lsh_documents.batches(0, 300, 100)))
+    assert list(chain(*lsh_documents.batches(150, 300, 7))) == whole[150:]
+    assert set(whole).isdisjoint(chain(*lsh_documents.batches(0, 300, 100, seed=2)))
+
+
+def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -> None:
+    indexed = lsh.measure(tmp_path, 2_000)
+    assert list(tmp_path.iterdir()) == [], "scratch was left"
+    names = [one.name for one in indexed.systems] + [one.name for one in indexed.absent]
+    assert sorted(names) == sorted(entry.name for entry in INDEX_PEERS)
+    for one in indexed.systems:
+        assert (one.indexed, one.timed, one.sentence) == (1_800, 200, None)
+        assert 37 <= one.duplicates <= 42, one
+        assert one.us > 0
+        assert one.ratio == pytest.approx(one.us / indexed.systems[0].us)
+    text = printed(tables.lsh_tables(indexed))
+    assert all(entry.name in text for entry in INDEX_PEERS)
+    assert "of 200" in text
+
+
+class Endless:
+    """An index that is given documents, and counts them."""
+
+    def __init__(self) -> None:
+        self.judged: list[int] = []
+        self.settled_at: list[int] = []
+
+    def sign(self, texts: Sequence[bytes]) -> int:
+        return len(texts)
+
+    def judge(self, signed: int) -> int:
+        self.judged.append(signed)
+        return 0
+
+    def settle(self) -> None:
+        self.settled_at.append(sum(self.judged))
+
+
+def test_an_index_is_settled_before_and_after_the_timed_documents() -> None:
+    index = Endless()
+    lsh.timed("x", index, 30_000)
+    assert index.settled_at == [27_000, 30_000]
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [("MEMORY_MAX_BYTES", 1 << 20, "memory"), ("FILL_SECONDS_MAX", 0.0, "filling")],
+)
+def test_an_index_that_takes_too_much_is_given_fewer_documents_and_that_is_said(
+    limit: str, value: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lsh, limit, value)
+    result = lsh.timed("x", Endless(), 30_000)
+    assert (result.indexed, result.timed) == (lsh.BATCH, 3_000)
+    assert result.sentence is not None
+    assert said in result.sentence
+    text = printed(tables.lsh_tables(lsh.Lsh(30_000, [result], [])))
+    assert f"x was given 1,000 documents only: {result.sentence}." in text
+
+
 def test_the_results_are_json_with_the_machine(tmp_path: Path) -> None:
-    options = run.parse(["--only", "signing", "--signing-pages", "5", "--folder", str(tmp_path)])
-    console, text = printed()
-    results = run.run(options, console)
-    run.write(results, tmp_path)
-    found = json.loads((tmp_path / run.RESULTS_FILE).read_bytes())
+    text = io.StringIO()
+    asked = run.parse(["--only", "signing", "--signing-pages", "5", "--folder", str(tmp_path)])
+    run.run(*asked, Console(file=text, width=120))
+    found = json.loads((tmp_path / results.RESULTS_FILE).read_bytes())
     assert found["machine"]["cores"] >= 1
     assert found["machine"]["packages"].keys() == set(machine.PACKAGES)
-    assert found["signing"]["pages"] == 5
-    assert found["throughput"] is found["quality"] is None
+    assert found["subjects"].keys() == {"signing"}
+    assert found["subjects"]["signing"]["result"]["pages"] == 5
     assert "cores" in text.getvalue()
 
 
-def test_all_results_can_be_written(measured: throughput.Throughput, tmp_path: Path) -> None:
-    run.write(run.Results(machine.describe(), measured), tmp_path)
-    found = json.loads((tmp_path / run.RESULTS_FILE).read_bytes())
-    assert found["throughput"]["run"]["pages"] == PAGES
+def test_a_result_is_read_as_it_was_written(
+    measured: throughput.Throughput, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.json"
+    new = results.Results(machine.describe(), "2024-06-01")
+    new.subjects["throughput"] = results.encoded(measured, 0.5)
+    results.write(path, new)
+    found = results.read(path)
+    assert found is not None
+    assert found.found("throughput", throughput.Throughput) == measured
+    assert found.found("signing", signing.Signing) is None
+    assert found.found("throughput", signing.Signing) is None
+
+
+@pytest.mark.parametrize("field", [None, "commit", "processor", "packages"])
+def test_other_subjects_results_stay_where_machine_and_commit_are_the_same(
+    field: str | None, tmp_path: Path
+) -> None:
+    path, here = tmp_path / "results.json", machine.describe()
+    one = results.Results(here, "2024-06-01", {"one": results.encoded(1, 0.0)})
+    results.write(path, one)
+    other: dict[str, Any] = {"commit": "other", "processor": "other", "packages": {"numpy": "0"}}
+    changed = {field: other[field]} if field else {"load": here.load + 1}
+    there = msgspec.structs.replace(here, **changed)
+    results.write(path, results.Results(there, "2024-06-02", {"two": results.encoded(2, 0.0)}))
+    found = results.read(path)
+    assert found is not None
+    assert found.machine == there
+    assert found.subjects.keys() == ({"two"} if field else {"one", "two"})
+
+
+def test_results_of_another_version_are_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text('{"machine": 1}')
+    assert results.read(path) is None
+    results.write(path, results.Results(machine.describe(), "2024-06-01"))
+    assert results.read(path) is not None
+
+
+def test_a_subject_that_the_disk_is_too_small_for_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_asked: Options) -> None:
+        raise DiskTooSmall("there is no room.")
+
+    def one(result: int) -> Iterator[str]:
+        yield f"it is {result}"
+
+    subjects = (Subject("large", int, refuse, one), Subject("small", int, lambda _asked: 7, one))
+    monkeypatch.setattr(run, "SUBJECTS", subjects)
+    text = io.StringIO()
+    done = run.run(["large", "small"], Options(tmp_path), Console(file=text, width=120))
+    assert "large is not measured: there is no room." in text.getvalue()
+    assert "it is 7" in text.getvalue()
+    assert done.subjects.keys() == {"small"}
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "many"])
@@ -284,7 +474,7 @@ def test_a_number_of_pages_is_a_positive_number(
     assert "--pages" in capsys.readouterr().err
 
 
-def test_a_replay_that_fails_ends_the_run_with_one_sentence(
+def test_a_process_that_fails_ends_the_run_with_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_arguments: object, **_options: object) -> None:
@@ -294,8 +484,11 @@ def test_a_replay_that_fails_ends_the_run_with_one_sentence(
     monkeypatch.setattr(sys, "argv", ["run.py", "--only", "throughput", "--folder", str(tmp_path)])
     with pytest.raises(SystemExit, match="1"):
         run.main()
-    assert "replay failed" in capsys.readouterr().out
+    assert "process failed" in capsys.readouterr().out
 
 
 def test_without_a_choice_all_benchmarks_run() -> None:
-    assert run.parse([]).only == ["throughput", "signing", "quality"]
+    subjects, asked = run.parse([])
+    assert subjects == [subject.name for subject in SUBJECTS]
+    assert {"throughput", "signing", "lsh", "quality"} <= set(subjects)
+    assert asked == Options(run.FOLDER)

@@ -1,0 +1,197 @@
+"""What the memory of a run is made of, taken from its open detector.
+
+The base is what a process has that has imported everything and loaded the kernels, measured in one
+of its own. On top of it come the arrays that the detector can be seen to hold, found by walking its
+objects, so that a new array is counted without a change here; then what RocksDB says of itself. The
+rest is pages on their way, what allocators keep, and what no one accounts for.
+
+    python -m benchmarks.memory
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter, deque
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from benchmarks.figures import Figure, figures_table, mebibytes
+from benchmarks.machine import ROOT
+from streamer.stream.warm import warm_kernels
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from streamer.stream.detector import Detector
+
+PEAK_TARGET_BYTES = 2 << 30
+# What RocksDB can be asked, by the name that it has in a table here.
+ROCKSDB = {
+    "RocksDB: block cache": "rocksdb.block-cache-usage",
+    "RocksDB: indexes of open files": "rocksdb.estimate-table-readers-mem",
+    "RocksDB: memtables": "rocksdb.cur-size-all-mem-tables",
+}
+BASE = "interpreter, libraries, kernels"
+REST = "the rest"
+ARRAYS = 8  # how many of the detector's largest arrays are named
+_COUNTED = (bytes, bytearray, str, int, float, dict, list, tuple, set)
+_LEAVES = (ModuleType, FunctionType, MethodType, type, np.dtype)
+
+
+class Resident(msgspec.Struct, frozen=True):
+    """Bytes of a process that are in memory: now, of these anonymous ones, and at most so far."""
+
+    total_bytes: int
+    anonymous_bytes: int
+    peak_bytes: int
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of the memory by name."""
+
+    name: str
+    size_bytes: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The parts, which add up to `resident.total_bytes`; `arrays` are the detector's largest.
+
+    The rest may be below zero, where a part is allocated and was never touched.
+    """
+
+    resident: Resident
+    kept_pages: int
+    parts: list[Part]
+    arrays: list[Part]
+    peak_target_bytes: int = PEAK_TARGET_BYTES
+
+
+def resident(process: str = "self") -> Resident:
+    """Return the memory of a process, by its id.
+
+    Not by getrusage: its peak outlives an exec, and so may be the parent's.
+    """
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    found = dict(re.findall(r"(VmRSS|RssAnon|VmHWM):\s+(\d+) kB", status))
+    total, anonymous, peak = (int(found[name]) << 10 for name in ("VmRSS", "RssAnon", "VmHWM"))
+    return Resident(total, anonymous, max(total, peak))  # counted apart, they differ by some pages
+
+
+def base_bytes() -> int:
+    """Return what a process takes that has imported everything, loaded the kernels and not begun.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; it has said why on standard error.
+    """
+    command = [sys.executable, "-m", "benchmarks.memory"]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True
+    )
+    return int(done.stdout)
+
+
+def measure(detector: Detector, base: int | None = None) -> Memory:
+    """Return what this process' memory is made of; `detector` is open, `base` as of `base_bytes`.
+
+    Raises:
+        subprocess.CalledProcessError: as `base_bytes`, where it is not given.
+    """
+    now = resident()
+    arrays = array_bytes(detector)
+    parts = {BASE: base_bytes() if base is None else base}
+    for path, size in arrays.items():
+        parts[_kind(path)] = parts.get(_kind(path), 0) + size
+    parts |= _rocksdb_bytes(detector)
+    parts[REST] = now.total_bytes - sum(parts.values())
+    return Memory(
+        now,
+        detector.shards[-1].next_row,  # all that comes to the last shard and is inserted is kept
+        [Part(*item) for item in parts.items()],
+        [Part(path.lstrip("."), size) for path, size in arrays.most_common(ARRAYS)],
+    )
+
+
+def array_bytes(owner: object) -> Counter[str]:
+    """Return the bytes of all arrays, strings and numbers below `owner`, by attribute path.
+
+    What is in a container goes under the container's path with `[]`. An object that is reached
+    twice is counted once, and a view as the array that it is a view of.
+    """
+    sizes: Counter[str] = Counter()
+    seen: set[int] = set()
+    waiting: deque[tuple[str, Any]] = deque([("", owner)])
+    while waiting:
+        path, value = waiting.popleft()  # the shortest path first
+        while isinstance(value, np.ndarray) and isinstance(value.base, np.ndarray):
+            value = value.base
+        if id(value) in seen or isinstance(value, _LEAVES):
+            continue
+        seen.add(id(value))
+        if isinstance(value, np.ndarray):
+            sizes[path] += value.nbytes
+        elif (members := _members(value)) is not None:
+            waiting += [(f"{path}{name}", member) for name, member in members]
+        if isinstance(value, _COUNTED):
+            sizes[path] += sys.getsizeof(value)
+    return sizes
+
+
+def _members(value: Any) -> list[tuple[str, Any]] | None:  # noqa: ANN401 - any object
+    """Return what an object refers to and how its path goes on; None for what has no parts."""
+    if isinstance(value, dict):
+        return [("[]", member) for pair in value.items() for member in pair]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [("[]", member) for member in value]
+    names = {*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())}
+    return [(f".{name}", getattr(value, name, None)) for name in sorted(names)] or None
+
+
+def _kind(path: str) -> str:
+    """Return to which part of the memory an attribute path of a detector belongs."""
+    if ".head" in path:
+        return "head"
+    if "filter" in path:
+        return "filters"
+    return "look-up tables and state"
+
+
+def _rocksdb_bytes(detector: Detector) -> dict[str, int]:
+    """Return what RocksDB says that it holds; a property that it does not know is left out."""
+    database = detector._folder.store._database  # noqa: SLF001 - only RocksDB knows its memory
+    told = {name: database.property_int_value(key) for name, key in ROCKSDB.items()}
+    return {name: int(size) for name, size in told.items() if size is not None}
+
+
+def table(memory: Memory) -> Table:
+    """Return the parts as a table, then the largest arrays."""
+    now, pages = memory.resident, max(1, memory.kept_pages)
+    lines = [Figure(part.name, _size(part, pages)) for part in memory.parts]
+    lines += [
+        Figure("resident at the end", mebibytes(now.total_bytes)),
+        Figure("  of it anonymous", mebibytes(now.anonymous_bytes)),
+        Figure("peak", mebibytes(now.peak_bytes), mebibytes(memory.peak_target_bytes)),
+    ]
+    lines += [Figure(f"array {part.name}", _size(part, pages)) for part in memory.arrays]
+    return figures_table(f"memory of a process with {memory.kept_pages:,} kept pages", lines)
+
+
+def _size(part: Part, pages: int) -> str:
+    return f"{mebibytes(part.size_bytes)}, {part.size_bytes / pages:,.0f} bytes a kept page"
+
+
+def main() -> None:
+    """Print what a process takes that has begun nothing."""
+    import_module("streamer.cli.replay")  # all that the command needs
+    warm_kernels()
+    print(resident().total_bytes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""rensa's `RMinHashLSH`, in memory: `query`, and `insert` where that finds nothing.
+
+14 bands of 6 over R-MinHash with 84 slots. What shares a band counts as a duplicate: no candidate
+is verified.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rensa import RMinHash, RMinHashLSH
+
+from benchmarks.peers.peer import BANDS, HASHES
+from benchmarks.peers.rensa_minhash import SEED
+from benchmarks.peers.shingles import shingles_of_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+THRESHOLD = 0.8  # `query` does not use it
+
+
+class RensaIndex:
+    """An empty index; it needs no folder."""
+
+    def __init__(self, _folder: Path) -> None:
+        self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=HASHES, num_bands=BANDS)
+        self._documents = 0
+
+    def sign(self, texts: Sequence[bytes]) -> list[RMinHash]:
+        """Return a sketch a text."""
+        return list(
+            RMinHash.from_token_sets(map(shingles_of_text, texts), num_perm=HASHES, seed=SEED)
+        )
+
+    def judge(self, signed: list[RMinHash]) -> int:
+        """Look up and insert, one document after the other."""
+        index, duplicates = self._index, 0
+        for number, sketch in enumerate(signed, self._documents):
+            if index.query(sketch):
+                duplicates += 1
+            else:
+                index.insert(number, sketch)
+        self._documents += len(signed)
+        return duplicates
+
+    def settle(self) -> None:
+        """Do nothing: there is no disk."""

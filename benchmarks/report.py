@@ -1,0 +1,222 @@
+"""The benchmarks' page: `make bench-report` writes docs/benchmarks.md from the stored results.
+
+Nothing is measured here, and no figure is typed by hand: text and order stand in SECTIONS, every
+figure comes from the files that `make bench` and `make bench-kafka` have left. What these do not
+hold is named as not measured. Plots lie beside the page; without matplotlib there are none.
+
+    python benchmarks/report.py --out /tmp/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+# A script has its own folder on the path, but its modules are imported from the root.
+sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+
+from benchmarks import results, run_kafka
+from benchmarks.machine import ROOT, Machine
+from benchmarks.report_tables import markdown
+from benchmarks.subjects import SUBJECTS
+from benchmarks.tables import machine_line
+
+FOLDER = ROOT / "build" / "bench"
+OUT = ROOT / "docs" / "benchmarks.md"
+KAFKA_FILE = "kafka-results.json"
+HEAD = """\
+# Benchmarks
+
+Written by `make bench-report` from the results that the commands below have stored; nothing on
+this page is typed by hand. Targets stand beside what was measured, met or not. Ratios hold within
+one run. `make bench-compare` sets a new run against `benchmarks/baseline.json`.
+"""
+NOT_MEASURED = "Not measured: there is no result of this in `build/bench`."
+BUSY = (
+    "**The machine was busy: its load was {load} before this was measured on {cores} cores. The"
+    " figures are not to be quoted.**"
+)
+
+
+class Section(NamedTuple):
+    """A subject's part of the page; `plots` are functions of plots.py, with what they show."""
+
+    subject: str
+    title: str
+    command: str
+    text: str
+    plots: tuple[tuple[str, str], ...] = ()
+
+
+SECTIONS = (
+    Section(
+        "throughput",
+        "Throughput",
+        "python benchmarks/run.py --only throughput",
+        "A file of JSON lines, 4 kB of text a page, is judged with the index on disk, on two cores."
+        " A fifth of the pages are duplicates of any earlier one. Each stage's CPU time is that of"
+        " a second run, with its functions wrapped.",
+        (
+            ("rate", "Pages a second over the size of the index"),
+            ("stages", "CPU time of the stages beside their budgets"),
+        ),
+    ),
+    Section(
+        "signing",
+        "Signing, beside other libraries",
+        "python benchmarks/run.py --only signing",
+        "The same raw texts to each, 5-word shingles and 84 hashes or the nearest that a library"
+        " has, one thread, shingling included. How each is called stands in `benchmarks/peers/`."
+        " simhash makes one fingerprint of 64 bits in place of 84 hashes. The last line is what"
+        " making the shingles in Python costs, which all libraries but gaoya and datatrove leave to"
+        " their user.",
+        (("signers", "CPU time of signing a page"),),
+    ),
+    Section(
+        "lsh",
+        "Query and insert, beside other indexes",
+        "python benchmarks/run.py --only lsh",
+        "Equal short documents to each, 14 bands of 6, signed beforehand; the last tenth is timed,"
+        " by the clock on the wall. A document is looked up, and inserted where nothing like it is"
+        " there. Ours lies on disk, verifies each candidate by its sketch, and has its flushes in"
+        " the time; the others lie in memory and call a duplicate whatever shares a band.",
+        (("indexes", "Time of query and insert"),),
+    ),
+    Section(
+        "quality",
+        "Quality",
+        "python benchmarks/run.py --only quality",
+        "Collections of real pages, judged under several random keys, each verdict scored by the"
+        " exact resemblance of the pages.",
+    ),
+    Section(
+        "html",
+        "HTML pages",
+        "python benchmarks/run.py --only html",
+        "Pages of the size that a crawl brings: HTML of a news site, of which a reader sees a"
+        " quarter.",
+    ),
+    Section(
+        "shards",
+        "Shards",
+        "python benchmarks/run.py --only shards",
+        "All shards of an index in one process on two cores, and from what that costs a model of"
+        " more shards on more cores. The model leaves out what lies between processes.",
+        (("shards", "Predicted pages a second over the cores, by shards"),),
+    ),
+    Section(
+        "scale",
+        "A large index: rate, memory, and starts over it",
+        "python benchmarks/run.py --only scale",
+        "Pages come through a pipe from a process on the same two cores, and duplicates are of"
+        " pages from any part of the run. Over the index that it leaves, the command is started"
+        " after a clean stop and after a kill.",
+        (("scale", "Rate and memory over the size of the index"),),
+    ),
+)
+KAFKA_SECTION = Section(
+    "latency",
+    "Through Kafka",
+    "python benchmarks/run_kafka.py",
+    "One worker with the broker on the same two cores. Latency is from handing a page to the client"
+    " to reading its verdict, at a steady rate.",
+    (("latency", "Latency of a verdict"),),
+)
+
+
+class Shown(NamedTuple):
+    """A section with what was measured: the text of its tables, and what its plots draw."""
+
+    section: Section
+    tables: str
+    drawn: object
+    note: str = ""
+
+
+def shown(folder: Path) -> Iterator[Shown]:
+    """Yield the sections of the page with the results in `folder`."""
+    found = results.read(folder / results.RESULTS_FILE)
+    kinds = {subject.name: subject for subject in SUBJECTS}
+    for section in SECTIONS:
+        subject = kinds[section.subject]
+        result = found and found.found(subject.name, subject.result)
+        if found is None or result is None:
+            yield Shown(section, NOT_MEASURED, None)
+            continue
+        load = found.subjects[subject.name].load
+        note = _load_note(found.machine, load)
+        yield Shown(section, markdown(subject.shown(result)), result, note)
+    yield _kafka(folder / KAFKA_FILE)
+
+
+def _kafka(path: Path) -> Shown:
+    """Return the section of Kafka, whose results have a file and a machine of their own."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=run_kafka.Results)
+    except (FileNotFoundError, msgspec.ValidationError):
+        return Shown(KAFKA_SECTION, NOT_MEASURED, None)
+    note = f"Measured on {machine_line(found.machine)}."
+    busy = _load_note(found.machine, found.machine.load)
+    tables = markdown([run_kafka.table(found)])
+    return Shown(KAFKA_SECTION, tables, found.latency, "\n\n".join(filter(None, (note, busy))))
+
+
+def _load_note(machine: Machine, load: float) -> str:
+    described = msgspec.structs.replace(machine, load=load)
+    return BUSY.format(load=load, cores=machine.cores) if described.is_busy else ""
+
+
+def write(folder: Path, out: Path) -> None:
+    """Write the page of the results in `folder` to `out`, its plots into a folder beside it."""
+    found = results.read(folder / results.RESULTS_FILE)
+    conditions = "No results of `make bench` are stored."
+    if found is not None:
+        conditions = f"Measured {found.date} on {machine_line(found.machine)}."
+    plots_folder = out.with_suffix("")
+    parts = [HEAD, conditions]
+    for part in shown(folder):
+        section = part.section
+        parts += [f"## {section.title}", section.text, f"Command: `{section.command}`", part.note]
+        parts += [part.tables, *_plots(part, plots_folder)]
+    out.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
+
+
+def _plots(part: Shown, folder: Path) -> Iterator[str]:
+    """Draw the plots of a section; yield how the page shows them. An old one goes in any case."""
+    for name, caption in part.section.plots:
+        path = folder / f"{name}.svg"
+        path.unlink(missing_ok=True)
+        if part.drawn is not None and _draw(name, part.drawn, path):
+            yield f"![{caption}]({folder.name}/{path.name})"
+
+
+def _draw(name: str, result: object, path: Path) -> bool:
+    """Draw one plot; return whether there is one."""
+    try:
+        from benchmarks import plots  # noqa: PLC0415 - only the benchmarks' packages have matplotlib
+    except ModuleNotFoundError:
+        return False
+    figure = getattr(plots, name)(result)
+    if figure is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plots.save(figure, path)
+    return figure is not None
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description="Write the benchmarks' page.")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the results lie")
+    parser.add_argument("--out", type=Path, default=OUT, help="the page; plots go beside it")
+    asked = parser.parse_args()
+    write(asked.folder, asked.out)
+    print(f"The page is {asked.out}.")
+
+
+if __name__ == "__main__":
+    main()

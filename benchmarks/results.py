@@ -1,0 +1,74 @@
+"""The results file: what each subject measured, under one machine and one commit.
+
+A run of some subjects keeps what is there of the others, but only of the same machine, packages and
+commit: figures of two states of the code do not stand side by side. The load before the run is kept
+with each subject, because it belongs to the figures of that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.machine import Machine
+
+RESULTS_FILE = "results.json"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A subject's result as JSON, and the machine's load before the run."""
+
+    load: float
+    result: msgspec.Raw
+
+
+class Results(msgspec.Struct):
+    """The results by the subjects' names; `date` is the last run's day."""
+
+    machine: Machine
+    date: str
+    subjects: dict[str, Measured] = {}
+
+    def found(self, subject: str, kind: type[object]) -> object | None:
+        """Return a subject's result; None if there is none, or another version's."""
+        measured = self.subjects.get(subject)
+        if measured is None:
+            return None
+        try:
+            return msgspec.json.decode(measured.result, type=kind, dec_hook=_made)
+        except msgspec.ValidationError:
+            return None
+
+
+def read(path: Path) -> Results | None:
+    """Return the results in a file; None where there are none, or another version's."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Results)
+    except (FileNotFoundError, msgspec.ValidationError):
+        return None
+
+
+def write(path: Path, new: Results) -> Results:
+    """Write results, with those of other subjects that the file holds and that go with them."""
+    old = read(path)
+    if old is not None and _alike(old.machine, new.machine):
+        new.subjects = {**old.subjects, **new.subjects}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(new)) + b"\n")
+    return new
+
+
+def encoded(result: object, load: float) -> Measured:
+    """Return a subject's result as it is kept."""
+    return Measured(load, msgspec.Raw(msgspec.json.encode(result, enc_hook=str)))
+
+
+def _made(kind: Callable[[object], object], value: object) -> object:
+    """Return a value of a type that JSON does not know, such as a path."""
+    return kind(value)
+
+
+def _alike(one: Machine, other: Machine) -> bool:
+    """Tell whether all but the load is equal: the machine, the packages, the commit."""
+    return msgspec.structs.replace(one, load=other.load) == other

@@ -1,0 +1,220 @@
+"""What a shard more costs, and what more shards and cores would bring.
+
+The same pages are replayed in one process with 1, 2 and 4 shards; CPU that grows with the records
+handed from shard to shard is the cost of a hop. A run with its stages wrapped tells how much of a
+page is signing, which any core can do. From these costs a model predicts the rate of a machine, or
+of several, where signers and shards have cores of their own. What lies between processes, broker
+and network, is not in it: its own cost a page comes on top of `hop_us`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchmarks.corpus_file import obtain
+from benchmarks.figures import empty_table
+from benchmarks.machine import ROOT
+from benchmarks.sampled_replay import SampledRun
+from benchmarks.throughput import WARM_HEAD_PAGES, WARM_PAGES, replay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+PAGES = 1_000_000
+STEP = 100_000
+SHARDS = (1, 2, 4)
+MODEL_SHARDS = (1, 2, 4, 8, 16)
+MODEL_CORES = (2, 4, 8, 16, 32, 64)
+SIGNING = ("reading", "JSON to fields", "sign")  # the stages that need no index
+RUN_MODULE = "benchmarks.sampled_replay"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A run with so many shards: pages a second, microseconds of CPU and hand-overs a page."""
+
+    shards: int
+    rate: float
+    cpu_us: float
+    hops: float
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """Microseconds of CPU a page.
+
+    Attributes:
+        sign_us: from the record to the signature, on any core.
+        shard_us: all the rest, where one shard has all bands.
+        hop_us: what each hand-over to a further shard adds to the sum of all shards.
+    """
+
+    sign_us: float
+    shard_us: float
+    hop_us: float
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The best use of some cores: pages a second, who has which, and who holds the others up."""
+
+    rate: float
+    signing_cores: int
+    shard_cores: int
+    bottleneck: str
+
+
+class ShardRates(msgspec.Struct, frozen=True):
+    """The measurement, and what follows from it for the machine's runs and larger ones."""
+
+    pages: int
+    measured: list[Measured]
+    costs: Costs
+    plans: dict[int, dict[int, Plan]]  # by shards, by cores
+
+
+def measure(
+    folder: Path,
+    pages: int = PAGES,
+    *,
+    shards: Sequence[int] = SHARDS,
+    head_pages: int | None = None,
+) -> ShardRates:
+    """Replay `pages` pages with each number of shards, and once more with the stages wrapped.
+
+    Raises:
+        DiskTooSmall: corpus and index do not fit.
+        subprocess.CalledProcessError: a replay failed; it has said why on standard error.
+    """
+    corpus, small = obtain(folder, pages), obtain(folder, WARM_PAGES)
+    replay(folder, small.path, step=STEP, head_pages=WARM_HEAD_PAGES, stages=False)
+    measured = [_run(folder, corpus.path, number, head_pages) for number in shards]
+    wrapped = replay(folder, corpus.path, step=STEP, head_pages=head_pages, stages=True)
+    signing = sum(wrapped.stages[name] for name in SIGNING) / wrapped.cpu_seconds
+    costs = fitted(measured, signing)
+    plans = {
+        number: {cores: plan(costs, number, cores) for cores in MODEL_CORES}
+        for number in MODEL_SHARDS
+    }
+    return ShardRates(pages, measured, costs, plans)
+
+
+def _run(folder: Path, pages: Path, shards: int, head_pages: int | None) -> Measured:
+    """Replay with so many shards in a fresh process; what it writes is removed when it is done."""
+    with tempfile.TemporaryDirectory(prefix="shards-", dir=folder.absolute()) as scratch:
+        result, work = Path(scratch) / "result.json", Path(scratch) / "work"
+        work.mkdir()
+        command = [sys.executable, "-m", RUN_MODULE, str(pages.absolute()), str(result)]
+        command += ["--folder", str(work), "--step", str(STEP), "--shards", str(shards)]
+        command += ["--head-pages", str(head_pages)] if head_pages else []
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        run = msgspec.json.decode(result.read_bytes(), type=SampledRun)
+        return Measured(shards, run.rate, run.cpu_us, run.hops / run.pages)
+
+
+def fitted(measured: Sequence[Measured], signing_share: float) -> Costs:
+    """Return the costs by least squares: CPU a page is a line over the hand-overs a page.
+
+    `signing_share` is the part of the CPU without hand-overs that is signing.
+    """
+    hop_us = 0.0
+    if len(measured) > 1:
+        fit = statistics.linear_regression(
+            [one.hops for one in measured], [one.cpu_us for one in measured]
+        )
+        hop_us = max(0.0, fit.slope)  # noise may be more than the cost
+    alone_us = statistics.mean(one.cpu_us - hop_us * one.hops for one in measured)
+    return Costs(signing_share * alone_us, (1 - signing_share) * alone_us, hop_us)
+
+
+def cpu_us(costs: Costs, hops: float) -> float:
+    """Return microseconds of CPU a page of all processes, at so many hand-overs a page."""
+    return costs.sign_us + costs.shard_us + costs.hop_us * hops
+
+
+def one_shard_us(costs: Costs, shards: int) -> float:
+    """Return microseconds of CPU a page that the busiest shard takes, which is the first.
+
+    It has 1/S of the bands and all pages, of which it hands on what it does not decide:
+    hop_us + (shard_us - hop_us) / S. The S of them together take shard_us + (S - 1) hop_us, as
+    measured. Shards further on see fewer pages; they are taken to be as busy.
+    """
+    fixed = min(costs.hop_us, costs.shard_us)
+    return fixed + (costs.shard_us - fixed) / shards
+
+
+def predict(costs: Costs, shards: int, cores: int) -> float:
+    """Return pages a second with S shards on C cores, C at least 2.
+
+    The shards have d cores to themselves, each shard one thread on one of them, and signers have
+    the others. The slower side sets the rate, and d is chosen for the best one:
+
+        max over d in 1 .. min(S, C - 1) of min((C - d) / sign_us, 1 / (ceil(S / d) one_shard_us))
+
+    times a million.
+    """
+    return plan(costs, shards, cores).rate
+
+
+def plan(costs: Costs, shards: int, cores: int) -> Plan:
+    """Return how `predict` comes to its rate; of equal plans the one with more signing cores."""
+    assert cores > 1, cores
+    plans = [_divided(costs, shards, cores, d) for d in range(1, min(shards, cores - 1) + 1)]
+    return max(plans, key=lambda one: (one.rate, one.signing_cores))
+
+
+def _divided(costs: Costs, shards: int, cores: int, shard_cores: int) -> Plan:
+    signing_rate = 1e6 * (cores - shard_cores) / costs.sign_us
+    shards_a_core = -(-shards // shard_cores)
+    shard_rate = 1e6 / (shards_a_core * one_shard_us(costs, shards))
+    if signing_rate <= shard_rate:
+        bottleneck = "signing"
+    else:
+        bottleneck = "first shard" if shards_a_core == 1 else "shards that share a core"
+    return Plan(min(signing_rate, shard_rate), cores - shard_cores, shard_cores, bottleneck)
+
+
+def tables(result: ShardRates) -> Iterator[Table]:
+    """Yield what was measured, then what the model predicts."""
+    yield table(result)
+    yield prediction_table(result)
+
+
+def table(result: ShardRates) -> Table:
+    """Return what was measured, beside what the model says of the same two cores."""
+    costs = result.costs
+    lines = empty_table(
+        f"shards in one process, {result.pages:,} pages, two cores: signing {costs.sign_us:.1f} us,"
+        f" one shard {costs.shard_us:.1f} us, a hand-over {costs.hop_us:.1f} us of CPU a page",
+        "shards", "pages/s", "predicted", "CPU us a page", "fitted", "hand-overs a page",
+    )  # fmt: skip
+    for one in result.measured:
+        lines.add_row(
+            f"{one.shards}",
+            f"{one.rate:,.0f}",
+            f"{predict(costs, one.shards, 2):,.0f}",
+            f"{one.cpu_us:.1f}",
+            f"{cpu_us(costs, one.hops):.1f}",
+            f"{one.hops:.2f}",
+        )
+    return lines
+
+
+def prediction_table(result: ShardRates) -> Table:
+    """Return the predicted pages a second, by shards and cores, and what bounds them."""
+    lines = empty_table(
+        "predicted pages/s without what lies between processes (s: signing bounds it,"
+        " f: the first shard, c: shards that share a core)",
+        "shards", *(f"{cores} cores" for cores in MODEL_CORES),
+    )  # fmt: skip
+    letters = {"signing": "s", "first shard": "f", "shards that share a core": "c"}
+    for number, plans in result.plans.items():
+        cells = (f"{one.rate:,.0f} {letters[one.bottleneck]}" for one in plans.values())
+        lines.add_row(f"{number}", *cells)
+    return lines

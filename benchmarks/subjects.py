@@ -1,0 +1,91 @@
+"""What `make bench` can measure: a line here is a benchmark in run.py, the report and the results.
+
+A subject has a type for its stored result, a function of the command line's options that measures
+it, and one that shows it as tables and sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from rich.table import Table
+
+from benchmarks import (
+    html_pages,
+    lsh,
+    quality,
+    scale,
+    shards,
+    signing,
+    tables,
+    throughput,
+)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How large the measurements are; `folder` is where they work."""
+
+    folder: Path
+    pages: int = throughput.PAGES
+    head_pages: int | None = None
+    signing_pages: int = signing.PAGES
+    documents: int = lsh.DOCUMENTS
+    keys: int = quality.KEYS
+    html_pages: int = html_pages.PAGES
+    scale_pages: int = scale.PAGES
+    shard_pages: int = shards.PAGES
+
+
+class Subject(NamedTuple):
+    """A benchmark by its name."""
+
+    name: str
+    result: Any  # the type of what `measure` returns
+    measure: Callable[[Options], object]
+    shown: Callable[[Any], Iterator[Table | str]]
+
+
+SUBJECTS = (
+    Subject(
+        "throughput",
+        throughput.Throughput,
+        lambda asked: throughput.measure(asked.folder, asked.pages, head_pages=asked.head_pages),
+        tables.throughput_tables,
+    ),
+    Subject(
+        "signing",
+        signing.Signing,
+        lambda asked: signing.measure(asked.signing_pages),
+        tables.signing_tables,
+    ),
+    Subject(
+        "lsh", lsh.Lsh, lambda asked: lsh.measure(asked.folder, asked.documents), tables.lsh_tables
+    ),
+    Subject(
+        "quality",
+        list[quality.Quality],
+        lambda asked: quality.measure(asked.folder / "data", asked.keys),
+        tables.quality_tables,
+    ),
+    Subject(
+        "html",
+        html_pages.HtmlPages,
+        lambda asked: html_pages.measure(asked.folder, asked.html_pages),
+        lambda result: iter([html_pages.table(result)]),
+    ),
+    Subject(
+        "shards",
+        shards.ShardRates,
+        lambda asked: shards.measure(asked.folder, asked.shard_pages, head_pages=asked.head_pages),
+        shards.tables,
+    ),
+    Subject(
+        "scale",
+        scale.Scale,
+        lambda asked: scale.measure(asked.folder, asked.scale_pages, head_pages=asked.head_pages),
+        scale.tables,
+    ),
+)
