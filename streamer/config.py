@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     key_file: Path | None = Field(None, description="file with the secret of all hashes")
     threads: int = Field(0, ge=0, le=256, description="threads that sign pages; 0: one a core")
     page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
-    head_pages: int = Field(65_536, ge=1, description="kept pages in memory before a flush")
+    head_pages: int = Field(32_768, ge=1, description="kept pages in memory before a flush")
 
     brokers: str = Field("localhost:9092", description="HOST:PORT of some brokers, with commas")
     input_topic: str = Field("pages", description="topic of crawled pages")

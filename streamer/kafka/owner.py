@@ -32,7 +32,7 @@ from streamer.kafka.wire import unpack_record
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import IndexFolder
 
-HEAD_PAGES = 65_536
+HEAD_PAGES = 32_768
 RECORDS_BETWEEN_FLUSHES = (
     4096  # of the log: bounds what a restart folds where hardly a page is kept
 )

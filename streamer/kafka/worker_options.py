@@ -40,7 +40,7 @@ class WorkerOptions:
     replicas: int = 1
     verdict_partitions: int = 0
     window: int = 65_536
-    head_pages: int = 65_536
+    head_pages: int = 32_768
     threads: int = 2
     accept_loss: bool = False
     instance_id: str = ""

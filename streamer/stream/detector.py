@@ -30,7 +30,7 @@ from streamer.index.shard import Shard
 from streamer.model import SEQUENCE_MASK
 from streamer.stream.index_folder import IndexFolder
 
-HEAD_PAGES = 65_536
+HEAD_PAGES = 32_768
 RECORDS_BETWEEN_FLUSHES = 1 << 20  # bounds what a restart repeats where hardly a page is kept
 SECONDS_BETWEEN_FLUSHES = 60.0
 

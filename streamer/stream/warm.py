@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from streamer.index.filter import KeyFilter
-from streamer.index.lookup import NO_HITS, Hits, KeptRows, Keys
+from streamer.index.lookup import NO_HITS, FlushedRows, Hits, KeptRows, Keys
 from streamer.index.postings import block_starts, joined_blocks, search_blocks, split_blocks
 from streamer.index.records import CONFIG, Record, source_name
+from streamer.index.row_blocks import RowPlaces, gather_marks, gather_rows, pack_rows
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.sketch.compact import SKETCH_WORDS
@@ -50,4 +51,14 @@ def warm_kernels() -> None:
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
     flushed = shard.snapshot()
     block_starts(flushed.posting_keys, 1)
+    _warm_rows(flushed)
     shard.flushed()
+
+
+def _warm_rows(flushed: FlushedRows) -> None:
+    """Compile what writes and reads kept rows: the first flush must not wait for it."""
+    (block,) = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
+    zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
+    places = RowPlaces(block, zero, one, one * flushed.marks.shape[1], zero)
+    gather_marks(places, flushed.marks.shape[1])
+    gather_rows(places)
