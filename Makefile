@@ -81,7 +81,7 @@ format: $(VENV)/.dev ## Bring all sources into form
 
 lock: $(VENV)/.dev ## Pin all dependencies anew (UPGRADE=--upgrade: at their newest versions)
 	$(LOCK) requirements/build.in --output-file requirements/run.lock
-	$(LOCK) --extra dev --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
+	$(LOCK) --extra dev --extra bench --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
 	$(LOCK) --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock
 
 clean: ## Remove everything that these commands have made
