@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from streamer.errors import SettingsError
+from streamer.index.head import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.sketch.settings import SignatureSettings
 
@@ -45,7 +46,7 @@ class Settings(BaseSettings):
     key_file: Path | None = Field(None, description="file with the secret of all hashes")
     threads: int = Field(0, ge=0, le=256, description="threads that sign pages; 0: one a core")
     page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
-    head_pages: int = Field(32_768, ge=1, description="kept pages in memory before a flush")
+    head_pages: int = Field(HEAD_PAGES, ge=1, description="kept pages in memory before a flush")
 
     brokers: str = Field("localhost:9092", description="HOST:PORT of some brokers, with commas")
     input_topic: str = Field("pages", description="topic of crawled pages")

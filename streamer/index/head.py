@@ -16,6 +16,7 @@ import numpy.typing as npt
 from streamer.kernel import inline_kernel, int32, int64, kernel, uint64
 from streamer.sketch.compact import SKETCH_WORDS
 
+HEAD_PAGES = 32_768  # kept pages that make a flush due, unless another number is set
 EMPTY_SLOT = -1
 _GOLDEN = 0x9E3779B97F4A7C15
 

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.lookup import KeptRows
+from streamer.index.postings import joined_blocks
 from streamer.kernel import inline_kernel, kernel, load_u64, uint32
 from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
-_PADDING = bytes(8)  # kernels read eight bytes at a time, the last of them beyond the end
+PADDING = bytes(8)  # behind blocks: kernels read eight bytes at a time, some beyond the end
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -33,9 +34,10 @@ def _copy(out: Bytes, at: int, column: Bytes, start: int, end: int) -> int:
 
 @kernel
 def _pack(
-    refs: Bytes, sketches: Bytes, marks: Bytes, url_ends: Places, urls: Bytes, out: Bytes
-) -> None:
-    """Write the blocks of all rows to `out`, one after the other."""
+    refs: Bytes, sketches: Bytes, marks: Bytes, ends: Bytes, url_ends: Places, urls: Bytes,
+    out: Bytes,
+) -> None:  # fmt: skip
+    """Write the blocks of all rows to `out`, one after the other; `ends` are those in a block."""
     rows = url_ends.shape[0] - 1
     marks_bytes = marks.shape[0] // max(1, rows)
     at = 0
@@ -44,11 +46,7 @@ def _pack(
         at = _copy(out, at, refs, 8 * first, 8 * end)
         at = _copy(out, at, sketches, SKETCH_BYTES * first, SKETCH_BYTES * end)
         at = _copy(out, at, marks, marks_bytes * first, marks_bytes * end)
-        for row in range(first, end):
-            ends = uint32(url_ends[row + 1] - url_ends[first])
-            for i in range(4):
-                out[at + i] = ends >> uint32(8 * i) & uint32(0xFF)
-            at += 4
+        at = _copy(out, at, ends, 4 * first, 4 * end)
         at = _copy(out, at, urls, url_ends[first], url_ends[end])
 
 
@@ -59,17 +57,18 @@ def pack_rows(
     urls: Sequence[bytes],
 ) -> Iterator[bytes]:
     """Yield the blocks of rows in order."""
-    ends = np.zeros(len(urls) + 1, np.int64)
-    np.cumsum([len(url) for url in urls], out=ends[1:])
+    text, url_ends = joined_blocks(urls)
+    firsts = np.arange(0, len(urls), ROWS_A_BLOCK)
+    ends = url_ends[1:] - np.repeat(url_ends[firsts], ROWS_A_BLOCK)[: len(urls)]
     fixed = 8 + SKETCH_BYTES + 4 * marks.shape[1] + 4
-    out = np.empty(fixed * len(urls) + int(ends[-1]), np.uint8)
+    out = np.empty(fixed * len(urls) + len(text), np.uint8)
     _pack(
-        _bytes_of(refs), _bytes_of(sketches), _bytes_of(marks), ends,
-        np.frombuffer(b"".join(urls), np.uint8), out,
+        _bytes_of(refs), _bytes_of(sketches), _bytes_of(marks), _bytes_of(ends.astype(np.uint32)),
+        url_ends, text, out,
     )  # fmt: skip
-    firsts = np.append(np.arange(0, len(urls), ROWS_A_BLOCK), len(urls))
+    cuts = np.append(firsts, len(urls))
     packed = out.tobytes()
-    for start, end in itertools.pairwise((fixed * firsts + ends[firsts]).tolist()):
+    for start, end in itertools.pairwise((fixed * cuts + url_ends[cuts]).tolist()):
         yield packed[start:end]
 
 
@@ -82,14 +81,14 @@ class RowPlaces:
     """Rows in blocks that have been read, in columns.
 
     Attributes:
-        data: the blocks' bytes, one after the other.
+        data: the blocks' bytes, one after the other, and PADDING.
         starts: where each row's block begins.
         counts: how many rows that block has.
         keys: how many marks a row of it has.
         places: the row's place in it.
     """
 
-    data: bytes
+    data: Bytes
     starts: Places
     counts: Places
     keys: Places
@@ -135,7 +134,7 @@ def _gather_rows(
 def gather_marks(rows: RowPlaces, keys: int) -> Marks:
     """Return the marks of the keys that rows have postings under, as uint32[n, keys]."""
     out = np.zeros((len(rows.starts), keys), np.uint32)
-    _gather_marks(_padded(rows.data), rows.starts, rows.counts, rows.keys, rows.places, out)
+    _gather_marks(rows.data, rows.starts, rows.counts, rows.keys, rows.places, out)
     return out
 
 
@@ -143,10 +142,6 @@ def gather_rows(rows: RowPlaces) -> KeptRows:
     """Return what a verdict needs of rows."""
     sketches = np.empty((len(rows.starts), SKETCH_WORDS), np.uint64)
     refs, urls = np.empty(len(rows.starts), np.uint64), np.empty((len(rows.starts), 2), np.int64)
-    data = _padded(rows.data)
-    _gather_rows(data, rows.starts, rows.counts, rows.keys, rows.places, sketches, refs, urls)
-    return KeptRows(sketches, refs.tolist(), [rows.data[start:end] for start, end in urls.tolist()])
-
-
-def _padded(data: bytes) -> Bytes:
-    return np.frombuffer(data + _PADDING, np.uint8)
+    _gather_rows(rows.data, rows.starts, rows.counts, rows.keys, rows.places, sketches, refs, urls)
+    data = rows.data.data
+    return KeptRows(sketches, refs.tolist(), [bytes(data[i:j]) for i, j in urls.tolist()])

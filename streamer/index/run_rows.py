@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from streamer.index.codec import ROWS, FlushMeta, entry_key
 from streamer.index.lookup import KeptRows
-from streamer.index.row_blocks import ROWS_A_BLOCK, RowPlaces, gather_marks, gather_rows
+from streamer.index.postings import joined_blocks
+from streamer.index.row_blocks import PADDING, ROWS_A_BLOCK, RowPlaces, gather_marks, gather_rows
 from streamer.index.runs import Store
 
 RowNumbers = npt.NDArray[np.int64]
@@ -67,12 +68,9 @@ class RunRows:
             ]
         )
         self._blocks.update(zip(missing, values, strict=True))
-        found = [self._blocks[block] for block in wanted]
-        starts = np.cumsum([0, *map(len, found)])[:-1]
+        data, limits = joined_blocks([*(self._blocks[block] for block in wanted), PADDING])
         counts = np.minimum(ROWS_A_BLOCK, self._count[flushes] - first_slots)
-        return RowPlaces(
-            b"".join(found), starts[which], counts, self._keys[flushes], slots - first_slots
-        )
+        return RowPlaces(data, limits[which], counts, self._keys[flushes], slots - first_slots)
 
     def _located(self, rows: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
         """Return which flush brought each row, and the row's slot among that flush's rows."""

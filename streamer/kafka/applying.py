@@ -125,11 +125,6 @@ class Applier:
             packed = pack_record(record, owner.identity)
             yield (self._names.log(shard), 0), (None, packed, [], timestamp)
 
-    @property
-    def write_is_due(self) -> bool:
-        """Tell whether there is enough to write."""
-        return self.owner.flush_is_due
-
     def write(self) -> None:
         """Flush, and merge runs where there are many; all that was emitted must have arrived."""
         owner, measures = self.owner, self.measures

@@ -16,6 +16,7 @@ import msgspec
 
 from streamer.index.codec import ShardMeta
 from streamer.index.filter import KeyFilter
+from streamer.index.head import HEAD_PAGES
 from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import Output, Pages, Record
 from streamer.index.run_lookup import RunLookup
@@ -32,7 +33,6 @@ from streamer.kafka.wire import unpack_record
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import IndexFolder
 
-HEAD_PAGES = 32_768
 RECORDS_BETWEEN_FLUSHES = (
     4096  # of the log: bounds what a restart folds where hardly a page is kept
 )
@@ -167,9 +167,8 @@ class Owner:
         store.flush(
             self._folder.identity, [self.shard.snapshot()], msgspec.msgpack.encode(self._at)
         )
-        with (
-            self._prefetched.changing()
-        ):  # until here look-ups ahead go on over the runs there were
+        # Until here look-ups ahead go on over the runs that there were.
+        with self._prefetched.changing():
             self._lookup.refresh()
         self.shard.flushed()
         self._flushed_offset = self._at.offset

@@ -131,7 +131,8 @@ class ShardApp:
             self._target = end
             position = self.owner.position
             self._assigned_at = position, time.monotonic()
-            starts[tp] = Start(max(position, offset), max(position, offset))
+            begin = max(position, offset)
+            starts[tp] = Start(begin, begin)
             if position < offset:
                 self._begin_to_catch_up()
             _log.info(

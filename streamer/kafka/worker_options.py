@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from streamer.errors import SettingsError
+from streamer.index.head import HEAD_PAGES
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.names import Names
@@ -40,7 +41,7 @@ class WorkerOptions:
     replicas: int = 1
     verdict_partitions: int = 0
     window: int = 65_536
-    head_pages: int = 32_768
+    head_pages: int = HEAD_PAGES
     threads: int = 2
     accept_loss: bool = False
     instance_id: str = ""

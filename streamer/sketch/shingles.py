@@ -26,9 +26,8 @@ def hash_shingles(
     shingles: int = max(count - width + 1, 0)
     for i in range(shingles):
         out[i] = tokens[i] * powers[0]
-    for j in range(
-        1, width
-    ):  # the outer loop, so that the inner one takes several shingles at once
+    # Terms in the outer loop, so that the inner one takes several shingles at once.
+    for j in range(1, width):
         power = powers[j]
         for i in range(shingles):
             out[i] += tokens[i + j] * power

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from streamer.index.head import HEAD_PAGES
 from streamer.index.lookup import Lookup
 from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import (
@@ -30,7 +31,6 @@ from streamer.index.shard import Shard
 from streamer.model import SEQUENCE_MASK
 from streamer.stream.index_folder import IndexFolder
 
-HEAD_PAGES = 32_768
 RECORDS_BETWEEN_FLUSHES = 1 << 20  # bounds what a restart repeats where hardly a page is kept
 SECONDS_BETWEEN_FLUSHES = 60.0
 
@@ -132,9 +132,8 @@ class Detector:
         store.flush(self._folder.identity, snapshots, owner_state)
         while store.merge():
             pass
-        with (
-            self._prefetched.changing()
-        ):  # until here look-ups ahead go on over the runs there were
+        # Until here look-ups ahead go on over the runs that there were.
+        with self._prefetched.changing():
             for lookup in self._lookups:
                 lookup.refresh()
         store.drop_garbage()

@@ -11,7 +11,7 @@ from streamer.index.filter import KeyFilter
 from streamer.index.lookup import NO_HITS, FlushedRows, Hits, KeptRows, Keys
 from streamer.index.postings import block_starts, joined_blocks, search_blocks, split_blocks
 from streamer.index.records import CONFIG, Record, source_name
-from streamer.index.row_blocks import RowPlaces, gather_marks, gather_rows, pack_rows
+from streamer.index.row_blocks import PADDING, RowPlaces, gather_marks, gather_rows, pack_rows
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.sketch.compact import SKETCH_WORDS
@@ -59,6 +59,7 @@ def _warm_rows(flushed: FlushedRows) -> None:
     """Compile what writes and reads kept rows: the first flush must not wait for it."""
     (block,) = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
     zero, one = np.zeros(1, np.int64), np.ones(1, np.int64)
-    places = RowPlaces(block, zero, one, one * flushed.marks.shape[1], zero)
+    data, _ = joined_blocks([block, PADDING])
+    places = RowPlaces(data, zero, one, one * flushed.marks.shape[1], zero)
     gather_marks(places, flushed.marks.shape[1])
     gather_rows(places)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from streamer.kernel import inline_kernel, kernel, uint8, uint32, uint64
 
-Bytes = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    from streamer.text.scan import Bytes
 
 REPLACEMENT = 0xFFFD  # stands for what is no character
 LARGEST = 0x10FFFF
@@ -61,7 +61,7 @@ def pack_code_point(code: int) -> tuple[int, int]:
 
 
 @inline_kernel
-def _continuation(text: npt.NDArray[np.uint8], place: int, end: int) -> int:
+def _continuation(text: Bytes, place: int, end: int) -> int:
     """Return the six bits of a continuation byte, 0xFF if there is none at `place`."""
     if place < end and text[place] & uint8(0xC0) == uint8(0x80):
         return uint32(text[place]) & uint32(0x3F)
@@ -69,7 +69,7 @@ def _continuation(text: npt.NDArray[np.uint8], place: int, end: int) -> int:
 
 
 @kernel
-def decode(text: npt.NDArray[np.uint8], place: int, end: int) -> tuple[int, int]:
+def decode(text: Bytes, place: int, end: int) -> tuple[int, int]:
     """Return (code point, bytes) of the two to four bytes at `place`, else (INVALID, 1).
 
     Strict as the standard is: no overlong forms, no surrogates, nothing above U+10FFFF.

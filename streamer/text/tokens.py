@@ -197,7 +197,6 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
                         )
                         place += size8
                         continue
-            if text[place] < 128:
                 code, size = uint32(text[place]), 1
             else:
                 code, size = decode(text, place, end)

@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.index.postings import joined_blocks
 from streamer.index.row_blocks import (
+    PADDING,
     ROWS_A_BLOCK,
     RowPlaces,
     gather_marks,
@@ -42,10 +44,10 @@ def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
     assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
     slots = np.array(draw.choices(range(len(rows)), k=20) if rows else [], np.int64)
     first = slots - slots % ROWS_A_BLOCK
-    starts = np.cumsum([0, *map(len, blocks)])
+    data, limits = joined_blocks([*blocks, PADDING])
     places = RowPlaces(
-        b"".join(blocks),
-        starts[slots // ROWS_A_BLOCK],
+        data,
+        limits[slots // ROWS_A_BLOCK],
         np.minimum(ROWS_A_BLOCK, len(rows) - first),
         np.full(len(slots), keys),
         slots - first,

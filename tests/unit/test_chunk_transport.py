@@ -107,12 +107,12 @@ class Scripted(ChunkConsumer):
     during_fetch: Any = None
 
     async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's name
-        del timeout
-        async with self._fetching:
-            self._seeks_at_fetch = self._seeks
-            if self.during_fetch:
-                await self.during_fetch()
-        return (self.fetches.pop(0) if self.fetches else {}), None
+        return await self._getmany(None, timeout), None
+
+    async def fetch(self, _active: object, _timeout: float) -> dict[TP, list[Any]]:
+        if self.during_fetch:
+            await self.during_fetch()
+        return self.fetches.pop(0) if self.fetches else {}
 
     async def position(self, tp: TP) -> int | None:
         return self._next.get(tp)
@@ -133,6 +133,7 @@ def scripted(*fetches: dict[TP, list[Any]]) -> Any:
     made._fetching = asyncio.Lock()  # noqa: SLF001
     made._stopped, made._crashed = asyncio.Event(), asyncio.Event()  # noqa: SLF001
     made.flow_active, made.fetches = True, list(fetches)
+    made._thread = SimpleNamespace(getmany=made.fetch)  # noqa: SLF001
     monitor = SimpleNamespace(track_tp_end_offset=lambda *_: None)
     made.app = SimpleNamespace(consumer_generation_id=1, monitor=monitor)
     made.loop = None
@@ -188,7 +189,7 @@ def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> No
         async def note() -> None:
             noted.append(True)
 
-        made._thread = SimpleNamespace(note_alive=note)  # noqa: SLF001
+        made._thread.note_alive = note  # noqa: SLF001
         made.hold()
         assert [m async for _, m in made.getmany(0.01)] == []
         assert noted == [True]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamer.index.head import HEAD_PAGES
 from streamer.index.records import Output, Record
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
 from streamer.index.shard import Shard
-
-HEAD_PAGES = 32_768
 
 
 class FreshShard:
