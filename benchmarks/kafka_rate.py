@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.machine import ROOT
+from benchmarks.resident import resident
 from streamer.kafka.reader import open_reader
 
 RATE_TARGET = 15_000  # pages/s
@@ -90,8 +91,7 @@ def measure(folder: Path, brokers: str, broker_pid: int, topic: str, pages: int)
     marks = asyncio.run(_follow(brokers, name, pages, begin))
     seconds = marks[-1][1]
     after = cpu_seconds(worker.pid), cpu_seconds(broker_pid)
-    status = Path(f"/proc/{worker.pid}/status").read_text()
-    peak = int(status.split("VmHWM:")[1].split()[0]) << 10
+    peak = resident(worker.pid).peak_bytes
     worker.terminate()
     worker.wait()
     worker_us, broker_us = ((b - a) / pages * 1e6 for a, b in zip(before, after, strict=True))

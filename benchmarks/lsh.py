@@ -11,7 +11,6 @@ after them within their time, so that the time holds all that they caused to be 
 from __future__ import annotations
 
 import argparse
-import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import msgspec
 from benchmarks.lsh_documents import batches
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import INDEX_PEERS, NOT_INSTALLED, Absent, Entry, IndexPeer
+from benchmarks.resident import resident
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,7 @@ def timed(name: str, peer: IndexPeer, documents: int) -> IndexTime:
         us=1e6 * seconds / window,
         cpu_us=1e6 * cpu_seconds / window,
         duplicates=duplicates,
-        peak_rss_bytes=_memory_bytes("VmHWM"),
+        peak_rss_bytes=resident().peak_bytes,
         sentence=sentence,
     )
 
@@ -128,19 +128,11 @@ def _fill(peer: IndexPeer, documents: int) -> tuple[int, str | None]:
     for texts in batches(0, documents, BATCH):
         peer.judge(peer.sign(texts))
         indexed += len(texts)
-        if _memory_bytes("VmRSS") > MEMORY_MAX_BYTES:
+        if resident().total_bytes > MEMORY_MAX_BYTES:
             return indexed, f"its memory passed {MEMORY_MAX_BYTES >> 30} GiB"
         if time.monotonic() - begin > FILL_SECONDS_MAX:
             return indexed, f"filling took more than {FILL_SECONDS_MAX:.0f} s"
     return indexed, None
-
-
-def _memory_bytes(field: str) -> int:
-    """Return this process's memory as a field of its status: VmRSS now, VmHWM at most."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(rf"{field}:\s+(\d+) kB", status)
-    assert found is not None, status
-    return int(found[1]) << 10
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,12 +10,10 @@ rest is pages on their way, what allocators keep, and what no one accounts for.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections import Counter, deque
 from importlib import import_module
-from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +22,7 @@ import numpy as np
 
 from benchmarks.figures import Figure, figures_table, mebibytes
 from benchmarks.machine import ROOT
+from benchmarks.resident import Resident, resident
 from streamer.stream.warm import warm_kernels
 
 if TYPE_CHECKING:
@@ -45,14 +44,6 @@ _COUNTED = (bytes, bytearray, str, int, float, dict, list, tuple, set)
 _LEAVES = (ModuleType, FunctionType, MethodType, type, np.dtype)
 
 
-class Resident(msgspec.Struct, frozen=True):
-    """Bytes of a process that are in memory: now, of these anonymous ones, and at most so far."""
-
-    total_bytes: int
-    anonymous_bytes: int
-    peak_bytes: int
-
-
 class Part(msgspec.Struct, frozen=True):
     """A part of the memory by name."""
 
@@ -71,17 +62,6 @@ class Memory(msgspec.Struct, frozen=True):
     parts: list[Part]
     arrays: list[Part]
     peak_target_bytes: int = PEAK_TARGET_BYTES
-
-
-def resident(process: str = "self") -> Resident:
-    """Return the memory of a process, by its id.
-
-    Not by getrusage: its peak outlives an exec, and so may be the parent's.
-    """
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
-    found = dict(re.findall(r"(VmRSS|RssAnon|VmHWM):\s+(\d+) kB", status))
-    total, anonymous, peak = (int(found[name]) << 10 for name in ("VmRSS", "RssAnon", "VmHWM"))
-    return Resident(total, anonymous, max(total, peak))  # counted apart, they differ by some pages
 
 
 def base_bytes() -> int:

@@ -9,10 +9,7 @@ shards; for that it counts the records that went from one shard to the next.
 
 from __future__ import annotations
 
-import argparse
-import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -20,12 +17,14 @@ import msgspec
 
 import streamer.cli.replay as command
 from benchmarks import memory
-from benchmarks.timed_replay import CORES, Span, Stopwatch
+from benchmarks.resident import resident
+from benchmarks.timed_replay import Span, Stopwatch, pin, replay_options, replayed
 from streamer.cli.summary import Summary, summarise
 from streamer.index.records import shard_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from streamer.stream.detector import Detector
     from streamer.stream.files import Source
@@ -107,7 +106,7 @@ class SamplingStopwatch(Stopwatch):
             def sampled(bytes_read: int, records: int) -> None:
                 report(bytes_read, records)
                 if records >= (len(self.samples) + 1) * self._step:
-                    now = memory.resident()
+                    now = resident()
                     self.samples.append(Sample(records, now.total_bytes, now.anonymous_bytes))
 
             yield sampled
@@ -135,20 +134,9 @@ def sampled_replay(
 ) -> SampledRun:
     """Replay a file, or `-`, into a new index in `folder`, which must be empty."""
     stopwatch, at_end = SamplingStopwatch(step), _AtEnd(memory.base_bytes())
-    with (
-        mock.patch.object(command, "progress_bar", stopwatch.watch),
-        mock.patch.object(command, "summarise", at_end.summarise),
-    ):
-        command.replay(
-            [pages],
-            verdicts=str(folder / "verdicts.jsonl"),
-            index=folder / "index",
-            summary=folder / "summary.json",
-            head_pages=head_pages,
-            shards=shards,
-        )
+    with mock.patch.object(command, "summarise", at_end.summarise):
+        summary = replayed(stopwatch, pages, folder, head_pages, shards)
     assert at_end.memory is not None
-    summary = msgspec.json.decode((folder / "summary.json").read_bytes())
     return SampledRun(
         pages=summary["pages"],
         unique=summary["unique"],
@@ -166,15 +154,10 @@ def sampled_replay(
 
 def main() -> None:
     """Run one replay as the command line says; write the result as JSON."""
-    parser = argparse.ArgumentParser(description="Replay pages once; measure speed and memory.")
-    parser.add_argument("pages", help="a corpus, or - for standard input")
-    parser.add_argument("result", type=Path, help="where the result goes, as JSON")
-    parser.add_argument("--folder", type=Path, required=True, help="an empty folder to work in")
-    parser.add_argument("--step", type=int, default=STEP, help="pages between two rates")
-    parser.add_argument("--head-pages", type=int, help="as of streamer replay")
+    parser = replay_options("Replay pages once; measure speed and memory.", STEP)
     parser.add_argument("--shards", type=int, help="as of streamer replay")
     arguments = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    pin()
     run = sampled_replay(
         arguments.pages,
         arguments.folder,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -23,6 +22,7 @@ import msgspec
 import numpy as np
 
 import streamer.cli.replay as command
+from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
 from streamer.index.place import DUPLICATE
 from streamer.index.shard import Shard
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from streamer.stream.replay import Progress
 
 CORES = 2
+STEP = 100_000
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -120,23 +121,12 @@ class _RunHits:
 
 
 def timed_replay(
-    pages: Path, folder: Path, *, step: int, head_pages: int | None, stages: bool
+    pages: str, folder: Path, *, step: int, head_pages: int | None, stages: bool
 ) -> Run:
     """Replay a file with a new index in `folder`, which must be empty; return what was measured."""
     stopwatch, hits, clock = Stopwatch(step), _RunHits(), StageClock()
-    with (
-        mock.patch.object(command, "progress_bar", stopwatch.watch),
-        hits.installed(),
-        clock.installed() if stages else nullcontext(),
-    ):
-        command.replay(
-            [str(pages)],
-            verdicts=str(folder / "verdicts.jsonl"),
-            index=folder / "index",
-            summary=folder / "summary.json",
-            head_pages=head_pages,
-        )
-    summary = msgspec.json.decode((folder / "summary.json").read_bytes())
+    with hits.installed(), clock.installed() if stages else nullcontext():
+        summary = replayed(stopwatch, pages, folder, head_pages, None)
     return Run(
         pages=summary["pages"],
         unique=summary["unique"],
@@ -145,7 +135,7 @@ def timed_replay(
         seconds=summary["seconds"],
         cpu_seconds=stopwatch.cpu_seconds,
         spans=stopwatch.spans(),
-        peak_rss_bytes=_peak_rss_bytes(),
+        peak_rss_bytes=resident().peak_bytes,
         index_bytes=summary["index_bytes"],
         index_pages=summary["index_pages"],
         stages=clock.seconds() if stages else {},
@@ -153,28 +143,48 @@ def timed_replay(
     )
 
 
-def _peak_rss_bytes() -> int:
-    """Return the most memory that this process has had.
+def replayed(
+    stopwatch: Stopwatch, pages: str, folder: Path, head_pages: int | None, shards: int | None
+) -> dict[str, Any]:
+    """Replay a file, or `-`, into a new index in `folder`, which must be empty; return the summary.
 
-    Not by getrusage: its figure outlives an exec, and so may be the parent's.
+    `stopwatch` watches it.
     """
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None, status
-    return int(found[1]) << 10
+    with mock.patch.object(command, "progress_bar", stopwatch.watch):
+        command.replay(
+            [pages],
+            verdicts=str(folder / "verdicts.jsonl"),
+            index=folder / "index",
+            summary=folder / "summary.json",
+            head_pages=head_pages,
+            shards=shards,
+        )
+    summary: dict[str, Any] = msgspec.json.decode((folder / "summary.json").read_bytes())
+    return summary
+
+
+def replay_options(description: str, step: int) -> argparse.ArgumentParser:
+    """Return a parser of what each program that makes one replay is told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("pages", help="a corpus, or - for standard input")
+    parser.add_argument("result", type=Path, help="where the result goes, as JSON")
+    parser.add_argument("--folder", type=Path, required=True, help="an empty folder to work in")
+    parser.add_argument("--step", type=int, default=step, help="pages between two rates")
+    parser.add_argument("--head-pages", type=int, help="as of streamer replay")
+    return parser
+
+
+def pin() -> None:
+    """Keep this process on the cores that the targets are for."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
 
 
 def main() -> None:
     """Run one replay as the command line says; write the result as JSON."""
-    parser = argparse.ArgumentParser(description="Replay a corpus once and measure it.")
-    parser.add_argument("pages", type=Path, help="the corpus")
-    parser.add_argument("result", type=Path, help="where the result goes, as JSON")
-    parser.add_argument("--folder", type=Path, required=True, help="an empty folder to work in")
-    parser.add_argument("--step", type=int, default=100_000, help="pages between two rates")
-    parser.add_argument("--head-pages", type=int, help="as of streamer replay")
+    parser = replay_options("Replay a corpus once and measure it.", STEP)
     parser.add_argument("--stages", action="store_true", help="wrap the stages to time them")
     arguments = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    pin()
     run = timed_replay(
         arguments.pages,
         arguments.folder,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from datasketch import MinHash, MinHashLSH
 
+from benchmarks.peers.memory_index import MemoryIndex
 from benchmarks.peers.peer import BANDS, HASHES, ROWS
 from benchmarks.peers.shingles import shingles_of_text
 
@@ -18,28 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class DatasketchIndex:
+class DatasketchIndex(MemoryIndex):
     """An empty index; it needs no folder."""
 
     def __init__(self, _folder: Path) -> None:
-        self._index = MinHashLSH(num_perm=HASHES, params=(BANDS, ROWS))
-        self._documents = 0
+        super().__init__(MinHashLSH(num_perm=HASHES, params=(BANDS, ROWS)))
 
     def sign(self, texts: Sequence[bytes]) -> list[MinHash]:
         """Return a min-hash a text."""
         encoded = ([shingle.encode() for shingle in shingles_of_text(text)] for text in texts)
         return list(MinHash.generator(encoded, num_perm=HASHES))
-
-    def judge(self, signed: list[MinHash]) -> int:
-        """Look up and insert, one document after the other."""
-        index, duplicates = self._index, 0
-        for number, sketch in enumerate(signed, self._documents):
-            if index.query(sketch):
-                duplicates += 1
-            else:
-                index.insert(number, sketch)
-        self._documents += len(signed)
-        return duplicates
-
-    def settle(self) -> None:
-        """Do nothing: there is no disk."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rensa import RMinHash, RMinHashLSH
 
+from benchmarks.peers.memory_index import MemoryIndex
 from benchmarks.peers.peer import BANDS, HASHES
 from benchmarks.peers.rensa_minhash import SEED
 from benchmarks.peers.shingles import shingles_of_text
@@ -21,29 +22,14 @@ if TYPE_CHECKING:
 THRESHOLD = 0.8  # `query` does not use it
 
 
-class RensaIndex:
+class RensaIndex(MemoryIndex):
     """An empty index; it needs no folder."""
 
     def __init__(self, _folder: Path) -> None:
-        self._index = RMinHashLSH(threshold=THRESHOLD, num_perm=HASHES, num_bands=BANDS)
-        self._documents = 0
+        super().__init__(RMinHashLSH(threshold=THRESHOLD, num_perm=HASHES, num_bands=BANDS))
 
     def sign(self, texts: Sequence[bytes]) -> list[RMinHash]:
         """Return a sketch a text."""
         return list(
             RMinHash.from_token_sets(map(shingles_of_text, texts), num_perm=HASHES, seed=SEED)
         )
-
-    def judge(self, signed: list[RMinHash]) -> int:
-        """Look up and insert, one document after the other."""
-        index, duplicates = self._index, 0
-        for number, sketch in enumerate(signed, self._documents):
-            if index.query(sketch):
-                duplicates += 1
-            else:
-                index.insert(number, sketch)
-        self._documents += len(signed)
-        return duplicates
-
-    def settle(self) -> None:
-        """Do nothing: there is no disk."""

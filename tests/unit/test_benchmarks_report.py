@@ -19,10 +19,11 @@ from benchmarks.html_pages import HtmlPages
 from benchmarks.kafka_latency import KafkaLatency
 from benchmarks.kafka_rate import KafkaRate
 from benchmarks.lsh import IndexTime, Lsh
-from benchmarks.memory import Memory, Part, Resident
+from benchmarks.memory import Memory, Part
 from benchmarks.peers.peer import Absent
 from benchmarks.quality import Quality, Trial
 from benchmarks.report_tables import markdown
+from benchmarks.resident import Resident
 from benchmarks.results import Results
 from benchmarks.run_kafka import Results as KafkaResults
 from benchmarks.salted_source import SourceCost

@@ -1,0 +1,27 @@
+"""What both peers' indexes in memory share: `query`, and `insert` where that finds nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MemoryIndex:
+    """An index with `query` and `insert`, empty at first."""
+
+    def __init__(self, index: Any) -> None:  # noqa: ANN401 - a peer's own
+        self._index = index
+        self._documents = 0
+
+    def judge(self, signed: list[Any]) -> int:
+        """Look up and insert, one document after the other; return the duplicates."""
+        index, duplicates = self._index, 0
+        for number, sketch in enumerate(signed, self._documents):
+            if index.query(sketch):
+                duplicates += 1
+            else:
+                index.insert(number, sketch)
+        self._documents += len(signed)
+        return duplicates
+
+    def settle(self) -> None:
+        """Do nothing: there is no disk."""
