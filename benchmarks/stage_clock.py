@@ -19,7 +19,7 @@ from unittest import mock
 
 import streamer.stream.jsonl
 import streamer.stream.replay
-from streamer.index.filter import KeyFilter
+from streamer.index.filter import GrowingFilter
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
 from streamer.stream.detector import Detector
@@ -44,9 +44,9 @@ STAGES = (
     Stage("reading", None, ((streamer.stream.jsonl, "_some_lines"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
     Stage("sign", 12, ((streamer.stream.replay, "sign"),)),
-    Stage("filter, head, verify, insert", 3, ((Detector, "judge"), (KeyFilter, "places"))),
+    Stage("filter, head, verify, insert", 3, ((Detector, "judge"), (GrowingFilter, "places"))),
     Stage("runs: look-ups", 3, ((RunLookup, "find"), (RunLookup, "rows"))),
-    Stage("runs: writing", 6, ((Detector, "flush"),)),
+    Stage("runs: writing", 6, ((Store, "flush"),)),
     Stage("runs: merging", 6, ((Store, "merge"),)),
     Stage(
         "verdict",

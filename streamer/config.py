@@ -44,7 +44,9 @@ class Settings(BaseSettings):
     candidates_max: int = Field(1024, ge=1, le=4096, description="candidates verified a page")
     shards: int = Field(1, ge=1, le=48, description="shards that the bands are split over")
     key_file: Path | None = Field(None, description="file with the secret of all hashes")
-    threads: int = Field(0, ge=0, le=256, description="threads that sign pages; 0: one a core")
+    threads: int = Field(
+        0, ge=0, le=256, description="threads that sign pages; 0: one more than cores"
+    )
     page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
     head_pages: int = Field(HEAD_PAGES, ge=1, description="kept pages in memory before a flush")
 
@@ -133,8 +135,8 @@ class Settings(BaseSettings):
 
     @property
     def signing_threads(self) -> int:
-        """Return the number of signing threads."""
-        return self.threads or len(os.sched_getaffinity(0))
+        """Return the number of signing threads: while one waits for the disk, another goes on."""
+        return self.threads or len(os.sched_getaffinity(0)) + 1
 
 
 def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model

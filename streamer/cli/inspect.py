@@ -85,8 +85,9 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
 
 def _bucket_sizes(store: Store, meta: StoreMeta, number: int) -> Any:  # noqa: ANN401 - an array of counts
     """Return the postings of each bucket, over all runs."""
-    runs = [store.read_run(number, run)[0] for run in meta.shards[number].runs]
-    keys = np.concatenate(runs) if runs else np.empty(0, np.uint64)
+    runs = meta.shards[number].runs
+    parts = [keys for run in runs for keys, _ in store.run_parts(number, run)]
+    keys = np.concatenate(parts) if parts else np.empty(0, np.uint64)
     return np.unique(keys, return_counts=True)[1]
 
 

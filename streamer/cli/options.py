@@ -54,12 +54,14 @@ KeyFile = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(help="Threads that sign pages. \\[default: one a core]", rich_help_panel=_RUN),
+    typer.Option(
+        help="Threads that sign pages. \\[default: one more than cores]", rich_help_panel=_RUN
+    ),
 ]
 HeadPages = Annotated[
     int | None,
     typer.Option(
-        help="Kept pages in memory before a flush. \\[default: 65536]", rich_help_panel=_RUN
+        help="Kept pages in memory before a flush. \\[default: 32768]", rich_help_panel=_RUN
     ),
 ]
 ConfigFile = Annotated[

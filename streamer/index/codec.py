@@ -75,6 +75,11 @@ def entry_key(seq: int, shard: int, kind: int, number: int = 0) -> bytes:
     return struct.pack(">QBBI", seq, kind, shard, number)
 
 
+def block_of(key: bytes) -> int:
+    """Return the number of the block that an entry's key names."""
+    return int.from_bytes(key[-4:], "big")
+
+
 def entry_prefix(seq: int, shard: int, kind: int) -> bytes:
     """Return what the keys of a file's blocks of one kind begin with."""
     return struct.pack(">QBB", seq, kind, shard)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from streamer.index.codec import POSTINGS, ROWS, FlushMeta, RunMeta, entry_key
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import Keys, Rows, block_bits, block_starts
+from streamer.index.postings import Keys, Rows, block_bits
 from streamer.index.row_blocks import pack_rows
 
 
@@ -23,14 +24,22 @@ def flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
     return FlushMeta(seq, first, last, count, keys, dense=last - first + 1 == count)
 
 
-def posting_entries(seq: int, shard: int, keys: Keys, rows: Rows) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries of sorted postings, a block each, in order of their keys."""
-    starts = block_starts(keys, block_bits(len(keys))).tolist()
-    key_bytes, row_bytes = keys.tobytes(), rows.tobytes()
-    for block, (start, end) in enumerate(itertools.pairwise(starts)):
-        if start < end:
+def posting_entries(
+    run: RunMeta, shard: int, parts: Iterable[tuple[Keys, Rows]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a run's sorted postings, a block each, in order of their keys.
+
+    The postings come in parts, of which each has whole blocks.
+    """
+    shift = np.uint64(64 - run.bits)
+    for keys, rows in parts:
+        blocks = (keys >> shift).astype(np.int64)
+        cuts = np.flatnonzero(np.diff(blocks, prepend=-1))
+        numbers, ends = blocks[cuts].tolist(), np.append(cuts, len(keys))[1:].tolist()
+        key_bytes, row_bytes = keys.tobytes(), rows.tobytes()
+        for block, start, end in zip(numbers, cuts.tolist(), ends, strict=True):
             value = b"".join((key_bytes[8 * start : 8 * end], row_bytes[4 * start : 4 * end]))
-            yield entry_key(seq, shard, POSTINGS, block), value
+            yield entry_key(run.seq, shard, POSTINGS, block), value
 
 
 def row_entries(

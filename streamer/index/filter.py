@@ -69,18 +69,23 @@ def filter_words(keys: int) -> npt.NDArray[np.uint64]:
     return np.zeros(blocks * BLOCK_WORDS, np.uint64)
 
 
+@kernel
+def mark_passing(
+    words: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint64], out: npt.NDArray[np.bool_]
+) -> None:
+    """Set out[i] where keys[i] may have been added; leave it where it is set already."""
+    for i in range(keys.shape[0]):
+        if not out[i]:
+            out[i] = contains(words, keys[i])
+
+
 class KeyFilter:
-    """A filter that grows: `full` tells when it should be built anew for twice the keys."""
+    """A filter for so many keys; with more, more unknown keys pass."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.count = 0
         self.words = filter_words(capacity)
-
-    @property
-    def full(self) -> bool:
-        """Tell whether there are more keys in it than it was made for."""
-        return self.count > self.capacity
 
     def add(self, keys: npt.NDArray[np.uint64]) -> None:
         """Add `keys`."""
@@ -91,3 +96,43 @@ class KeyFilter:
         """Return the places of the keys that may have been added, ascending."""
         out = np.empty(len(keys), np.int64)
         return out[: passing(self.words, keys, out)]
+
+
+class GrowingFilter:
+    """A filter for any number of keys: where one is full, one for twice as many joins it.
+
+    So nothing is ever built anew (Almeida et al. 2007); a look costs a cache line for each part.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.parts = [KeyFilter(capacity)]
+
+    @property
+    def count(self) -> int:
+        """Return how many keys were added."""
+        return sum(part.count for part in self.parts)
+
+    @property
+    def capacity(self) -> int:
+        """Return how many keys its parts were made for."""
+        return sum(part.capacity for part in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of its parts."""
+        return sum(part.words.nbytes for part in self.parts)
+
+    def add(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Add `keys`, all to one part."""
+        newest = self.parts[-1]
+        if newest.count and newest.count + len(keys) > newest.capacity:
+            newest = KeyFilter(max(2 * newest.capacity, len(keys)))
+            self.parts.append(newest)
+        newest.add(keys)
+
+    def places(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Return the places of the keys that may have been added, ascending."""
+        passed = np.zeros(len(keys), np.bool_)
+        for part in list(self.parts):
+            mark_passing(part.words, keys, passed)
+        return np.flatnonzero(passed)

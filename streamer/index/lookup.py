@@ -22,14 +22,18 @@ class Hits:
         places: int64, the places of the keys that have postings, ascending.
         starts: int64, where each one's list starts in `rows`, and the end.
         rows: int64, ascending in each list.
+        flushes: how many the runs had had since the look-up was made.
     """
 
     places: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
+    flushes: int
 
 
-NO_HITS = Hits(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64))
+def no_hits(flushes: int) -> Hits:
+    """Return the hits of keys that have no posting."""
+    return Hits(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), flushes)
 
 
 @dataclass(slots=True)
@@ -50,8 +54,12 @@ def key_marks(keys: Keys, posted: Keys) -> npt.NDArray[np.uint32]:
 class Lookup(Protocol):
     """What a shard asks of the pages that have left its head."""
 
-    def find(self, keys: Keys) -> Hits:
-        """Return the postings of `keys`."""
+    @property
+    def flushes(self) -> int:
+        """Return how many flushes the runs have had since the look-up was made."""
+
+    def find(self, keys: Keys, flushes: int) -> Hits:
+        """Return the postings of `keys` in the runs, which must have so many flushes at least."""
 
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         """Return the rows of these numbers, in that order."""
@@ -61,7 +69,7 @@ class Lookup(Protocol):
 class FlushedRows:
     """What a flush takes from one shard: kept rows with their postings, and the shard's state.
 
-    `rows` ascend; `posting_keys` are sorted, with `posting_rows` ascending under equal keys.
+    `rows` ascend; `posting_keys` are in the order of rows, so that `posting_rows` ascend.
     `marks` are uint32[n, keys], as `key_marks` makes them.
     """
 

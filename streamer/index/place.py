@@ -21,7 +21,8 @@ UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
-FREE, UNDECIDED, KEPT = range(3)  # states of a head entry
+# States of a head entry. A flushed one is kept, and may be found in the runs already.
+FREE, UNDECIDED, KEPT, FLUSHED = range(4)
 
 
 @inline_kernel
@@ -72,6 +73,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     ],
     head_count: int,
     next_row: int,
+    newest_state: int,
     outcome: npt.NDArray[np.uint8],
     best: npt.NDArray[np.int64],
     best_similarity: npt.NDArray[np.int32],
@@ -90,6 +92,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
             (-1: not fetched, beyond the candidates that could count).
         table: the head's hash table: keys, entries.
         head: rows, keys, posting masks, sketches, states of the head's entries.
+        newest_state: KEPT where `hits` have the flushed entries, FLUSHED where they do not.
         outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
             head entry, or -1 - the place in run_sketches' rows, of the match.
     """
@@ -116,8 +119,9 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                         count = _insert_sorted(rows, places, count, hit_rows[k], -1 - hit_places[k])
             slot = find_slot(table[1], keys[i, j])
             while table[1][slot] >= 0:
-                if table[0][slot] == keys[i, j] and head_states[table[1][slot]] != FREE:
-                    entry = int64(table[1][slot])
+                entry = int64(table[1][slot])
+                state = head_states[entry]
+                if table[0][slot] == keys[i, j] and FREE < state <= newest_state:
                     sizes[j] += 1
                     count = _insert_sorted(rows, places, count, head_rows[entry], entry)
                 slot = (slot + 1) & (table[0].shape[0] - 1)
@@ -132,7 +136,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                 score = similarity(sketches[i], head_sketches[place])
             if score < similarity_min:
                 continue
-            if place < 0 or head_states[place] == KEPT:
+            if place < 0 or head_states[place] >= KEPT:
                 if score > best_score:
                     best_score, best_place, found = score, place, True
             elif waits_for < 0:

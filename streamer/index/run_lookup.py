@@ -10,36 +10,26 @@ from the runs when an index is opened, and are never older than they.
 
 from __future__ import annotations
 
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import POSTINGS, RunMeta, entry_key
-from streamer.index.filter import KeyFilter
-from streamer.index.lookup import NO_HITS, Hits, KeptRows
+from streamer.index.filter import GrowingFilter
+from streamer.index.lookup import Hits, KeptRows, no_hits
 from streamer.index.postings import POSTING_BYTES, Keys, joined_blocks, search_blocks
+from streamer.index.run_keys import RunKeys
 from streamer.index.run_rows import RowNumbers, RunRows
 from streamer.index.runs import Store
+from streamer.index.shared_lock import SharedLock
 
-_FILTER_KEYS_MIN = 1 << 16
+_FILTER_KEYS_MIN = 1 << 24  # 24 MB, of which a small index touches little
 Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-class _RunKeys:
-    """What is in memory of one run: a filter of its keys, and those with several postings."""
-
-    def __init__(self, keys: Keys) -> None:
-        self.filter = KeyFilter(len(keys))
-        self.filter.add(keys)
-        self._crowded = np.unique(keys[1:][keys[1:] == keys[:-1]])
-
-    def crowded(self, keys: Keys) -> Mask:
-        """Tell which keys have more than one posting in the run."""
-        at = np.searchsorted(self._crowded, keys)
-        at[at == len(self._crowded)] = 0
-        return self._crowded[at] == keys if len(self._crowded) else np.zeros(len(keys), np.bool_)
 
 
 @dataclass(slots=True)
@@ -60,41 +50,78 @@ class _Asked:
 
 
 class RunLookup:
-    """The look-ups of one shard in an open store."""
+    """The look-ups of one shard in an open store; from any thread."""
 
     def __init__(self, store: Store, shard: int) -> None:
+        self._lock = SharedLock()
+        self._refreshing = threading.Lock()
+        self._adding = threading.Lock()
         self._store = store
         self._shard = shard
-        self.filter = KeyFilter(_FILTER_KEYS_MIN)
         self._runs: list[RunMeta] = []
-        self._run_keys: dict[int, _RunKeys] = {}
+        self._run_keys: dict[int, RunKeys] = {}
         self._rows = RunRows(store, shard)
+        meta, self._flushes_before = store.newest()
+        postings = sum(run.postings for run in meta.shards[shard].runs) if meta else 0
+        self.filter = GrowingFilter(max(_FILTER_KEYS_MIN, postings))
+        self.flushes = 0
         self.refresh()
 
     def refresh(self) -> None:
-        """Take up the runs that a flush or a merge has brought."""
-        self._rows.refresh()
-        runs = self._store.meta.shards[self._shard].runs if self._store.meta else []
-        new = [run for run in runs if run.seq not in self._run_keys]
-        total = sum(run.postings for run in runs)
-        rebuild = total > self.filter.capacity
-        if rebuild:
-            self.filter = KeyFilter(2 * total)
-        for run in runs if rebuild else new:
-            keys = self._store.run_keys(self._shard, run)
-            if run in new:
-                self._run_keys[run.seq] = _RunKeys(keys)
-            self.filter.add(keys)
-        self._run_keys = {run.seq: self._run_keys[run.seq] for run in runs}
-        self._runs = list(runs)
+        """Take up the runs that a flush or a merge has brought; in any thread."""
+        with self._refreshing:
+            meta, flushes = self._store.newest()
+            runs = list(meta.shards[self._shard].runs) if meta else []
+            new = [run for run in runs if run.seq not in self._run_keys]
+            known = self._run_keys | self._taken_up_all(new)
+            # What is found before this shows the old runs, whose blocks are there still.
+            with self._lock.alone():
+                self._rows.refresh(meta)
+                self._runs, self._run_keys = runs, {run.seq: known[run.seq] for run in runs}
+                self.flushes = flushes - self._flushes_before
 
-    def find(self, keys: Keys) -> Hits:
-        """Return the postings of `keys`, given as [page, key]."""
-        self._rows.forget()
+    def _taken_up_all(self, runs: list[RunMeta]) -> dict[int, RunKeys]:
+        """Return what is known of new runs' keys, by seq; of an opened index by all cores."""
+        if len(runs) <= 1:
+            return {run.seq: self._taken_up(run) for run in runs}
+        largest_first = sorted(runs, key=lambda run: -run.postings)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            known = list(pool.map(self._taken_up, largest_first))
+        return {run.seq: keys for run, keys in zip(largest_first, known, strict=True)}
+
+    def _taken_up(self, run: RunMeta) -> RunKeys:
+        """Return what is known of a new run's keys; add them to the filter if they are new."""
+        if written := self._store.take_written(self._shard, run):
+            for keys in written.new:
+                self._add(keys)
+            return written.keys
+        read = RunKeys(run.postings)
+        for keys, _ in self._store.run_parts(self._shard, run):
+            read.add(keys)
+            self._add(keys)
+        return read
+
+    def _add(self, keys: Keys) -> None:
+        with self._adding:  # two threads that set bits of one word would lose some
+            self.filter.add(keys)
+
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
+        """Return the postings of `keys`, given as [page, key]; the runs have so many flushes."""
+        with self._lock.shared():
+            assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"
+            self._rows.forget()
+            return self._find(keys)
+
+    def rows(self, rows: RowNumbers) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+        with self._lock.shared():
+            return self._rows.rows(rows)
+
+    def _find(self, keys: Keys) -> Hits:
         flat = np.ascontiguousarray(keys).reshape(-1)
         asked = self._asked(flat)
         if not len(asked.places):
-            return NO_HITS
+            return no_hits(self.flushes)
         pages = len(keys)
         group = asked.runs * pages + asked.places // keys.shape[1]
         _, leader, group = np.unique(group, return_index=True, return_inverse=True)
@@ -108,6 +135,7 @@ class RunLookup:
         return _gathered(
             np.concatenate((first, asked.places[explained], places)),
             np.concatenate((first_rows, first_rows[starts[group[explained]]], rows)),
+            self.flushes,
         )
 
     def _asked(self, flat: Keys) -> _Asked:
@@ -171,13 +199,9 @@ class RunLookup:
         rows = data.view(np.uint32)[(np.repeat(base, size) + 4 * inside) // 4].astype(np.int64)
         return np.repeat(asked.places, size), size, rows
 
-    def rows(self, rows: RowNumbers) -> KeptRows:
-        """Return the rows of these numbers, in that order."""
-        return self._rows.rows(rows)
 
-
-def _gathered(places: Places, rows: RowNumbers) -> Hits:
+def _gathered(places: Places, rows: RowNumbers, flushes: int) -> Hits:
     """Return rows found at places, in any order, as hits."""
     order = np.lexsort((rows, places))
     unique, starts = np.unique(places[order], return_index=True)
-    return Hits(unique, np.append(starts, len(rows)), rows[order])
+    return Hits(unique, np.append(starts, len(rows)), rows[order], flushes)

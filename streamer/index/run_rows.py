@@ -6,10 +6,12 @@ needs. So the blocks of the last batch are remembered.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import ROWS, FlushMeta, entry_key
+from streamer.index.codec import ROWS, FlushMeta, StoreMeta, entry_key
 from streamer.index.lookup import KeptRows
 from streamer.index.postings import joined_blocks
 from streamer.index.row_blocks import PADDING, ROWS_A_BLOCK, RowPlaces, gather_marks, gather_rows
@@ -26,25 +28,33 @@ class RunRows:
         self._store = store
         self._shard = shard
         self._numbers: dict[int, RowNumbers] = {}
-        self._blocks: dict[int, bytes] = {}
-        self.refresh()
+        self._local = threading.local()
 
-    def refresh(self) -> None:
-        """Take up the rows that a flush has brought."""
-        meta = self._store.meta
+    def refresh(self, meta: StoreMeta | None) -> None:
+        """Take up the rows that the store's newest state has."""
         flushes = meta.shards[self._shard].flushes if meta else []
         # Rows of a dense flush follow each other, so no other flush has one of them; but the rows
         # of a later flush may be lower, where they were undecided for long.
         dense = sorted((flush for flush in flushes if flush.dense), key=lambda each: each.first_row)
         self._dense = 1 + len(dense)
         self._flushes = [_NONE, *dense, *(flush for flush in flushes if not flush.dense)]
-        columns = [(each.first_row, each.last_row, each.rows, each.keys) for each in self._flushes]
-        self._first, self._last, self._count, self._keys = np.array(columns, np.int64).T
-        self._blocks = {}  # named by the place of their flush in the list
+        columns = [
+            (each.first_row, each.last_row, each.rows, each.keys, each.seq)
+            for each in self._flushes
+        ]
+        parts = np.array(columns, np.int64).T
+        self._first, self._last, self._count, self._keys, self._seq = parts
 
     def forget(self) -> None:
-        """Let go of the blocks that were read for the last batch."""
-        self._blocks = {}
+        """Let go of the blocks that this thread has read for its last batch."""
+        self._local.blocks = {}
+
+    @property
+    def _blocks(self) -> dict[int, bytes]:
+        if not hasattr(self._local, "blocks"):
+            self.forget()
+        blocks: dict[int, bytes] = self._local.blocks
+        return blocks
 
     def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
         """Return the marks of the keys of rows, as uint32[n, keys]."""
@@ -58,17 +68,17 @@ class RunRows:
         """Read the blocks of rows, those that are not there yet."""
         flushes, slots = self._located(rows)
         first_slots = slots - slots % ROWS_A_BLOCK
-        blocks, which = np.unique(flushes << 32 | first_slots // ROWS_A_BLOCK, return_inverse=True)
-        wanted = blocks.tolist()
-        missing = [block for block in wanted if block not in self._blocks]
-        values = self._store.read(
-            [
-                entry_key(self._flushes[block >> 32].seq, self._shard, ROWS, block & 0xFFFFFFFF)
-                for block in missing
-            ]
+        numbers, which = np.unique(
+            self._seq[flushes] << 32 | first_slots // ROWS_A_BLOCK, return_inverse=True
         )
-        self._blocks.update(zip(missing, values, strict=True))
-        data, limits = joined_blocks([*(self._blocks[block] for block in wanted), PADDING])
+        wanted = numbers.tolist()
+        blocks = self._blocks
+        missing = [block for block in wanted if block not in blocks]
+        values = self._store.read(
+            [entry_key(block >> 32, self._shard, ROWS, block & 0xFFFFFFFF) for block in missing]
+        )
+        blocks.update(zip(missing, values, strict=True))
+        data, limits = joined_blocks([*(blocks[block] for block in wanted), PADDING])
         counts = np.minimum(ROWS_A_BLOCK, self._count[flushes] - first_slots)
         return RowPlaces(data, limits[which], counts, self._keys[flushes], slots - first_slots)
 

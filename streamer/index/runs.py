@@ -1,37 +1,27 @@
 """The store: RocksDB holds what has left the head, in files that are added whole and never changed.
 
-A flush writes sorted files, rows, postings and all other state, and ingests them together: that
-one step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log
-of ours, because the input already is one. Runs of one size are merged into the next size by us,
-since postings lie packed in blocks; the store itself only drops the files of merged runs.
+A flush writes sorted files, rows, postings and all other state, and adds them together: that one
+step is atomic, so what is found after a kill is exactly some flush. There is no write-ahead log of
+ours, because the input already is one. Runs of one size are merged into the next size by us, since
+postings lie packed in blocks; the store itself only drops the files of merged runs.
 
-This is the only module that knows RocksDB.
+One thread may flush while another merges: each writes its files beside the other, under numbers of
+its own, and only the step that adds them, with the meta record of what is then there, is serial.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import shutil
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from rocksdict import (
-    AccessType,
-    BlockBasedOptions,
-    Cache,
-    DBCompressionType,
-    IngestExternalFileOptions,
-    Options,
-    Rdict,
-    ReadOptions,
-    SstFileWriter,
-)
+from rocksdict import AccessType, Rdict
 
 from streamer.errors import StoreMismatch, StoreUnavailable
 from streamer.index.codec import (
@@ -42,6 +32,7 @@ from streamer.index.codec import (
     RunMeta,
     ShardMeta,
     StoreMeta,
+    block_of,
     entry_key,
     entry_prefix,
     is_meta_key,
@@ -50,47 +41,42 @@ from streamer.index.codec import (
 from streamer.index.entries import flush_meta, posting_entries, row_entries, run_meta
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import (
+    POSTING_BYTES,
     Keys,
     Rows,
     joined_blocks,
     merge_postings,
+    sort_postings,
     split_blocks,
+)
+from streamer.index.run_keys import RunKeys
+from streamer.index.sorted_files import (
+    Entries,
+    add_files,
+    database_options,
+    reading_once,
+    write_file,
 )
 from streamer.index.store_errors import explained
 
 FAN_IN = 8  # runs of one level that become one of the next
-CACHE_BYTES = 64 << 20
-BLOCKS_A_READ = 4096  # of a run that is read as a whole, about 5 MB
-READ_AHEAD_BYTES = 1 << 20
-ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
-BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
-
-Entries = Iterable[tuple[bytes, bytes]]
+BLOCKS_A_READ = 1024  # of a run that is read as a whole: about 4 MB
+PART_POSTINGS = 1 << 18  # that are merged at a time: 3 MB, which stay in a cache
 
 
-def _options() -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    table = BlockBasedOptions()
-    table.set_block_cache(Cache(CACHE_BYTES))
-    table.set_block_size(BLOCK_BYTES)
-    options.set_block_based_table_factory(table)
-    options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
-    options.set_max_background_jobs(2)
-    options.set_keep_log_file_num(2)
-    return options
+class Written(NamedTuple):
+    """What a look-up takes over of a run just written; `new` are keys that no run had before."""
 
-
-def _read_ahead() -> ReadOptions:
-    """Return options for reading much in order, once: not by way of the cache."""
-    options = ReadOptions()
-    options.set_readahead_size(READ_AHEAD_BYTES)
-    options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks its argument
-    return options
+    keys: RunKeys
+    new: list[Keys]
 
 
 class Store:
-    """An open index directory. One writer at a time; readers may open it beside one."""
+    """An open index directory. One writer at a time; readers may open it beside one.
+
+    Attributes:
+        flushes: how many flushes there were since it was opened.
+    """
 
     def __init__(
         self,
@@ -101,10 +87,13 @@ class Store:
         writable: bool,
     ) -> None:
         self.path = path
+        self.writable = writable
+        self.flushes = 0
         self._database = database
         self._meta = meta
-        self._written: dict[tuple[int, int], Keys] = {}  # by shard and seq
-        self.writable = writable
+        self._adding = threading.Lock()
+        self._numbers = itertools.count()
+        self._written: dict[tuple[int, int], Written] = {}  # by shard and seq
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -121,10 +110,11 @@ class Store:
         with explained(path):
             path.mkdir(parents=True, exist_ok=True)
             access = AccessType.read_write() if writable else AccessType.read_only(False)
-            database = Rdict(str(path), options=_options(), access_type=access)
+            database = Rdict(str(path), options=database_options(), access_type=access)
         store = cls(path, database, None, writable=writable)
         with explained(path):
             store._meta = store._newest_meta()
+        store._numbers = itertools.count(store._meta.seq + 1 if store._meta else 1)
         if writable:
             shutil.rmtree(store._incoming, ignore_errors=True)
             store.drop_garbage()
@@ -157,6 +147,11 @@ class Store:
     def _incoming(self) -> Path:
         return self.path.parent / "incoming"
 
+    def newest(self) -> tuple[StoreMeta | None, int]:
+        """Return the state of the newest flush, and how many there were: of one moment."""
+        with self._adding:
+            return self._meta, self.flushes
+
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
     ) -> None:
@@ -165,56 +160,66 @@ class Store:
         Raises:
             StoreUnavailable: nothing was added; the index is what it was.
         """
-        old = self._meta or StoreMeta(FORMAT, identity, 0, [ShardMeta() for _ in shards])
-        seq = old.seq + 1
-        metas: list[ShardMeta] = []
-        self._written.clear()
-        postings: list[Entries] = []
+        seq = next(self._numbers)
         rows: list[Entries] = []
-        sparse: list[tuple[bytes, bytes]] = []
-        for number, (shard, before) in enumerate(zip(shards, old.shards, strict=True)):
-            meta = ShardMeta(list(before.runs), list(before.flushes), shard.state)
-            if len(shard.rows):
-                flush = flush_meta(seq, shard)
-                meta.flushes.append(flush)
+        numbers: list[tuple[bytes, bytes]] = []
+        runs: dict[int, RunMeta] = {}
+        flushes: dict[int, FlushMeta] = {}
+        with explained(self.path):
+            files = []
+            for number, shard in enumerate(shards):
+                if len(shard.rows):
+                    flush = flushes[number] = flush_meta(seq, shard)
+                    rows.append(row_entries(flush, number, shard))
+                    if not flush.dense:
+                        packed = shard.rows.astype("<i8").tobytes()
+                        numbers.append((entry_key(seq, number, NUMBERS), packed))
                 if len(shard.posting_keys):  # none, if every bucket that the rows met was full
-                    meta.runs.append(run_meta(seq, 0, len(shard.posting_keys)))
-                    self._written[number, seq] = shard.posting_keys
-                    postings.append(
-                        posting_entries(seq, number, shard.posting_keys, shard.posting_rows)
-                    )
-                rows.append(row_entries(flush, number, shard))
-                if not flush.dense:
-                    numbers = shard.rows.astype("<i8").tobytes()
-                    sparse.append((entry_key(seq, number, NUMBERS), numbers))
-            metas.append(meta)
-        new = StoreMeta(FORMAT, identity, seq, metas, old.garbage, owner)
-        self._ingest(postings, itertools.chain(*rows, sparse), new)
+                    run = runs[number] = run_meta(seq, 0, len(shard.posting_keys))
+                    sorted_postings = sort_postings(shard.posting_keys, shard.posting_rows)
+                    files.append(self._write_run(number, run, [sorted_postings], new=True))
+            if rows:
+                files.append(self._write(f"{seq}-rows", itertools.chain(*rows, numbers)))
+            states = [shard.state for shard in shards]
+            with self._adding:
+                old = self._meta or StoreMeta(FORMAT, identity, 0, [ShardMeta() for _ in shards])
+                metas = [
+                    ShardMeta(_appended(before.runs, runs.get(i)),
+                              _appended(before.flushes, flushes.get(i)), state)
+                    for i, (before, state) in enumerate(zip(old.shards, states, strict=True))
+                ]  # fmt: skip
+                self._add(files, StoreMeta(FORMAT, identity, 0, metas, old.garbage, owner))
+                self.flushes += 1
 
-    def _ingest(self, postings: list[Entries], others: Entries, meta: StoreMeta) -> None:
-        """Write sorted files and add them in one atomic step; entries come in order of their keys.
+    def _add(self, files: list[str], meta: StoreMeta) -> None:
+        """Add files and the record of what is then there; the caller holds the lock."""
+        meta.seq = next(self._numbers)  # after all entries: to open an index is to read the last
+        entry = (meta_key(meta.seq), msgspec.msgpack.encode(meta))
+        add_files(self._database, [*files, self._write(f"{meta.seq}-meta", [entry])])
+        self._meta = meta
+
+    def _write(self, name: str, entries: Entries) -> str:
+        """Write one sorted file into the folder for incoming ones; return its path."""
+        self._incoming.mkdir(exist_ok=True)
+        return write_file(self._incoming / f"{name}.sst", entries)
+
+    def _write_run(
+        self, shard: int, run: RunMeta, parts: Iterable[tuple[Keys, Rows]], *, new: bool
+    ) -> str:
+        """Write the file of a run, given in parts; keep what a look-up will take over.
 
         A shard's postings are a file of their own, which nothing keeps once they are merged.
         """
-        others = itertools.chain(others, [(meta_key(meta.seq), msgspec.msgpack.encode(meta))])
-        with explained(self.path):
-            self._incoming.mkdir(exist_ok=True)
-            files = [self._write(entries, n) for n, entries in enumerate([*postings, others])]
-            how = IngestExternalFileOptions()
-            how.set_move_files(True)
-            with _read_into_cache(files):
-                self._database.ingest_external_file(files, how)
-        self._meta = meta
+        written = self._written[shard, run.seq] = Written(RunKeys(run.postings), [])
 
-    def _write(self, entries: Entries, number: int) -> str:
-        """Write one sorted file into the folder for incoming ones; return its path."""
-        file = str(self._incoming / f"{number}.sst")
-        writer = SstFileWriter(options=_options())
-        writer.open(file)
-        for key, value in entries:
-            writer[key] = value
-        writer.finish()
-        return file
+        def noted() -> Iterator[tuple[Keys, Rows]]:
+            for keys, rows in parts:
+                written.keys.add(keys)
+                if new:
+                    written.new.append(keys)
+                yield keys, rows
+
+        return self._write(f"{run.seq}-{shard}", posting_entries(run, shard, noted()))
 
     def merge(self) -> bool:
         """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether.
@@ -225,54 +230,76 @@ class Store:
         for number, shard in enumerate(meta.shards if meta else []):
             for level in sorted({run.level for run in shard.runs}):
                 same = [run for run in shard.runs if run.level == level]
-                if meta and len(same) >= FAN_IN:
-                    self._merge_runs(meta, number, same[:FAN_IN])
+                if len(same) >= FAN_IN:
+                    self._merge_runs(number, same[:FAN_IN])
                     return True
         return False
 
-    def _merge_runs(self, meta: StoreMeta, number: int, runs: list[RunMeta]) -> None:
-        keys, rows = merge_postings([self.read_run(number, run) for run in runs])
-        seq = meta.seq + 1
+    def _merge_runs(self, number: int, runs: list[RunMeta]) -> None:
+        merged = run_meta(next(self._numbers), runs[0].level + 1, sum(run.postings for run in runs))
         gone = {run.seq for run in runs}
-        shards = list(meta.shards)
-        old = shards[number]
-        kept = [run for run in old.runs if run.seq not in gone]
-        merged = run_meta(seq, runs[0].level + 1, len(keys))
-        shards[number] = ShardMeta([*kept, merged], old.flushes, old.state)
-        garbage = [*meta.garbage, *((number, seq) for seq in sorted(gone))]
-        entries = posting_entries(seq, number, keys, rows)
-        new = StoreMeta(FORMAT, meta.identity, seq, shards, garbage, meta.owner)
-        self._ingest([entries], [], new)
-        self._written[number, seq] = keys
+        with explained(self.path):
+            file = self._write_run(number, merged, self._merged(number, runs), new=False)
+            with self._adding:
+                old = self._meta
+                assert old is not None, "runs of nothing"
+                shards, shard = list(old.shards), old.shards[number]
+                left = [run for run in shard.runs if run.seq not in gone]
+                shards[number] = ShardMeta([*left, merged], shard.flushes, shard.state)
+                garbage = [*old.garbage, *((number, seq) for seq in sorted(gone))]
+                for run in runs:
+                    if untaken := self.take_written(number, run):
+                        self._written[number, merged.seq].new.extend(untaken.new)
+                self._add([file], StoreMeta(FORMAT, old.identity, 0, shards, garbage, old.owner))
+
+    def _merged(self, shard: int, runs: list[RunMeta]) -> Iterator[tuple[Keys, Rows]]:
+        """Yield the postings of runs, given from the oldest to the newest, merged in parts."""
+        bits = min(_part_bits(sum(run.postings for run in runs)), *(run.bits for run in runs))
+        for parts in zip(*(self._parts(shard, run, bits) for run in runs), strict=True):
+            yield merge_postings(list(parts))
 
     def drop_garbage(self) -> None:
         """Delete the postings of runs that have been merged; done again if a kill came between."""
-        if self._meta is None:
-            return
-        for shard, seq in self._meta.garbage:
+        garbage = list(self._meta.garbage) if self._meta else []
+        for shard, seq in garbage:
             first, end = entry_prefix(seq, shard, POSTINGS), entry_prefix(seq, shard + 1, POSTINGS)
             with explained(self.path):
                 self._database.delete_range(first, end)
                 self._database.compact_range(first, end)
-        self._meta = msgspec.structs.replace(self._meta, garbage=[])
+        with self._adding:
+            if self._meta and garbage:
+                left = [each for each in self._meta.garbage if each not in garbage]
+                self._meta = msgspec.structs.replace(self._meta, garbage=left)
 
-    def run_keys(self, shard: int, run: RunMeta) -> Keys:
-        """Return the keys of a run, in order; one just written is handed out without reading."""
-        written = self._written.pop((shard, run.seq), None)
-        return self.read_run(shard, run)[0] if written is None else written
+    def take_written(self, shard: int, run: RunMeta) -> Written | None:
+        """Hand out what was noted of a run when it was written; once."""
+        return self._written.pop((shard, run.seq), None)
 
-    def read_run(self, shard: int, run: RunMeta) -> tuple[Keys, Rows]:
-        """Return all postings of a run, in order."""
-        keys, rows = np.empty(run.postings, np.uint64), np.empty(run.postings, np.uint32)
-        prefix, at = entry_prefix(run.seq, shard, POSTINGS), 0
+    def run_parts(self, shard: int, run: RunMeta) -> Iterator[tuple[Keys, Rows]]:
+        """Yield all postings of a run in order, some at a time; each part has whole blocks."""
         with explained(self.path):
-            entries = self._database.items(from_key=prefix, read_opt=_read_ahead())
-            own = itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
-            blocks = (value for _, value in own)
-            while values := list(itertools.islice(blocks, BLOCKS_A_READ)):
-                at += split_blocks(*joined_blocks(values), keys[at:], rows[at:])
-        assert at == run.postings, f"{at} postings of {run.postings} in run {run.seq}"
-        return keys, rows
+            entries = self._entries(shard, run)
+            while part := [value for _, value in itertools.islice(entries, BLOCKS_A_READ)]:
+                yield _unpacked(part)
+
+    def _entries(self, shard: int, run: RunMeta) -> Iterator[tuple[bytes, bytes]]:
+        prefix = entry_prefix(run.seq, shard, POSTINGS)
+        entries = self._database.items(from_key=prefix, read_opt=reading_once())
+        return itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
+
+    def _parts(self, shard: int, run: RunMeta, bits: int) -> Iterator[tuple[Keys, Rows]]:
+        """Yield the postings of a run in 2**bits parts, by the top bits of their keys."""
+        shift = run.bits - bits
+        parts = itertools.groupby(
+            self._entries(shard, run), lambda entry: block_of(entry[0]) >> shift
+        )
+        at, part = next(parts, (-1, iter(())))
+        for number in range(1 << bits):
+            if number != at:
+                yield _unpacked([])
+                continue
+            yield _unpacked([value for _, value in part])
+            at, part = next(parts, (-1, iter(())))
 
     def read(self, keys: list[bytes]) -> list[bytes]:
         """Return the values of `keys`, each of which exists, or b"" where it does not."""
@@ -294,12 +321,17 @@ class Store:
         self._database.close()
 
 
-@contextlib.contextmanager
-def _read_into_cache(files: list[str]) -> Iterator[None]:
-    """Have the system read files into its cache afterwards: the store drops what it has written."""
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(Path(file).open("rb")) for file in files]
-        yield
-        for file in opened:
-            for start in range(0, os.fstat(file.fileno()).st_size, ADVICE_BYTES):
-                os.posix_fadvise(file.fileno(), start, ADVICE_BYTES, os.POSIX_FADV_WILLNEED)
+def _appended(before: list[Any], item: Any) -> list[Any]:  # noqa: ANN401 - of any one type
+    return before if item is None else [*before, item]
+
+
+def _part_bits(postings: int) -> int:
+    return (postings // PART_POSTINGS).bit_length()
+
+
+def _unpacked(blocks: list[bytes]) -> tuple[Keys, Rows]:
+    data, limits = joined_blocks(blocks)
+    count = len(data) // POSTING_BYTES
+    keys, rows = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    split_blocks(data, limits, keys, rows)
+    return keys, rows

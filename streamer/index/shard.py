@@ -22,6 +22,7 @@ from streamer.index.place import (
     CONTENT,
     DUPLICATE,
     EMPTY,
+    FLUSHED,
     FREE,
     HELD,
     KEPT,
@@ -31,7 +32,7 @@ from streamer.index.place import (
     UNIQUE,
     place_pages,
 )
-from streamer.index.postings import ROWS_MAX, own_postings, sort_postings
+from streamer.index.postings import ROWS_MAX, own_postings
 from streamer.index.records import (
     VERDICTS,
     Decisions,
@@ -92,6 +93,9 @@ class Shard:
         self.passed_over = 0
         self.next_row = 0
         self.refused = 0
+        self._snapshots = lookup.flushes  # taken for flushes, in the look-ups' count
+        self._let_go = self._snapshots  # of which the entries have left the head
+        self._flushed_entries = 0  # that are still in the head
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
         self._outputs: list[Output] = []
@@ -165,7 +169,8 @@ class Shard:
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
         keys, masks = self.own_keys(pages), self._masks(pages)
-        hits = self._lookup.find(keys)
+        hits = self._lookup.find(keys, self._let_go)
+        newest_state = KEPT if hits.flushes >= self._snapshots else FLUSHED
         fetched, places = self._candidates(hits, masks, settings.candidates_max)
         comparable = pages.distinct >= settings.shingles_min
         outcome, best = np.empty(count, np.uint8), np.empty(count, np.int64)
@@ -178,7 +183,7 @@ class Shard:
             ~comparable | self.last,
             (hits.places, hits.starts, hits.rows, places), fetched.sketches,
             self.head.table(), self.head.arrays(), self.head.count, self.next_row,
-            outcome, best, scores, content,
+            newest_state, outcome, best, scores, content,
         )  # fmt: skip
         self.refused += refused
         basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
@@ -314,12 +319,22 @@ class Shard:
         return len(self._undecided) + sum(map(len, self._held.values()))
 
     @property
+    def undecided_pages(self) -> int:
+        """Return the pages that are inserted here and may yet be dropped."""
+        return len(self._undecided)
+
+    @property
     def kept_in_head(self) -> int:
-        """Return the head's entries that a flush would move to the runs, at most."""
-        return self.head.count - len(self._undecided)
+        """Return the head's entries that the next flush would move to the runs, at most."""
+        return self.head.count - len(self._undecided) - self._flushed_entries
 
     def snapshot(self) -> FlushedRows:
-        """Return what a flush must write; the shard is unchanged until `flushed` is called."""
+        """Return what a flush must write: the next one, of which this is the whole state.
+
+        Its entries stay in the head, for look-ups that do not have the flush yet, until `flushed`
+        is called; that must be before the next snapshot.
+        """
+        assert self._let_go == self._snapshots, "the flush before is not done"
         head = self.head
         kept = np.flatnonzero(head.states[: head.count] == KEPT)
         listed = kept.tolist()
@@ -327,23 +342,32 @@ class Shard:
         total = int(np.bitwise_count(masks).sum())
         keys, rows = np.empty(total, np.uint64), np.empty(total, np.uint32)
         own_postings(row_keys, masks, row_numbers, keys, rows)
+        head.states[kept] = FLUSHED
+        self._flushed_entries = len(kept)
+        self._snapshots += 1
         return FlushedRows(
             row_numbers,
             np.array([head.refs[i] for i in listed], np.uint64),
             head.sketches[kept],
             key_marks(row_keys, masks),
             [head.urls[i] for i in listed],
-            *sort_postings(keys, rows),
-            self._packed(),
+            keys,
+            rows,
+            self.state(),
         )
 
     def flushed(self) -> None:
-        """Let go of what the last snapshot holds: it is in the runs now."""
+        """Let go of what the last snapshot holds: from here on, look-ups must have that flush."""
         head = self.head
-        head.retain(np.flatnonzero(head.states[: head.count] == UNDECIDED))
-        self._undecided = {ref: entry for entry, ref in enumerate(head.refs)}
+        states = head.states[: head.count]
+        head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
+        undecided = np.flatnonzero(head.states[: head.count] == UNDECIDED).tolist()
+        self._undecided = {head.refs[entry]: entry for entry in undecided}
+        self._flushed_entries = 0
+        self._let_go = self._snapshots
 
-    def _packed(self) -> bytes:
+    def state(self) -> bytes:
+        """Return all state that is neither a row nor a posting in the runs, as bytes."""
         head = self.head
         left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
         undecided = Undecided(

@@ -1,14 +1,14 @@
 """What a chunk of a shard's log leads to: read and looked up ahead, applied in order, packed.
 
-`read` may run in any thread, some chunks ahead of the judgement; `apply` and `write` run in one
-thread, in the order of the log. None of them talks to Kafka: batches are packed here and sent by
-shard_app.py.
+`read` may run in any thread, some chunks ahead of the judgement; `apply` and `begin_flush` run in
+one thread, in the order of the log. None of them talks to Kafka: batches are packed here and sent
+by shard_app.py.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class Applier:
         self._verdict_partitions = verdict_partitions
         self.measures = measures
         self._locate = topic_locator(names.pages)
+        owner.observe(measures.stage, self._observe_store)
 
     def read(self, chunk: Chunk) -> ReadChunk:
         """Unpack a chunk's records and look up ahead what applying them will ask for.
@@ -125,12 +126,14 @@ class Applier:
             packed = pack_record(record, owner.identity)
             yield (self._names.log(shard), 0), (None, packed, [], timestamp)
 
-    def write(self) -> None:
-        """Flush, and merge runs where there are many; all that was emitted must have arrived."""
-        owner, measures = self.owner, self.measures
-        with measures.stage(Stage.FLUSH):
-            owner.flush()
-        with measures.stage(Stage.MERGE):
-            while owner.merge():
-                pass
-        measures.observe_store(owner.stored, owner.index_bytes, owner.filter)
+    def begin_flush(self, published: Callable[[], object]) -> None:
+        """Begin a flush; `published` returns, in another thread, when all that was emitted is out.
+
+        Raises:
+            StoreUnavailable: the flush before failed; the index is what it was.
+        """
+        self.owner.begin_flush(published)
+
+    def _observe_store(self) -> None:
+        owner = self.owner
+        self.measures.observe_store(owner.stored, owner.index_bytes, owner.filter)

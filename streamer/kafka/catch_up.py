@@ -60,4 +60,4 @@ class CatchUp:
     def _apply(self, chunk: Chunk, end: int) -> None:
         self._applier.apply(self._applier.read(chunk), end)
         if self._applier.owner.flush_is_due:
-            self._applier.write()
+            self._applier.begin_flush(lambda: None)

@@ -10,6 +10,7 @@ take what was added since the process began.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import ShardMeta
-from streamer.index.filter import KeyFilter
+from streamer.index.filter import GrowingFilter
 from streamer.index.place import BASIS_NAMES
 from streamer.index.records import Verdicts
 from streamer.index.shard import Shard
@@ -79,7 +80,7 @@ class ShardMeasures:
         self._stages = metrics.stage_seconds
         self._shard = shard
         self._head_pages = head_pages
-        self._flushed_rows = 0
+        self._flushed_rows = self._kept = 0
         self._name = str(shard.number)
         self._verdicts = [self._metrics.verdicts.labels(self._name, *each) for each in _OUTCOMES]
         self._counters = [
@@ -91,6 +92,7 @@ class ShardMeasures:
             )
         ]
         self._totals = self._own_totals()
+        self._observing = threading.Lock()  # the shard is shown after chunks, and after flushes
 
     def _own_totals(self) -> tuple[int, int, int]:
         return self._shard.applied, self._shard.passed_over, self._shard.refused
@@ -118,18 +120,20 @@ class ShardMeasures:
         self._metrics.latency.observe(seconds, pages[known])
 
     def observe_state(self) -> None:
-        """Show the shard as it is, in the thread that applies: once a chunk."""
+        """Show the shard as it is, in any thread: once a chunk, and after each flush."""
         shard, metrics, name = self._shard, self._metrics, self._name
-        totals = self._own_totals()
-        for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
-            counter.inc(total - before)
-        self._totals = totals
-        undecided = shard.head.count - shard.kept_in_head
-        metrics.undecided_pages.labels(name).set(undecided)
-        metrics.held_pages.labels(name).set(shard.open_pages - undecided)
+        with self._observing:
+            totals = self._own_totals()
+            for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
+                counter.inc(total - before)
+            self._totals = totals
+            # What is being flushed is counted neither in the head nor, yet, in the runs.
+            self._kept = max(self._kept, self._flushed_rows + shard.kept_in_head)
+        metrics.undecided_pages.labels(name).set(shard.undecided_pages)
+        metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
         metrics.head_entries.labels(name).set(shard.head.count)
         metrics.head_fill.labels(name).set(shard.kept_in_head / self._head_pages)
-        metrics.kept_pages.labels(name).set(self._flushed_rows + shard.kept_in_head)
+        metrics.kept_pages.labels(name).set(self._kept)
 
     def observe_log(self, position: int, end: int, committed: int | None) -> None:
         """Set the offsets of the log: next to apply, end, committed (None: nothing is, so far)."""
@@ -139,12 +143,12 @@ class ShardMeasures:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(self, stored: ShardMeta, index_bytes: int, keys: KeyFilter) -> None:
+    def observe_store(self, stored: ShardMeta, index_bytes: int, keys: GrowingFilter) -> None:
         """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
         self._flushed_rows = sum(flush.rows for flush in stored.flushes)
         postings = sum(run.postings for run in stored.runs)
         metrics.filter_fill.labels(name).set(postings / keys.capacity)
-        metrics.filter_bytes.labels(name).set(keys.words.nbytes)
+        metrics.filter_bytes.labels(name).set(keys.size_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
         self.observe_state()

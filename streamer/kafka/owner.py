@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 
 from streamer.index.codec import ShardMeta
-from streamer.index.filter import KeyFilter
+from streamer.index.filter import GrowingFilter
+from streamer.index.flusher import Flusher, Timed
 from streamer.index.head import HEAD_PAGES
 from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import Output, Pages, Record
@@ -92,6 +93,9 @@ class Owner:
         except BaseException:
             self._folder.store.close()
             raise
+        self._flusher = Flusher(
+            self._folder.store, self._folder.identity, [self.shard], [self._lookup]
+        )
         self._newest = b""
         self._flushed_offset = self._at.offset
         self._flushed_at = clock()
@@ -155,36 +159,50 @@ class Owner:
         """Tell whether anything was applied since the last flush."""
         return self._at.offset > self._flushed_offset
 
+    def observe(self, timed: Timed, written: Callable[[], None]) -> None:
+        """Have `timed` wrap flushes and merges, and `written` called after either; in threads."""
+        self._flusher.observe(timed, written)
+
+    def begin_flush(self, published: Callable[[], object]) -> None:
+        """Begin to write all state in one atomic step, and to merge runs where there are many.
+
+        `published` is called in another thread; it returns when all that was emitted is out.
+
+        Raises:
+            StoreUnavailable: the flush before failed; the index is what it was.
+        """
+        if self._newest:
+            self._at.digest = record_digest(self._newest)
+        state = msgspec.msgpack.encode(self._at)
+
+        def owner_state() -> bytes:
+            published()
+            return state
+
+        self._flusher.begin(owner_state)
+        self._flushed_offset = self._at.offset
+        self._flushed_at = self._clock()
+
     def flush(self) -> None:
-        """Write all state in one atomic step; everything emitted must have been published.
+        """Write all state, and see the end of it and of all merging; what was emitted is out.
 
         Raises:
             StoreUnavailable: nothing was written; the index is what it was.
         """
-        store = self._folder.store
-        if self._newest:
-            self._at.digest = record_digest(self._newest)
-        store.flush(
-            self._folder.identity, [self.shard.snapshot()], msgspec.msgpack.encode(self._at)
-        )
-        # Until here look-ups ahead go on over the runs that there were.
-        with self._prefetched.changing():
-            self._lookup.refresh()
-        self.shard.flushed()
-        self._flushed_offset = self._at.offset
-        self._flushed_at = self._clock()
+        self.begin_flush(lambda: None)
+        self.finish()
 
-    def merge(self) -> bool:
-        """Merge runs, if there are many of a size; tell whether there were."""
-        if not self._folder.store.merge():
-            return False
-        with self._prefetched.changing():
-            self._lookup.refresh()
-        self._folder.store.drop_garbage()
-        return True
+    def finish(self) -> None:
+        """Wait for what was begun.
+
+        Raises:
+            StoreUnavailable: nothing was written; the index is what it was.
+        """
+        self._flusher.finish()
 
     def close(self) -> None:
         """Release the index; what was not flushed is folded again from the log."""
+        self._flusher.close()
         self._folder.store.close()
 
     @property
@@ -199,7 +217,7 @@ class Owner:
         return meta.shards[0] if meta else ShardMeta()
 
     @property
-    def filter(self) -> KeyFilter:
+    def filter(self) -> GrowingFilter:
         """Return the filter over all runs."""
         return self._lookup.filter
 

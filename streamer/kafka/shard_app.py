@@ -1,9 +1,9 @@
 """The owner of a shard in Kafka: a Faust agent over the one partition of the shard's log.
 
 Chunks of records are read ahead in one thread and applied in order in another; what they emit is
-published in order, and only then acknowledged. A flush first waits for every publish that it
-covers. Where the store stands before the group's committed offset, the records between them are
-folded first, beside Faust (catch_up.py): what they emit is out.
+published in order, and only then acknowledged. A flush is written beside what comes next, after
+every publish that it covers. Where the store stands before the group's committed offset, the
+records between them are folded first, beside Faust (catch_up.py): what they emit is out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import structlog
 from faust.types import TP
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.kafka.applying import Applied, Applier, ReadChunk
@@ -65,7 +65,7 @@ class ShardApp:
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
-        self._publishing: deque[asyncio.Task[None]] = deque()
+        self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
         self._committed = 0
         self._end = 0  # of the log, as last heard
@@ -103,7 +103,9 @@ class ShardApp:
             task.cancel()
         async with self._applying:
             if self.owner.changed:
-                await self._flush()
+                while self._publishing:
+                    await self._publishing.popleft()
+                await asyncio.get_running_loop().run_in_executor(self._judge, self.owner.flush)
         self._readers.shutdown()
         self._judge.shutdown()
         self.owner.close()
@@ -193,7 +195,7 @@ class ShardApp:
                     while len(self._publishing) > CHUNKS_BEHIND:
                         await self._publishing.popleft()
                     if self.owner.flush_is_due:
-                        await self._flush()
+                        await self._begin_flush()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
@@ -202,8 +204,8 @@ class ShardApp:
         sends: Sequence[asyncio.Future[None]],
         applied: Applied,
         event: Any,  # noqa: ANN401 - Faust's event
-    ) -> None:
-        """Acknowledge a chunk once all that it emitted has arrived."""
+    ) -> bool:
+        """Acknowledge a chunk once all that it emitted has arrived; tell whether it has."""
         try:
             with self._measures.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
@@ -214,12 +216,22 @@ class ShardApp:
             self._measures.count_latency(stamps, pages, time.time_ns() // 1_000_000)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
+            return False
+        return True
 
-    async def _flush(self) -> None:
-        """Flush once everything applied is published."""
-        while self._publishing:
-            await self._publishing.popleft()
-        await asyncio.get_running_loop().run_in_executor(self._judge, self._applier.write)
+    async def _begin_flush(self) -> None:
+        """Have the state written as it is now, once everything applied is published."""
+        loop = asyncio.get_running_loop()
+        publishing = list(self._publishing)
+
+        async def published() -> None:
+            if not all(await asyncio.gather(*publishing)):
+                raise StreamerError("Not all that a flush covers could be published.")
+
+        def wait() -> None:
+            asyncio.run_coroutine_threadsafe(published(), loop).result()
+
+        await loop.run_in_executor(self._judge, self._applier.begin_flush, wait)
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
@@ -242,7 +254,7 @@ class ShardApp:
                     await self._publish_gauge()
                 if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
-                        await self._flush()
+                        await self._begin_flush()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 

@@ -8,10 +8,12 @@ Nothing here looks at what the bytes mean.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 BUFFER_BYTES = 256 << 10
+PIPE_BYTES = 1 << 20  # what Linux gives any user
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -75,6 +78,12 @@ class _Expanded(io.RawIOBase):
         return len(part)
 
 
+def _widen(pipe: io.FileIO) -> None:
+    """Let a pipe hold as much as it may, so that its two ends wake each other less often."""
+    with suppress(OSError):  # no pipe, or the user has no more room for pipes
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
 class ByteStream:
     """A source's decompressed bytes; a context manager that closes what it opened.
 
@@ -91,6 +100,7 @@ class ByteStream:
         try:
             if path == STANDARD_INPUT:
                 self._file = io.FileIO(sys.stdin.fileno(), closefd=False)
+                _widen(self._file)
             else:
                 self._file = io.FileIO(Path(path))
         except OSError as error:

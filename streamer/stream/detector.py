@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from streamer.index.flusher import Flusher
 from streamer.index.head import HEAD_PAGES
 from streamer.index.lookup import Lookup
 from streamer.index.prefetch import Found, PrefetchedLookup
@@ -63,6 +64,7 @@ class Detector:
             Shard(i, settings.shards, bands, lookup, state=state, head_capacity=head_pages + 1024)
             for i, (lookup, state) in enumerate(zip(lookups, states, strict=True))
         ]
+        self._flusher = Flusher(folder.store, folder.identity, self.shards, self._lookups)
         self._flushed_at = clock()
         self._records = 0
         self.configure(settings)
@@ -122,26 +124,37 @@ class Detector:
             or (self._records > 0 and self._clock() - self._flushed_at >= SECONDS_BETWEEN_FLUSHES)
         )
 
-    def flush(self, owner_state: bytes) -> None:
-        """Write all state in one atomic step, then merge runs where there are many.
+    def begin_flush(self, owner_state: Callable[[], bytes]) -> None:
+        """Begin to write all state in one atomic step, and to merge runs where there are many.
 
-        `owner_state` must describe outputs that are on disk already.
+        `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
+        of must be on disk.
+
+        Raises:
+            StoreUnavailable: the flush before failed; the index is what it was.
         """
-        store = self._folder.store
-        snapshots = [shard.snapshot() for shard in self.shards]
-        store.flush(self._folder.identity, snapshots, owner_state)
-        while store.merge():
-            pass
-        # Until here look-ups ahead go on over the runs that there were.
-        with self._prefetched.changing():
-            for lookup in self._lookups:
-                lookup.refresh()
-        store.drop_garbage()
-        for shard in self.shards:
-            shard.flushed()
+        self._flusher.begin(owner_state)
         self._records = 0
         self._flushed_at = self._clock()
 
+    def flush(self, owner_state: bytes) -> None:
+        """Write all state, and see the end of it, and of all merging.
+
+        Raises:
+            StoreUnavailable: the index is what it was.
+        """
+        self.begin_flush(lambda: owner_state)
+        self.finish()
+
+    def finish(self) -> None:
+        """Wait for what was begun.
+
+        Raises:
+            StoreUnavailable: the index is what it was.
+        """
+        self._flusher.finish()
+
     def close(self) -> None:
         """Release the index; what was not flushed is repeated by the next run."""
+        self._flusher.close()
         self._folder.store.close()

@@ -13,9 +13,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from streamer.index.records import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.sketch.signer import Signer
 from streamer.stream.batch import PageBatch
-from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue
+from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue, unpack_catalogue
 from streamer.stream.detector import Detector
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
@@ -108,20 +109,21 @@ class Replay:
         started = time.perf_counter()
         pages.enter(self._catalogue)
         self._locate = self._catalogue.locator()
-        self._flush(verdicts, dead_letters)  # from here on the index knows its sources and outputs
+        outputs = [output for output in (verdicts, dead_letters) if output is not None]
         with (
             ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
+            self._flush(outputs)  # from here on the index knows its sources and outputs
             for step, result in self._ahead(pool, pages.steps()):
                 self._take(step, result, verdicts, dead_letters)
                 if not isinstance(step, SettingsChange):
                     progress(step.amount, self._outcome.totals.records)
                 if self._detector.flush_is_due:
-                    self._flush(verdicts, dead_letters)
+                    self._begin_flush(outputs)
             self._outcome.interrupted = self._stop
             self._outcome.sources_done_before = pages.sources_done_before
-            self._flush(verdicts, dead_letters)
+            self._flush(outputs)
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
 
@@ -193,9 +195,10 @@ class Replay:
             letters = [
                 dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
             ]
-            dead_letters.write(dead_letter_lines(letters))
+            self._write(dead_letters, partial(dead_letter_lines, letters))
         for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
-            self._write(verdicts, block)
+            lines = partial(verdict_lines, block, self._locate, self._fingerprint)
+            self._write(verdicts, lines)
             for totals in (self._catalogue.totals, self._outcome.totals):
                 _count_verdicts(totals, block)
         for totals in (self._catalogue.totals, self._outcome.totals):
@@ -204,24 +207,35 @@ class Replay:
         entry.position = chunk.end
         entry.last_digest = chunk.last_digest()
 
-    def _write(self, verdicts: OutputFile, block: Verdicts) -> None:
-        """Have a block written after those before it; raise what failed of one before."""
+    def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
+        """Have lines made and written, after those before them; raise what failed of one before."""
         if len(self._writing) >= BLOCKS_BEHIND:
             self._writing.popleft().result()
+        self._writing.append(self._writer.submit(lambda: output.write(lines())))
 
-        def write() -> None:
-            verdicts.write(verdict_lines(block, self._locate, self._fingerprint))
+    def _begin_flush(self, outputs: Sequence[OutputFile]) -> None:
+        """Have the outputs brought to the disk, then the index with their lengths."""
+        state = unpack_catalogue(pack_catalogue(self._catalogue))  # as it is now
+        lengths = self._writer.submit(_sync, outputs)  # after all that was judged until now
 
-        self._writing.append(self._writer.submit(write))
+        def owner_state() -> bytes:
+            state.outputs.update(lengths.result())
+            return pack_catalogue(state)
 
-    def _flush(self, verdicts: OutputFile, dead_letters: OutputFile | None) -> None:
-        """Bring outputs to the disk, then the index with their lengths."""
+        self._detector.begin_flush(owner_state)
+
+    def _flush(self, outputs: Sequence[OutputFile]) -> None:
+        """Bring everything to the disk, and see the end of it."""
+        self._begin_flush(outputs)
         while self._writing:
             self._writing.popleft().result()
-        for output in filter(None, (verdicts, dead_letters)):
-            output.sync()
-            self._catalogue.outputs[output.key] = output.length
-        self._detector.flush(pack_catalogue(self._catalogue))
+        self._detector.finish()
+
+
+def _sync(outputs: Sequence[OutputFile]) -> dict[str, int]:
+    for output in outputs:
+        output.sync()
+    return {output.key: output.length for output in outputs}
 
 
 def _give_way() -> None:

@@ -30,6 +30,7 @@ class MemoryLookup:
     def __init__(self) -> None:
         self.postings: dict[int, list[int]] = defaultdict(list)
         self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes]] = {}
+        self.flushes = 0
 
     def add(self, flushed: FlushedRows) -> None:
         """Take up what a shard has flushed."""
@@ -40,9 +41,11 @@ class MemoryLookup:
             flushed.posting_keys.tolist(), flushed.posting_rows.tolist(), strict=True
         ):
             self.postings[key].append(row)
+        self.flushes += 1
 
-    def find(self, keys: Keys) -> Hits:
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
         """Return the postings of `keys`."""
+        assert self.flushes >= flushes
         flat = keys.reshape(-1).tolist()
         places = [place for place, key in enumerate(flat) if key in self.postings]
         lists = [sorted(self.postings[flat[place]]) for place in places]
@@ -51,6 +54,7 @@ class MemoryLookup:
             np.array(places, np.int64),
             starts.astype(np.int64),
             np.array([row for rows in lists for row in rows], np.int64),
+            self.flushes,
         )
 
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
@@ -115,14 +119,14 @@ class Network:
 
     def use(self, lookups: Iterable[Lookup], flush: Flush) -> None:
         """Start the shards anew over other look-ups."""
-        states = [shard.snapshot().state for shard in self.shards]
+        states = [shard.state() for shard in self.shards]
         self._start(states, lookups, flush)
 
     def restart(self) -> None:
         """Flush, and go on with new shards that know the flushed state only."""
         self.flush()
         logs, verdicts, outputs = self.logs, self.verdicts, self.outputs
-        states = [shard.snapshot().state for shard in self.shards]
+        states = [shard.state() for shard in self.shards]
         self._start(states, [shard._lookup for shard in self.shards], self._flush)  # noqa: SLF001 - the look-ups outlive the shards
         self.logs, self.verdicts, self.outputs = logs, verdicts, outputs
 

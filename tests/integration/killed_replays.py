@@ -17,9 +17,19 @@ import time
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+
 from streamer.cli.main import app
+from streamer.index.postings import sort_postings
+from streamer.index.records import CONFIG, Record, source_name
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
 from streamer.sample.truth import write_crawl
-from streamer.stream.warm import warm_kernels
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import Signer
+from streamer.stream.batch import ESCAPED, HTML, PageBatch
+from streamer.stream.stages import sign
+from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
@@ -47,6 +57,20 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
         os._exit(code)
 
 
+def load_kernels() -> None:
+    """Load the dearer kernels here, for all children.
+
+    Not by a store: its threads would not be there in a child, which would wait for them for ever.
+    """
+    batch = PageBatch(0, 1, [0], [None], ["u"], [b"<p>a b c d e f g"], [ESCAPED | HTML], [b""])
+    pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
+    shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
+    shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
+    shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
+    flushed = shard.snapshot()
+    sort_postings(flushed.posting_keys, flushed.posting_rows)
+
+
 def wait(child: int) -> int:
     """Return a child's exit code; negative for a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -70,7 +94,7 @@ def main() -> None:
     for part, seed in (("a", 1), ("b", 2)):
         write_crawl(folder / part, PAGES // 2, seed)
     (folder / "key").write_text("ab" * 32 + "\n")
-    warm_kernels()
+    load_kernels()
     began = time.monotonic()
     assert wait(start_replay(folder, "quiet", options.shards)) == 0, "the quiet replay failed"
     duration = time.monotonic() - began

@@ -89,7 +89,7 @@ class StoredIndex:
         self.store = Store.open(self.folder / "store")
         assert self.store.meta is not None
         states = [shard.state for shard in self.store.meta.shards]
-        assert states == [shard.snapshot().state for shard in self.network.shards]
+        assert states == [shard.state() for shard in self.network.shards]
         self.connect()
 
 

@@ -137,9 +137,9 @@ def test_a_snapshot_read_and_written_again_is_the_same_bytes(
 
     def look() -> bool:
         for shard in network.shards:
-            state = shard.snapshot().state
+            state = shard.state()
             again = Shard(shard.number, shards, BANDS, MemoryLookup(), state=state)
-            assert again.snapshot().state == state
+            assert again.state() == state
             assert again.open_pages == shard.open_pages
         return False
 

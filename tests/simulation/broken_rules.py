@@ -70,8 +70,8 @@ def _forgetting(**gone: Any) -> type[Shard]:
     class Forgetful(Shard):
         """A flush leaves a part of the state out."""
 
-        def _packed(self) -> bytes:
-            snapshot: Snapshot = unpack_snapshot(super()._packed())
+        def state(self) -> bytes:
+            snapshot: Snapshot = unpack_snapshot(super().state())
             for name, value in gone.items():
                 setattr(snapshot, name, value)
             return pack_snapshot(snapshot)
@@ -82,8 +82,8 @@ def _forgetting(**gone: Any) -> type[Shard]:
 class NoUndecided(Shard):
     """A flush leaves the undecided pages out."""
 
-    def _packed(self) -> bytes:
-        snapshot = unpack_snapshot(super()._packed())
+    def state(self) -> bytes:
+        snapshot = unpack_snapshot(super().state())
         for name in ("rows", "keys", "masks", "sketches"):
             setattr(snapshot.undecided, name, b"")
         snapshot.undecided.refs, snapshot.undecided.urls = [], []
@@ -107,7 +107,7 @@ class CapAtFlush(Shard):
         flushed = super().snapshot()
         settings = self.settings
         assert settings is not None
-        hits = self._lookup.find(flushed.posting_keys)
+        hits = self._lookup.find(flushed.posting_keys, 0)
         before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
         keep: list[bool] = []
         counts = dict[int, int]()

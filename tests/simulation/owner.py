@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.codec import ShardMeta
-from streamer.index.lookup import NO_HITS, Hits, KeptRows, Keys
+from streamer.index.lookup import Hits, KeptRows, Keys, no_hits
 from streamer.index.place import FREE, KEPT
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
@@ -26,10 +26,12 @@ FOREVER = 10**9
 class NothingFlushed:
     """The look-ups of a shard that never flushes: the fold that everything is held against."""
 
-    def find(self, keys: Keys) -> Hits:
+    flushes = 0
+
+    def find(self, keys: Keys, flushes: int) -> Hits:
         """Find nothing."""
         del keys
-        return NO_HITS
+        return no_hits(flushes)
 
     def rows(self, rows: Any) -> KeptRows:
         """Return no rows; no others are asked for."""
@@ -106,8 +108,9 @@ def canon(shard: Shard, store: Store | None) -> Any:
     disk = store.meta.shards[0] if store and store.meta else ShardMeta()
     for run in disk.runs:
         assert store is not None
-        for key, row in zip(*(a.tolist() for a in store.read_run(0, run)), strict=True):
-            buckets[key].append(row)
+        for keys, posted in store.run_parts(0, run):
+            for key, row in zip(keys.tolist(), posted.tolist(), strict=True):
+                buckets[key].append(row)
     for flush in disk.flushes:
         assert store is not None
         numbers = store.row_numbers(0, flush)

@@ -27,7 +27,7 @@ def test_nothing_needs_to_be_set() -> None:
     settings = load_settings()
     assert settings.signature == SignatureSettings()
     assert settings.index == IndexSettings()
-    assert settings.signing_threads == len(os.sched_getaffinity(0))
+    assert settings.signing_threads == len(os.sched_getaffinity(0)) + 1
 
 
 def test_flags_go_before_the_environment_before_the_file_before_defaults(

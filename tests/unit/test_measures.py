@@ -166,7 +166,7 @@ def test_the_filter_is_full_when_it_has_no_room_for_more_postings(tmp_path: Path
     measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
     store = store_of(tmp_path, 1000)
     observe(measures, store)
-    room = 65_536  # the least that a filter is made for, at 12 bits each
+    room = 1 << 24  # the least that a filter is made for, at 12 bits each
     assert value(metrics, "streamer_shard_filter_fill_ratio", "0") == 3 * 1000 / room
     assert value(metrics, "streamer_shard_filter_bytes", "0") == room * 12 / 8
     store.close()

@@ -72,8 +72,6 @@ def fold(target: Owner, log: list[bytes]) -> list[object]:
         result += shown(target.take(offset, data))
         if target.flush_is_due:
             target.flush()
-            while target.merge():
-                pass
     return result
 
 

@@ -32,9 +32,9 @@ class CountedLookup(MemoryLookup):
         super().__init__()
         self.asked = 0
 
-    def find(self, keys: Keys) -> Hits:
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
         self.asked += 1
-        return super().find(keys)
+        return super().find(keys, flushes)
 
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         self.asked += 1
@@ -61,13 +61,17 @@ def test_what_was_found_ahead_is_given_without_asking_again(plain: CountedLookup
     assert plain.asked == before
 
 
-def test_what_was_found_before_the_runs_changed_is_found_again(plain: CountedLookup) -> None:
+def test_what_was_found_before_a_flush_is_found_again_only_if_that_flush_is_asked_for(
+    plain: CountedLookup,
+) -> None:
     lookup = PrefetchedLookup(plain)
     found = lookup.ahead(keys_of([3, 30]))
-    with lookup.changing():
-        plain.add(flushed([30]))
+    plain.add(flushed([30]))
     lookup.expect(found)
-    assert sorted(set(lookup.find(keys_of([3, 30])).rows.tolist())) == [3, 30]
+    hits = lookup.find(keys_of([3, 30]), plain.flushes - 1)
+    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3], plain.flushes - 1)
+    hits = lookup.find(keys_of([3, 30]), plain.flushes)
+    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3, 30], plain.flushes)
     assert lookup.rows(np.array([3, 30])).refs == [10, 37]
 
 
@@ -107,5 +111,5 @@ def test_verdicts_do_not_depend_on_when_pages_were_looked_up(seed: int) -> None:
                 verdicts += judged(block)
             at += len(batch)
             if detector.flush_is_due:
-                detector.flush(b"")
+                detector.begin_flush(lambda: b"")
     assert verdicts == serial_verdicts(pages, rules)

@@ -143,7 +143,7 @@ def test_a_state_of_a_later_version_is_refused_too() -> None:
     assert shard.settings is not None
     shard.settings = shard.settings.model_copy(update={"version": MACHINE_VERSION + 1})
     with pytest.raises(StoreMismatch, match=r"Run the .* that wrote it"):
-        Shard(0, 1, BANDS, MemoryLookup(), state=shard.snapshot().state)
+        Shard(0, 1, BANDS, MemoryLookup(), state=shard.state())
 
 
 def test_pages_before_the_first_settings_are_a_broken_invariant() -> None:

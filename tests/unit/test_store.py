@@ -17,7 +17,11 @@ from streamer.index.runs import FAN_IN, Store
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from streamer.index.codec import RunMeta
+    from streamer.index.postings import Keys, Rows
 
 
 @pytest.fixture
@@ -55,11 +59,8 @@ def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
         flush(store, [0])
         store.flush({}, [flushed([], b"later")], b"owner")
         assert store.meta is not None
-        assert (store.meta.shards[0].state, store.meta.owner, store.meta.seq) == (
-            b"later",
-            b"owner",
-            2,
-        )
+        assert (store.meta.shards[0].state, store.meta.owner) == (b"later", b"owner")
+        assert store.flushes == 2
         assert_holds(store, [0])
 
 
@@ -142,7 +143,7 @@ class KilledBeforeDeleting(Store):
 
 def old_postings(store: Store) -> list[bytes]:
     return store.read(
-        [entry_key(seq, 0, POSTINGS, block) for seq in range(1, FAN_IN + 1) for block in (0, 1)]
+        [entry_key(seq, 0, POSTINGS, block) for seq in range(1, 2 * FAN_IN, 2) for block in (0, 1)]
     )
 
 
@@ -202,3 +203,44 @@ def test_keys_that_were_never_posted_hardly_read_the_disk(
         assert len(asked) < 0.01 * 3000
         lookup.find(keys_of(range(10)))
         assert len(asked) >= 30
+
+
+def test_a_flush_within_a_merge_is_kept_beside_the_merged_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = range(20 * FAN_IN)
+    with contextlib.closing(Store.open(folder)) as store:
+        for part in np.array_split(np.array(rows), FAN_IN):
+            flush(store, part.tolist())
+        merged = store._merged  # noqa: SLF001 - between its beginning and its end
+
+        def with_a_flush(shard: int, old: list[RunMeta]) -> Iterator[tuple[Keys, Rows]]:
+            flush(store, [500, 501], b"within")
+            yield from merged(shard, old)
+
+        monkeypatch.setattr(store, "_merged", with_a_flush)
+        assert store.merge()
+        assert store.meta is not None
+        assert store.meta.owner == b"within"
+        assert [run.level for run in store.meta.shards[0].runs] == [0, 1]
+        assert_holds(store, [*rows, 500, 501])
+    with contextlib.closing(Store.open(folder)) as store:
+        assert store.meta is not None
+        assert (store.meta.owner, store.meta.garbage) == (b"within", [])
+        assert_holds(store, [*rows, 500, 501])
+
+
+def test_runs_of_many_blocks_are_merged_in_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "PART_POSTINGS", 50)
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = RunLookup(store, 0)
+        for at in range(0, 250 * FAN_IN, 250):
+            flush(store, range(at, at + 250))
+        assert store.merge()
+        lookup.refresh()
+        store.drop_garbage()
+        assert lookup.find(keys_of(range(2500))).rows.size == 3 * 250 * FAN_IN
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(250 * FAN_IN))

@@ -73,8 +73,7 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        meta = StoreMeta(99, {}, 1, [ShardMeta()])
-        store._ingest([], [], meta)  # noqa: SLF001 - no public way writes another format
+        store._add([], StoreMeta(99, {}, 1, [ShardMeta()]))  # noqa: SLF001 - no public way writes another format
     for _ in range(2):  # a refusal leaves no lock behind
         with pytest.raises(StoreMismatch, match=r"has format 99, .* 1\. Use the version"):
             Store.open(folder)
@@ -112,7 +111,7 @@ def test_on_a_full_disk_a_flush_adds_nothing_and_the_next_one_adds_all(folder: P
     """The system's own full device stands in for the file that the flush writes."""
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0], b"before")
-        file = folder.parent / "incoming" / "0.sst"
+        file = folder.parent / "incoming" / "3-0.sst"  # of the run: two numbers a flush
         file.symlink_to("/dev/full")
         with pytest.raises(
             StoreUnavailable, match=r"No space is left .* Free some and run the same"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamer.index.flusher import Flusher
 from streamer.index.head import HEAD_PAGES
 from streamer.index.records import Output, Record
 from streamer.index.run_lookup import RunLookup
@@ -23,8 +24,9 @@ class FreshShard:
     ) -> None:
         self._head_pages = head_pages
         self._store = Store.open(folder / "store")
-        self._lookup = RunLookup(self._store, 0)
-        self.shard = Shard(number, shards, bands, self._lookup, head_capacity=head_pages + 1024)
+        lookup = RunLookup(self._store, 0)
+        self.shard = Shard(number, shards, bands, lookup, head_capacity=head_pages + 1024)
+        self._flusher = Flusher(self._store, {}, [self.shard], [lookup])
 
     def apply(self, record: Record) -> list[Output]:
         """Apply a record; return what it makes the shard emit.
@@ -35,17 +37,10 @@ class FreshShard:
         """
         outputs = self.shard.apply(record)
         if self.shard.kept_in_head >= self._head_pages:
-            self._flush()
+            self._flusher.begin(lambda: b"")
         return outputs
-
-    def _flush(self) -> None:
-        self._store.flush({}, [self.shard.snapshot()], b"")
-        while self._store.merge():
-            pass
-        self._lookup.refresh()
-        self._store.drop_garbage()
-        self.shard.flushed()
 
     def close(self) -> None:
         """Release the scratch index."""
+        self._flusher.close()
         self._store.close()

@@ -1,0 +1,81 @@
+"""Sorted files: how entries come into RocksDB, in whole files that it never rewrites.
+
+Files are written beside the database, in the folder for incoming ones, and are added together in
+one atomic step. This module and runs.py are the only ones that know RocksDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    ReadOptions,
+    SstFileWriter,
+)
+
+CACHE_BYTES = 64 << 20
+READ_AHEAD_BYTES = 1 << 20
+ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
+BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
+
+Entries = Iterable[tuple[bytes, bytes]]
+
+
+def database_options() -> Options:
+    """Return options for a database of files that are added whole."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(CACHE_BYTES))
+    table.set_block_size(BLOCK_BYTES)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(2)
+    return options
+
+
+def reading_once() -> ReadOptions:
+    """Return options for reading much in order, once: not by way of the cache."""
+    options = ReadOptions()
+    options.set_readahead_size(READ_AHEAD_BYTES)
+    options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks its argument
+    return options
+
+
+def write_file(path: Path, entries: Entries) -> str:
+    """Write a sorted file of `entries`, which come in order of their keys; return its path."""
+    writer = SstFileWriter(options=database_options())
+    writer.open(str(path))
+    for key, value in entries:
+        writer[key] = value
+    writer.finish()
+    return str(path)
+
+
+def add_files(database: Any, files: list[str]) -> None:  # noqa: ANN401 - rocksdict has no types
+    """Add sorted files to the database in one atomic step; they are moved, not copied."""
+    how = IngestExternalFileOptions()
+    how.set_move_files(True)
+    with _read_into_cache(files):
+        database.ingest_external_file(files, how)
+
+
+@contextlib.contextmanager
+def _read_into_cache(files: list[str]) -> Iterator[None]:
+    """Have the system read files into its cache afterwards: the store drops what it has written."""
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(Path(file).open("rb")) for file in files]
+        yield
+        for file in opened:
+            for start in range(0, os.fstat(file.fileno()).st_size, ADVICE_BYTES):
+                os.posix_fadvise(file.fileno(), start, ADVICE_BYTES, os.POSIX_FADV_WILLNEED)
