@@ -15,10 +15,12 @@ from streamer.index.row_blocks import PADDING, RowPlaces, gather_marks, gather_r
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.sketch.compact import SKETCH_WORDS
+from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
 from streamer.stream.batch import ESCAPED, HTML, PageBatch
 from streamer.stream.stages import sign
+
+NATIVE_SIGNATURE = SignatureSettings()
 
 
 class _Nothing:
@@ -40,13 +42,13 @@ class _Nothing:
         return KeptRows(np.empty((len(rows), SKETCH_WORDS), np.uint64), [], [])
 
 
-def warm_kernels() -> None:
+def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Compile every kernel on the way of a page, or load it from the cache."""
     batch = PageBatch(
         0, 1, [0], [None], ["u"], [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""]
     )
-    pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
-    shard = Shard(0, 1, 14, _Nothing())
+    pages = sign(make_signer(signature, bytes(32)), 0, batch)
+    shard = Shard(0, 1, signature.bands, _Nothing())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
     flushed = shard.snapshot()
