@@ -19,7 +19,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test coverage check bench bench-kafka bench-report bench-compare chaos broker broker-stop format lock clean
+.PHONY: help run warm test coverage check bench bench-kafka bench-report bench-compare evaluate chaos broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -61,6 +61,9 @@ bench-kafka: $(VENV)/.bench ## Measure speed through Kafka, with a broker of its
 
 bench-report: $(VENV)/.bench ## Write docs/benchmarks.md from what the benchmarks have measured
 	$(PY) benchmarks/report.py
+
+evaluate: $(VENV)/.bench ## Judge labelled pages by every method; write docs/methods-results.md
+	$(PY) benchmarks/methods_page.py
 
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py

@@ -85,6 +85,15 @@ SUBJECTS = {
             Watched("systems.*.ratio", MORE, bound=False),
         ),
     ),
+    "library": Subject(
+        "texts",
+        (
+            Watched("build_rate", MORE),
+            Watched("query_rate", MORE),
+            Watched("text_bytes", LESS, noise=200),
+        ),
+    ),
+    "collisions": Subject("documents.1", (Watched("hashes.*.beyond.*", LESS, bound=False),)),
     "quality": Subject("", (Watched("*.trials.*.f1", MORE, bound=False),)),
     "html": Subject("pages", (Watched("rate", MORE), Watched("cpu_us", LESS))),
     "shards": Subject(

@@ -37,6 +37,8 @@ SIZES = {
     "head_pages": "as of streamer replay",
     "signing_pages": "pages that each peer signs a round",
     "documents": "documents in each peer's index",
+    "library_texts": "texts in the corpus in memory",
+    "collision_times": "how many times 1,000 documents the larger corpus of collisions has",
     "keys": "random keys for quality",
     "html_pages": "HTML pages to replay",
     "shard_pages": "pages to replay with each number of shards",

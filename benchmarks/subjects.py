@@ -14,7 +14,9 @@ import msgspec
 from rich.table import Table
 
 from benchmarks import (
+    collisions,
     html_pages,
+    library,
     lsh,
     quality,
     scale,
@@ -33,6 +35,8 @@ class Options(msgspec.Struct, frozen=True):
     head_pages: int | None = None
     signing_pages: int = signing.PAGES
     documents: int = lsh.DOCUMENTS
+    library_texts: int = library.TEXTS
+    collision_times: int = collisions.TIMES
     keys: int = quality.KEYS
     html_pages: int = html_pages.PAGES
     scale_pages: int = scale.PAGES
@@ -63,6 +67,18 @@ SUBJECTS = (
     ),
     Subject(
         "lsh", lsh.Lsh, lambda asked: lsh.measure(asked.folder, asked.documents), tables.lsh_tables
+    ),
+    Subject(
+        "library",
+        library.Library,
+        lambda asked: library.measure(asked.library_texts),
+        lambda result: iter([library.table(result)]),
+    ),
+    Subject(
+        "collisions",
+        collisions.Collisions,
+        lambda asked: collisions.measure(asked.collision_times),
+        lambda result: iter([collisions.table(result)]),
     ),
     Subject(
         "quality",

@@ -8,12 +8,14 @@ part that it needs.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -22,7 +24,15 @@ from pydantic_settings import (
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
 from streamer.index.settings import IndexSettings
-from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.settings import NATIVE, SignatureSettings
+
+
+def _split(value: object) -> object:
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+# A list in the file; in the environment, words with spaces between.
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class Settings(BaseSettings):
@@ -31,7 +41,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="STREAMER_")
     config_file: ClassVar[Path | None] = None
 
-    threshold: float = Field(0.8, gt=0, le=1, description="least resemblance of duplicates")
+    threshold: float = Field(
+        0.8, gt=0, le=1, description="least similarity of duplicates; not set: the method's"
+    )
+    method: str = Field(NATIVE, description="method or preset; `streamer methods` lists them")
+    accept: str = Field("", description="method that decides on the candidates of `method`")
+    method_option: Words = Field((), description="parameters of the method, as name=value")
+    canonical: Words = Field((), description="options of the canonical form, as name=value")
     shingle_width: int = Field(5, ge=1, le=32, description="tokens a shingle")
     bands: int = Field(14, ge=1, le=48, description="band keys a page")
     rows: int = Field(6, ge=1, le=32, description="min-hashes a band")
@@ -99,17 +115,40 @@ class Settings(BaseSettings):
         file = TomlConfigSettingsSource(settings_cls, cls.config_file)
         return init_settings, env_settings, file
 
-    @property
+    @cached_property
     def signature(self) -> SignatureSettings:
-        """Return what shapes a signature."""
-        return SignatureSettings(shingle_width=self.shingle_width, bands=self.bands, rows=self.rows)
+        """Return what shapes a signature.
+
+        Raises:
+            SettingsError: there is no such method, or it cannot take what is set.
+        """
+        if self._is_native:
+            return SignatureSettings(
+                shingle_width=self.shingle_width, bands=self.bands, rows=self.rows
+            )
+        from streamer.sketch.scheme import choose  # noqa: PLC0415 - imports every method
+
+        numbers = ("shingle_width", "bands", "rows")
+        return choose(
+            self.method,
+            accept=self.accept,
+            options=self.method_option,
+            canonical=self.canonical,
+            flags={n: getattr(self, n) for n in numbers if n in self.model_fields_set},
+        )
+
+    @property
+    def _is_native(self) -> bool:
+        return self.method == NATIVE and not (self.accept or self.method_option or self.canonical)
 
     @property
     def index(self) -> IndexSettings:
         """Return what shapes a verdict."""
+        given, own = self.model_fields_set, self.signature
         return IndexSettings(
-            threshold=self.threshold,
-            shingles_min=self.min_shingles,
+            threshold=self.threshold if "threshold" in given else own.threshold,
+            measure=own.measure,
+            shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
             bucket_max=self.bucket_max,
             candidates_max=self.candidates_max,
             shards=self.shards,
@@ -162,8 +201,8 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  #
         ) from error
     except ValueError as error:
         raise SettingsError(f"The settings file {config_file} cannot be read: {error}.") from error
-    if settings.shards > settings.bands:
+    if settings.shards > settings.signature.bands:
         raise SettingsError(
-            f"{settings.shards} shards need as many bands, there are {settings.bands}."
+            f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."
         )
     return settings

@@ -10,12 +10,20 @@ from rich.console import Console
 
 from streamer import __version__
 from streamer.cli.check import check
+from streamer.cli.clusters import clusters
+from streamer.cli.collection import collection
+from streamer.cli.compare import compare
+from streamer.cli.evaluate import evaluate
+from streamer.cli.explain import explain
 from streamer.cli.inspect import inspect
+from streamer.cli.methods import methods
 from streamer.cli.produce import produce
 from streamer.cli.replay import replay
 from streamer.cli.sample import sample
 from streamer.cli.score import score
 from streamer.cli.tail import tail
+from streamer.cli.tune import tune
+from streamer.cli.uniqueness import uniqueness
 from streamer.cli.verify import verify
 from streamer.cli.warm import warm
 from streamer.cli.worker import worker
@@ -32,6 +40,13 @@ EPILOG = """
   streamer verify --settled --wait 60\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
+  streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
+  streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
+  streamer compare old.html new.html --html difference.html\n
+  streamer uniqueness essay.txt --against library/\n
+  streamer collection build pages/ --out words.json\n
+  streamer tune --threshold 0.9 --sample pages/\n
+  streamer evaluate pages/ --methods minhash,simhash+minhash\n
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
   v.jsonl
 
@@ -47,8 +62,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (replay, worker, produce, inspect, check, sample, score, warm, verify, tail):
-    app.command()(command)
+PANELS = {
+    "Judge pages": (replay, worker, produce, tail),
+    "Look inside": (inspect, check, verify, clusters, explain),
+    "Compare texts": (compare, uniqueness, methods),
+    "Measure and tune": (sample, score, evaluate, tune, warm),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(collection, name="collection", rich_help_panel="Compare texts")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback

@@ -14,7 +14,8 @@ _RUN = "Running"
 Threshold = Annotated[
     float | None,
     typer.Option(
-        help="Least resemblance of duplicates, 0 to 1. \\[default: 0.8]", rich_help_panel=_VERDICTS
+        help="Least similarity of duplicates, 0 to 1. \\[default: the method's, 0.8]",
+        rich_help_panel=_VERDICTS,
     ),
 ]
 MinShingles = Annotated[
@@ -22,6 +23,39 @@ MinShingles = Annotated[
     typer.Option(
         help="Pages with fewer distinct shingles match equal content only. \\[default: 5]",
         rich_help_panel=_VERDICTS,
+    ),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="How pages are compared: a method or preset that `streamer methods` lists. "
+        "\\[default: minhash]",
+        rich_help_panel=_SIGNATURE,
+    ),
+]
+Accept = Annotated[
+    str | None,
+    typer.Option(
+        help="A second method, that decides on the candidates of --method.",
+        rich_help_panel=_SIGNATURE,
+    ),
+]
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method-option",
+        metavar="NAME=VALUE",
+        help="Parameter of the method; accept.NAME=VALUE of the second one. Repeatable.",
+        rich_help_panel=_SIGNATURE,
+    ),
+]
+Canonical = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--canonical",
+        metavar="NAME=VALUE",
+        help="Option of the words' canonical form, as stop_words=english. Repeatable.",
+        rich_help_panel=_SIGNATURE,
     ),
 ]
 ShingleWidth = Annotated[

@@ -1,8 +1,8 @@
-"""The progress bar of a replay: bytes, pages a second and the estimated end, on a terminal only."""
+"""Progress bars, on a terminal only: of a replay, and of any amount."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -45,3 +45,15 @@ def progress_bar(sources: Sequence[Source]) -> Iterator[Report]:
             bar.update(task, completed=bytes_read, records=records, rate=records / elapsed)
 
         yield report
+
+
+@contextmanager
+def amount_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be told how much of `total` is done; it draws on standard error."""
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)

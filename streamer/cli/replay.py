@@ -20,7 +20,8 @@ from streamer.cli.progress import progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable
-from streamer.sketch.signer import Signer
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.signer import PageSigner
 from streamer.stream.catalogue import own_catalogue
 from streamer.stream.detector import Detector
 from streamer.stream.files import Source, open_sources
@@ -80,6 +81,10 @@ def replay(  # noqa: PLR0913 - the options of the command line
     ] = None,
     threshold: options.Threshold = None,
     min_shingles: options.MinShingles = None,
+    method: options.Method = None,
+    accept: options.Accept = None,
+    method_option: options.MethodOptions = None,
+    canonical: options.Canonical = None,
     shingle_width: options.ShingleWidth = None,
     bands: options.Bands = None,
     rows: options.RowsOption = None,
@@ -100,13 +105,17 @@ def replay(  # noqa: PLR0913 - the options of the command line
 
     Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
 
+    Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
+
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
     settings = load_settings(
-        config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
-        bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
-        head_pages=head_pages, brokers=brokers, security_protocol=security_protocol,
+        config, threshold=threshold, min_shingles=min_shingles, method=method, accept=accept,
+        method_option=method_option or None, canonical=canonical or None,
+        shingle_width=shingle_width, bands=bands, rows=rows, shards=shards,
+        key_file=key_file, threads=threads, head_pages=head_pages,
+        brokers=brokers, security_protocol=security_protocol,
         ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile,
         sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
         sasl_password_file=sasl_password_file,
@@ -202,8 +211,8 @@ def _run(
     pages, bar = make_input(folder.fingerprint)
     detector = Detector(folder, settings.index, head_pages=settings.head_pages)
 
-    def make_signer() -> Signer:
-        return Signer(settings.signature, folder.secret)
+    def new_signer() -> PageSigner:
+        return make_signer(settings.signature, folder.secret)
 
     outputs = [
         OutputFile.open(name, catalogue.outputs.get(output_key(name)), lasting=lasting)
@@ -211,7 +220,7 @@ def _run(
         if name is not None
     ]
     job = Replay(
-        detector, catalogue, parser, make_signer, folder.fingerprint, settings.signing_threads
+        detector, catalogue, parser, new_signer, folder.fingerprint, settings.signing_threads
     )
     try:
         with _stopped_by_signals(job), bar as report:

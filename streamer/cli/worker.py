@@ -82,6 +82,10 @@ def worker(  # noqa: PLR0913 - the options of the command line
     ] = None,
     threshold: options.Threshold = None,
     min_shingles: options.MinShingles = None,
+    method: options.Method = None,
+    accept: options.Accept = None,
+    method_option: options.MethodOptions = None,
+    canonical: options.Canonical = None,
     shingle_width: options.ShingleWidth = None,
     bands: options.Bands = None,
     rows: options.RowsOption = None,
@@ -122,9 +126,11 @@ def worker(  # noqa: PLR0913 - the options of the command line
     Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
     """
     settings = load_settings(
-        config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
-        bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
-        head_pages=head_pages, brokers=brokers, input_topic=input_topic, index_name=index_name,
+        config, threshold=threshold, min_shingles=min_shingles, method=method, accept=accept,
+        method_option=method_option or None, canonical=canonical or None,
+        shingle_width=shingle_width, bands=bands, rows=rows, shards=shards,
+        key_file=key_file, threads=threads, head_pages=head_pages,
+        brokers=brokers, input_topic=input_topic, index_name=index_name,
         role=role, own_shards=own_shards, replicas=replicas,
         verdict_partitions=verdict_partitions, window=window, accept_loss=accept_loss,
         instance_id=instance_id,

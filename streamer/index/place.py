@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streamer.index.head import add_posting, find_slot
 from streamer.kernel import inline_kernel, int64, kernel, uint8, uint64
 from streamer.model import Basis
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.measures import compare_sketches
 
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
@@ -57,7 +57,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     key_masks: npt.NDArray[np.uint64],
     sketches: npt.NDArray[np.uint64],
     content_bit: int,
-    limits: tuple[int, int, int],
+    limits: tuple[int, int, int, int],
     final: npt.NDArray[np.bool_],
     hits: tuple[
         npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         keys: uint64[n, own keys]; key_masks: uint64[n], which of them the page has, by bit.
         sketches: uint64[n, 33].
         content_bit: the place of the content key among the own keys, -1 if another shard's.
-        limits: similarity_min, bucket_max, candidates_max.
+        limits: similarity_min, bucket_max, candidates_max, and the measure of the sketches.
         final: whether this shard is the page's last: inserted pages are kept at once.
         hits: postings in the runs, for keys that have any: flat key places (ascending), starts of
             their lists (one more than keys), rows (ascending in a list), places in run_sketches
@@ -98,7 +98,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     """
     hit_keys, hit_starts, hit_rows, hit_places = hits
     head_rows, head_keys, head_masks, head_sketches, head_states = head
-    similarity_min, bucket_max, candidates_max = limits
+    similarity_min, bucket_max, candidates_max, measure = limits
     own = keys.shape[1]
     rows = np.empty(candidates_max, np.int64)
     places = np.empty(candidates_max, np.int64)
@@ -131,9 +131,9 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         for k in range(count):
             place = places[k]
             if place < 0:
-                score = similarity(sketches[i], run_sketches[-1 - place])
+                score = compare_sketches(measure, sketches[i], run_sketches[-1 - place])
             else:
-                score = similarity(sketches[i], head_sketches[place])
+                score = compare_sketches(measure, sketches[i], head_sketches[place])
             if score < similarity_min:
                 continue
             if place < 0 or head_states[place] >= KEPT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.model import SIMILARITY_ONE
+from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
 MACHINE_VERSION = 1  # of the rules in shard.py and place.py
@@ -33,6 +34,9 @@ class IndexSettings(BaseModel):
         default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
     )
     shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
+    measure: Measure = Field(
+        default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
+    )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"
     )

@@ -54,7 +54,7 @@ from streamer.index.snapshot import (
     unpack_snapshot,
 )
 from streamer.sketch.compact import SKETCH_WORDS
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.measures import sketch_similarity
 
 Places = npt.NDArray[np.int64]
 
@@ -179,7 +179,8 @@ class Shard:
         before = self.head.count
         self.head.count, self.next_row, refused = place_pages(
             keys, masks, np.ascontiguousarray(pages.sketches), self._content_bit,
-            (settings.similarity_min, settings.bucket_max, settings.candidates_max),
+            (settings.similarity_min, settings.bucket_max, settings.candidates_max,
+             int(settings.measure)),
             ~comparable | self.last,
             (hits.places, hits.starts, hits.rows, places), fetched.sketches,
             self.head.table(), self.head.arrays(), self.head.count, self.next_row,
@@ -294,7 +295,9 @@ class Shard:
 
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
-        score = similarity(page.sketches[0], self.head.sketches[entry])
+        assert self.settings is not None
+        measure = int(self.settings.measure)
+        score = sketch_similarity(measure, page.sketches[0], self.head.sketches[entry])
         same = self._same_content(page, entry)
         verdict = Verdicts(
             page,

@@ -17,7 +17,7 @@ from streamer.index.records import Record, source_name
 from streamer.kafka.chunk import Chunk
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.model import SEQUENCE_MASK
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import PageSigner
 from streamer.stream.batch import Rejected
 from streamer.stream.parse import PageParser
 from streamer.stream.stages import sign
@@ -43,7 +43,7 @@ class ChunkSigner:
     """Signs chunks; safe to use from several threads, each of which gets a signer of its own."""
 
     def __init__(
-        self, parser: PageParser, make_signer: Callable[[], Signer], identity: LogIdentity
+        self, parser: PageParser, make_signer: Callable[[], PageSigner], identity: LogIdentity
     ) -> None:
         self._parser = parser
         self._make_signer = make_signer
@@ -66,7 +66,7 @@ class ChunkSigner:
 
     def record_of(self, chunk: Chunk) -> tuple[Record, list[Rejected], Counter[str]]:
         """Return a chunk's record, its dead letters, and what was skipped by code."""
-        signer: Signer | None = getattr(self._local, "signer", None)
+        signer: PageSigner | None = getattr(self._local, "signer", None)
         if signer is None:
             signer = self._local.signer = self._make_signer()
         messages = ((message.offset, message.key, message.value) for message in chunk.records)

@@ -32,8 +32,8 @@ from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.worker_options import Role, WorkerOptions
 from streamer.metrics import Metrics
+from streamer.sketch.method_signer import make_signer
 from streamer.sketch.secret import read_secret
-from streamer.sketch.signer import Signer
 from streamer.stream.index_folder import identity_of
 from streamer.stream.warm import warm_kernels
 
@@ -164,7 +164,7 @@ class Worker:
         options = self.options
         secret = read_secret(options.key_file)
         signer = ChunkSigner(
-            options.parser, lambda: Signer(options.signature, secret), prepared.identity
+            options.parser, lambda: make_signer(options.signature, secret), prepared.identity
         )
         self.signers = SignApp(
             options.names,
@@ -204,7 +204,9 @@ async def run_worker(options: WorkerOptions) -> None:
     await health.start()
     try:
         await reach(options.connection)
-        await asyncio.to_thread(warm_kernels)  # before the group counts on this worker
+        await asyncio.to_thread(
+            warm_kernels, options.signature
+        )  # before the group counts on this worker
         await worker.run()
     finally:
         await health.stop()

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamer.sample.reference import Exact, Shingles
 
@@ -36,11 +36,11 @@ class KeptPages:
         self._min_shingles = max(1, min_shingles)
         self._ranks = _ranks([page.shingles for page in pages])
         self._by_shingle: dict[int, list[int]] = defaultdict(list)
-        self._sequences: set[bytes] = set()
+        self._sequences: dict[bytes, list[int]] = defaultdict(list)
 
     def keep(self, page: int) -> None:
         """Add a page to those kept."""
-        self._sequences.add(self._pages[page].sequence)
+        self._sequences[self._pages[page].sequence].append(page)
         for shingle in self._prefix(page):
             self._by_shingle[shingle].append(page)
 
@@ -48,10 +48,18 @@ class KeptPages:
         """Return the greatest resemblance to a kept page where it is >= floor, else 0."""
         if self._pages[page].sequence in self._sequences:
             return 1.0
+        return max((value for _, value in self.matches(page)), default=0.0)
+
+    def matches(self, page: int) -> Iterator[tuple[int, float]]:
+        """Yield all kept pages with a resemblance >= floor, and that; equal texts first, with 1."""
+        equal = self._sequences.get(self._pages[page].sequence, [])
+        yield from ((kept, 1.0) for kept in equal)
         prefix = self._prefix(page)
         candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
-        found = (self._resemblance(page, kept) for kept in candidates)
-        return max((value for value in found if value >= self._floor), default=0.0)
+        for kept in candidates.difference(equal):
+            value = self._resemblance(page, kept)
+            if value >= self._floor:
+                yield kept, value
 
     def _prefix(self, page: int) -> list[int]:
         """Return the page's rarest shingles, one of which any match shares; none if it is short."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streamer.errors import InputError
@@ -22,7 +23,7 @@ from streamer.sample.truth import read_kinds
 from streamer.sample.verdict_file import read_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from streamer.sample.verdict_file import Said
@@ -133,9 +134,27 @@ def score(
     Raises:
         InputError: a file cannot be read, or no verdict is of a page in the files.
     """
-    assert 0 < threshold <= 1, threshold
-    table = read_pages(pages)
     kinds = read_kinds(truth) if truth else {}
+    return score_pages(
+        read_pages(pages), verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
+    )
+
+
+def score_pages(
+    table: Pages,
+    verdicts: Path,
+    threshold: float = THRESHOLD,
+    kinds: Mapping[int, str] = MappingProxyType({}),
+    *,
+    margin: float = MARGIN,
+    min_shingles: int = MIN_SHINGLES,
+) -> Score:
+    """Score verdicts as `score` does, of pages that are read; `kinds` are by ordinal.
+
+    Raises:
+        InputError: the verdicts cannot be read, or none is of these pages.
+    """
+    assert 0 < threshold <= 1, threshold
     result = Score(threshold)
     by_page = _verdicts_by_page(table, verdicts, result)
     kept = KeptPages(table.exact, max(threshold - margin, threshold / 2), min_shingles)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,15 +35,11 @@ from streamer.sketch.secret import HashKeys, derive_keys
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.shingles import count_distinct, hash_shingles
 from streamer.text.canonical import canonical_table
-from streamer.text.form import ESCAPED, HTML
-from streamer.text.html import html_to_text
 from streamer.text.tokens import SLACK, SPARE, hash_tokens
-from streamer.text.unescape import unescape_json
+from streamer.text.visible import Buffer, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
-
-Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +62,6 @@ class Signatures:
 
     def __len__(self) -> int:
         return int(self.keys.shape[0])
-
-
-@kernel
-def _visible_text(
-    data: npt.NDArray[np.uint8],
-    start: int,
-    end: int,
-    flags: int,
-    unescaped: npt.NDArray[np.uint8],
-    text: npt.NDArray[np.uint8],
-) -> tuple[npt.NDArray[np.uint8], int, int]:
-    """Return (array, start, end) of the visible text of one body."""
-    source = data
-    if flags & ESCAPED:
-        end = unescape_json(source, start, end, unescaped, 0)
-        source, start = unescaped, 0
-    if flags & HTML:
-        end = html_to_text(source, start, end, text, 0)
-        source, start = text, 0
-    return source, start, end
 
 
 @kernel
@@ -170,7 +147,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     slots = np.empty(SLOTS, np.uint64)
     seen = np.empty(DISTINCT_MAX, np.uint64)
     for i in range(flags.shape[0]):
-        text, start, end = _visible_text(
+        text, start, end = visible_span(
             data, limits[i], limits[i + 1], flags[i], scratch[0], scratch[1]
         )
         content, token_counts[i], distinct[i] = _sign_text(
@@ -180,6 +157,13 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
         fill_band_keys(minima, rows, seeds[2], keys[i, :bands])
         keys[i, bands] = content
         text_bytes[i] = end - start
+
+
+class PageSigner(Protocol):
+    """What signs pages, by whichever method; one instance a thread."""
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
 
 
 class Signer:
@@ -201,7 +185,7 @@ class Signer:
         limits = np.zeros(len(bodies) + 1, np.int64)
         np.cumsum(lengths, out=limits[1:])
         data = np.frombuffer(b"".join((*bodies, bytes(SLACK))), np.uint8)
-        self._grow(int(lengths.max(initial=0)) * 5 // 4 + 16 + SLACK)
+        self._grow(scratch_bytes(int(lengths.max(initial=0))))
         pages, keys = len(bodies), self._keys
         result = Signatures(
             np.empty((pages, self.settings.bands + 1), np.uint64),

@@ -133,6 +133,11 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
     return Sources([_checked(name, page_bytes_max) for name in names.values()], ignored)
 
 
+def is_page_file(path: Path) -> bool:
+    """Tell by its name whether a file holds pages as JSON lines or as WARC records."""
+    return bool(_JSONL_NAME.search(path.name) or _WARC_NAME.search(path.name))
+
+
 def _below(folder: str) -> tuple[list[str], int]:
     """Return the page files below a directory, sorted, and the number of other files."""
     try:

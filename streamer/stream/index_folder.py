@@ -14,17 +14,20 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import StoreMeta
 from streamer.index.runs import Store
 from streamer.sketch.secret import create_secret, derive_keys, read_secret
-from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.settings import NATIVE, SignatureSettings
 
 Identity = dict[str, str | int | float]
 
 _MEANING = {
+    "method": "--method",
+    "accept": "--accept",
     "bands": "--bands",
     "key": "--key-file",
     "rows": "--rows",
     "shards": "--shards",
     "shingle_width": "--shingle-width",
 }
+_ASIDE = {"method": NATIVE, "accept": "none"}  # what an index has that does not say
 
 
 def store_folder(folder: Path) -> Path:
@@ -75,7 +78,7 @@ def identity_of(signature: SignatureSettings, shards: int, secret: bytes) -> Ide
         "fingerprint": signature.fingerprint(key_id),
         "key": key_id,
         "shards": shards,
-        **signature.model_dump(),
+        **signature.identity(),
     }
 
 
@@ -83,13 +86,32 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     """Raise StoreMismatch, naming what differs, unless the index fits the settings."""
     if found == wanted:
         return
-    differing = [name for name in _MEANING if found.get(name) != wanted.get(name)]
-    parts = [f"{_MEANING[n]} is {found.get(n)} there and {wanted.get(n)} here" for n in differing]
+    differing = [name for name in _MEANING if _part(found, name) != _part(wanted, name)]
+    if "method" in differing:
+        differing = ["method"]  # what belongs to one method says nothing to the other
+    else:
+        others = sorted((found.keys() | wanted.keys()) - _MEANING.keys() - {"fingerprint"})
+        differing += [name for name in others if found.get(name) != wanted.get(name)]
+    parts = [
+        f"{_option(n)} is {_part(found, n)} there and {_part(wanted, n)} here" for n in differing
+    ]
     what = "; ".join(parts) or "it was made by another version or under another Unicode version"
     raise StoreMismatch(
         f"The index {folder} was made with other settings: {what}. "
         "Use the index's settings, or another --index."
     )
+
+
+def _part(identity: Identity, name: str) -> str | int | float:
+    return identity.get(name) or _ASIDE.get(name, "not set")
+
+
+def _option(name: str) -> str:
+    """Return how the command line gives a part of the identity."""
+    kind, dot, own = name.partition(".")
+    if not dot:
+        return _MEANING[name]
+    return f"{'--canonical' if kind == 'canonical' else '--method-option'} {own}"
 
 
 @dataclass(slots=True)

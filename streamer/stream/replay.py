@@ -24,7 +24,7 @@ from streamer.index.place import BASIS_NAMES, TOO_SHORT
 from streamer.index.prefetch import Found
 from streamer.index.records import Pages, Verdicts
 from streamer.model import page_ref
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import PageSigner
 from streamer.stream.batch import PageBatch
 from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue, unpack_catalogue
 from streamer.stream.detector import Detector
@@ -67,7 +67,7 @@ class Replay:
         detector: Detector,
         catalogue: Catalogue,
         parser: PageParser,
-        make_signer: Callable[[], Signer],
+        make_signer: Callable[[], PageSigner],
         fingerprint: str,
         threads: int,
     ) -> None:
@@ -157,7 +157,7 @@ class Replay:
 
     def _prepare(self, number: int, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        signer: Signer | None = getattr(self._local, "signer", None)
+        signer: PageSigner | None = getattr(self._local, "signer", None)
         if signer is None:
             signer = self._local.signer = self._make_signer()
         batch = chunk.parse(self._parser)

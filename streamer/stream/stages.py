@@ -28,7 +28,7 @@ from streamer.model import (
     Representative,
     Verdict,
 )
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import PageSigner
 from streamer.stream.batch import PageBatch, Rejected
 
 Locate = Callable[[int], Location]
@@ -38,7 +38,7 @@ _SIMILARITIES = [i / SIMILARITY_ONE for i in range(SIMILARITY_ONE + 1)]
 _NOTHING: dict[str, Any] = {}
 
 
-def sign(signer: Signer, source: int, batch: PageBatch) -> Pages:
+def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
     signatures = signer.sign(batch.bodies, batch.flags)
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)

@@ -10,20 +10,22 @@ from tempfile import TemporaryDirectory
 
 from streamer.index.run_lookup import RunLookup
 from streamer.index.settings import IndexSettings
+from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
 from streamer.stream.batch import ESCAPED, HTML, PageBatch
 from streamer.stream.detector import Detector
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.stages import sign
 
+NATIVE_SIGNATURE = SignatureSettings()
 
-def warm_kernels() -> None:
+
+def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Compile every kernel on the way of a page, or load it from the cache: by one that goes it."""
     with TemporaryDirectory(prefix="streamer-") as folder:
-        index = IndexFolder.open(Path(folder), SignatureSettings(), 1)
+        index = IndexFolder.open(Path(folder), signature, 1)
         detector = Detector(index, IndexSettings())
-        signer = Signer(SignatureSettings(), bytes(32))
+        signer = make_signer(signature, bytes(32))
         for number in range(2):  # the second is found in the runs
             batch = PageBatch(
                 number, number + 1, [number], [None], ["u"],

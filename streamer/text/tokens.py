@@ -64,17 +64,17 @@ def tokens(text: str) -> list[str]:
             current += character if current else ""
             continue
         if current and (kind != WORD or unspaced):
-            result.append(_in_order(current))
+            result.append(in_canonical_order(current))
             current = ""
         if kind != SEPARATOR:
             current += character
             unspaced = kind == UNSPACED
     if current:
-        result.append(_in_order(current))
+        result.append(in_canonical_order(current))
     return result
 
 
-def _in_order(token: str) -> str:
+def in_canonical_order(token: str) -> str:
     """Sort each run of at most MARKS_MAX non-starters by combining class, stably."""
     result: list[str] = []
     run: list[str] = []

@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import compare, machine, report, results
+from benchmarks.collisions import Collisions, Hash
 from benchmarks.corpus_file import CorpusFile
 from benchmarks.html_pages import HtmlPages
 from benchmarks.kafka_latency import KafkaLatency
 from benchmarks.kafka_rate import KafkaRate
+from benchmarks.library import Library
 from benchmarks.lsh import IndexTime, Lsh
 from benchmarks.memory import Memory, Part
 from benchmarks.peers.peer import Absent
@@ -108,6 +110,7 @@ SCALE = Scale(
 )
 START = StartTime(800, 400_000, [1.0], [2.0], [2.5], 1.0, 2.0, 2.5)
 HTML = HtmlPages(1000, 25_000.0, 6_000.0, [9_000.0], 9_000.0, 225.0, 100.0)
+LIBRARY = Library(1000, 4_000.0, 20_000.0, 60_000.0, 2_800.0, 200)
 QUALITY = [Quality("a set", "streamer", "all", [Trial(1, 0, 0, 1.0, 1.0, 1.0, 0.1)])]
 KAFKA = KafkaResults(
     msgspec.structs.replace(HERE, load=1.5),
@@ -310,6 +313,8 @@ def test_all_that_is_watched_is_there() -> None:
         "throughput": THROUGHPUT,
         "signing": SIGNING,
         "lsh": LSH,
+        "library": LIBRARY,
+        "collisions": Collisions([1, 2], [0, 1], [Hash("elf", 28, [0, 1], 594)]),
         "shards": SHARDS,
         "scale": msgspec.structs.replace(SCALE, start=START),
         "html": HTML,

@@ -145,7 +145,7 @@ def test_the_kernel_compares_what_the_rule_says(
     rows, starts = buckets(keys, posted)
     met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, (bucket_max, 6000), met, found
+        rows, starts, pages.sketches, (bucket_max, 6000, 0), met, found
     )
     by_key: dict[int, list[int]] = {}
     for row in np.flatnonzero(posted).tolist():

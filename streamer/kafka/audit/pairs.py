@@ -21,7 +21,7 @@ from streamer.kafka.audit.report import Report
 from streamer.kafka.audit.table import page_name
 from streamer.kernel import kernel
 from streamer.sketch.compact import SKETCH_WORDS
-from streamer.sketch.resemblance import similarity
+from streamer.sketch.measures import compare_sketches
 
 PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
 
@@ -34,7 +34,7 @@ def matching_pairs(
     rows: Rows,
     starts: Rows,
     sketches: Words,
-    limits: tuple[int, int],
+    limits: tuple[int, int, int],
     met: npt.NDArray[np.int64],
     pairs: Rows,
 ) -> tuple[int, int]:
@@ -44,11 +44,11 @@ def matching_pairs(
         rows: int64, the rows of all buckets, ascending in each.
         starts: int64, where each bucket starts in `rows`, and the end of the last.
         sketches: uint64[rows, 33].
-        limits: bucket_max, similarity_min.
+        limits: bucket_max, similarity_min, and the measure of the sketches.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
     """
-    bucket_max, similarity_min = limits
+    bucket_max, similarity_min, measure = limits
     compared = matching = 0
     for bucket in range(starts.shape[0] - 1):
         start = starts[bucket]
@@ -57,7 +57,7 @@ def matching_pairs(
             met[rows[later]] += earliest_end - start
             for earlier in range(start, earliest_end):
                 compared += 1
-                score = similarity(sketches[rows[earlier]], sketches[rows[later]])
+                score = compare_sketches(measure, sketches[rows[earlier]], sketches[rows[later]])
                 if score >= similarity_min:
                     if matching < pairs.shape[0]:
                         pairs[matching, 0] = rows[earlier]
@@ -123,13 +123,19 @@ class KeptPages:
             return
         bucket_max = min(each.bucket_max for each in self._settings)
         least = max(each.similarity_min for each in self._settings)
+        measure = int(min(each.measure for each in self._settings))  # an index has one
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]
         for rows, starts in self._buckets(count):
             pairs = np.empty((PAIRS_MAX, 2), np.int64)
             compared, matching = matching_pairs(
-                rows, starts, sketches.reshape(count, SKETCH_WORDS), (bucket_max, least), met, pairs
+                rows,
+                starts,
+                sketches.reshape(count, SKETCH_WORDS),
+                (bucket_max, least, measure),
+                met,
+                pairs,
             )
             check.looked_at += compared
             found.append(pairs[:matching])

@@ -1,0 +1,239 @@
+"""The page of the methods' quality: `make evaluate` writes docs/methods-results.md.
+
+All methods judge the project's own sample crawl, and the labelled sets beside the checkout where
+these are; then pairs of short texts. Everything is made from fixed seeds: another run differs in
+speed alone. The text that says which method is best is made from the figures as well.
+
+    python benchmarks/methods_page.py --out /tmp/methods-results.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+
+# A script has its own folder on the path, but its modules are imported from the root.
+sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
+
+from benchmarks import quality, short_texts
+from benchmarks.figures import empty_table
+from benchmarks.machine import ROOT
+from benchmarks.published import PUBLISHED
+from benchmarks.report_tables import markdown
+from streamer.evaluation.datasets import open_dataset, write_collection
+from streamer.evaluation.selection import ALL, select
+from streamer.evaluation.trial import Trial, Yardstick, try_method
+from streamer.sample.truth import write_crawl
+from streamer.sketch.registry import methods
+from streamer.sketch.settings import NATIVE
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+OUT = ROOT / "docs" / "methods-results.md"
+FOLDER = ROOT / "build" / "evaluate"
+RECORDS = 3_000
+DIGESTS = tuple(
+    f"digests:variant={variant}"
+    for variant in ("description", "con", "con_weights", "sort_weights")
+)
+NAMES = (ALL, *DIGESTS)
+KIND_PAGES_MIN = 10  # of a kind that has duplicates; fewer decide nothing
+MARGIN = 0.005  # of F1; less is no lead
+
+HEAD = """\
+# How right the methods are
+
+Written by `make evaluate`; nothing on this page is typed by hand but the published figures. All
+methods judge the same pages through the stream, in one pass with a temporary index, at their own
+thresholds and from fixed seeds. `docs/methods.md` says what each method is.
+
+A page is a true duplicate if an earlier page that the method kept has exact resemblance 0.8 or more
+with it: Jaccard similarity of the sets of five consecutive words, computed by a plain reference. So
+the yardstick is the very thing that `minhash` and its kin estimate, and methods that look at other
+traits of a page are measured by how far they come to the same. Pairs are any two pages of one
+cluster, against all pairs at 0.8 or more; ARI is the adjusted Rand index against the clusters of a
+detector without error. Speed is pages a second of CPU time, one signing thread, parsing and the
+index included; bytes are a page's keys and its sketch up to the last word that is not 0. Methods
+that weigh words were given the word counts of the same pages. `digests` stands for its variant
+`sort`. A row `A+B` is `--method A --accept B`: the candidates of one, accepted by the other, as
+Henzinger 2006 combined two. Labelled pairs are those that the makers of a set call the same page;
+many of these have changed beyond 0.8.
+"""
+PUBLISHED_TEXT = """\
+As recalled in the project's literature notes; not ours, not verified against the papers, and of
+other collections with other definitions of a duplicate. Our columns are those of pairs on the first
+dataset above.
+"""
+
+
+class Results(msgspec.Struct):
+    """All figures of the page."""
+
+    datasets: list[list[Trial]]
+    short: list[short_texts.Tried]
+
+
+def evaluate(paths: Sequence[Path], console: Console) -> list[list[Trial]]:
+    """Return the trials of each dataset; say each method when it is done."""
+    results = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for path in paths:
+            yardstick = Yardstick(open_dataset(path, Path(scratch)))
+            collection = write_collection(yardstick.dataset, Path(scratch))
+            trials = []
+            for name, signature, index in select(NAMES, collection):
+                trials.append(try_method(yardstick, name, signature, index))
+                done = f"{yardstick.dataset.name}: {name}, F1 {trials[-1].pages.f1:.3f}"
+                console.print(done, highlight=False)
+            results.append(trials)
+    return results
+
+
+def page(results: Sequence[Sequence[Trial]], short: Sequence[short_texts.Tried]) -> str:
+    """Return the page of these results."""
+    parts = [HEAD.strip()]
+    for trials in results:
+        parts += [f"## {trials[0].dataset}", markdown([dataset_table(trials)]), best(trials)]
+        parts += list(kinds(trials))
+    parts += ["## Beside published figures", PUBLISHED_TEXT.strip()]
+    parts += [markdown([published_table(results[0])])]
+    parts += ["## Short texts", short_texts.TEXT.strip(), markdown([short_texts.table(short)])]
+    parts += [short_texts.promise(short)]
+    parts += ["## When to use which", "\n".join(_advice())]
+    return "\n\n".join(parts) + "\n"
+
+
+def dataset_table(trials: Sequence[Trial]) -> Table:
+    """Return a dataset's methods, the best F1 of pages first."""
+    labels = [f"of {trials[0].labelled[1]:,} labelled"] if trials[0].labelled else []
+    table = empty_table(
+        "", "method", "precision", "recall", "F1", "pairs: precision", "recall", "F1", "ARI",
+        *labels, "pages/s", "bytes",
+    )  # fmt: skip
+    for one in sorted(trials, key=lambda trial: -trial.pages.f1):
+        pages, pairs = one.pages, one.pairs
+        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
+        table.add_row(
+            one.method,
+            *(f"{value:.3f}" for value in (*shares, one.rand_index)),
+            *([f"{one.labelled[0]:,}"] if one.labelled else []),
+            f"{one.pages_per_second:,.0f}",
+            f"{one.signature_bytes:,.0f}",
+        )
+    return table
+
+
+def best(trials: Sequence[Trial]) -> str:
+    """Return the sentences on which method is best, and where the default stands."""
+    greatest, own = max(trial.pages.f1 for trial in trials), _default(trials)
+    first = [trial.method for trial in trials if trial.pages.f1 == greatest]
+    ahead = sum(trial.pages.f1 > own.pages.f1 for trial in trials)
+    quickest = max(trials, key=lambda trial: trial.pages_per_second)
+    smallest = min(trials, key=lambda trial: trial.signature_bytes)
+    return (
+        f"Best in F1 of pages with {greatest:.3f}: {_named(first)}. The default `{NATIVE}` has"
+        f" {own.pages.f1:.3f}; of {len(trials)}, {ahead or 'none'} are ahead of it. Fastest is"
+        f" `{quickest.method}` with {quickest.pages_per_second:,.0f} pages a second, smallest"
+        f" `{smallest.method}` with {smallest.signature_bytes:,.0f} bytes.{_most_labelled(trials)}"
+    )
+
+
+def _most_labelled(trials: Sequence[Trial]) -> str:
+    """Return a sentence on which methods find more labelled pairs than the default."""
+    own = _default(trials).labelled
+    if own is None:
+        return ""
+    more = [one.method for one in trials if one.labelled and one.labelled[0] > own[0]]
+    others = f"more are found by {_named(more)}" if more else "no method finds more"
+    return f" Of {own[1]:,} labelled pairs the default finds {own[0]:,}; {others}."
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def kinds(trials: Sequence[Trial]) -> Iterator[str]:
+    """Yield F1 by planted kind, the default's and the best others', and a sentence on who leads."""
+    own = _default(trials)
+    shown = [kind for kind, one in own.kinds.items() if one.said + one.missed >= KIND_PAGES_MIN]
+    if not shown:
+        return
+    table = empty_table("F1 by kind of page", "kind", NATIVE, "best other", "its F1")
+    ahead = []
+    for kind in shown:
+        others = [one for one in trials if one is not own]
+        other = max(others, key=lambda one: one.kinds[kind].f1)
+        mine, theirs = own.kinds[kind].f1, other.kinds[kind].f1
+        table.add_row(kind, f"{mine:.3f}", other.method, f"{theirs:.3f}")
+        if theirs > mine + MARGIN:
+            better = (one.method for one in others if one.kinds[kind].f1 > mine + MARGIN)
+            ahead.append(f"on `{kind}` {_named(better)}")
+    yield markdown([table])
+    if ahead:
+        yield f"Ahead of the default by more than {MARGIN:g}: {'; '.join(ahead)}."
+    else:
+        yield f"No method is ahead of the default by more than {MARGIN:g} on any kind."
+
+
+def _default(trials: Sequence[Trial]) -> Trial:
+    return next(trial for trial in trials if trial.method == NATIVE)
+
+
+def published_table(trials: Sequence[Trial]) -> Table:
+    """Return the published figures, each beside the nearest method of ours on one dataset."""
+    by_name = {trial.method: trial.pairs for trial in trials}
+    table = empty_table(
+        "", "publication", "method", "precision", "recall", "F1",
+        f"nearest of ours, on {trials[0].dataset}", "precision", "recall", "F1",
+    )  # fmt: skip
+    for one in PUBLISHED:
+        quoted = ("" if v is None else f"{v:.2f}" for v in (one.precision, one.recall, one.f1))
+        ours = by_name[one.ours]
+        measured = (f"{value:.3f}" for value in (ours.precision, ours.recall, ours.f1))
+        table.add_row(one.source, one.method, *quoted, one.ours, *measured)
+    return table
+
+
+def _advice() -> Iterator[str]:
+    for name, method in methods().items():
+        yield f"- `{name}`: {method.advice}"
+
+
+def datasets(folder: Path) -> list[Path]:
+    """Return the sample crawl, written into `folder`, and the labelled sets that are there."""
+    crawl = folder / "sample-crawl"
+    write_crawl(crawl, RECORDS)
+    names = [collection.name for collection in quality.COLLECTIONS]
+    sets = [quality.unpacked(folder, quality.DATA, name) for name in names]
+    return [crawl, *(pages.parent for pages in sets if pages is not None)]
+
+
+def main() -> None:
+    """Evaluate and write the page."""
+    parser = argparse.ArgumentParser(description="Write the page of the methods' quality.")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the datasets lie")
+    parser.add_argument("--out", type=Path, default=OUT, help="the page")
+    parser.add_argument(
+        "--stored", action="store_true", help="write it from the figures of the last run"
+    )
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    stored = asked.folder / "results.json"
+    if not asked.stored:
+        measured = Results(evaluate(datasets(asked.folder), Console()), short_texts.measure())
+        stored.write_bytes(msgspec.json.encode(measured))
+    results = msgspec.json.decode(stored.read_bytes(), type=Results)
+    asked.out.write_text(page(results.datasets, results.short), encoding="utf-8")
+    print(f"The page is {asked.out}.")
+
+
+if __name__ == "__main__":
+    main()

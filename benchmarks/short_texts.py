@@ -1,0 +1,130 @@
+"""Short texts: which share of pairs each candidate for them finds, and what the preset promises.
+
+Pairs are those of streamer/sample/short_texts.py in English, Russian and Chinese, from a fixed
+seed. A test holds the preset to FOUND_MIN and FALSE_MAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from benchmarks.figures import empty_table
+from streamer.evaluation.pair_trial import found_shares
+from streamer.evaluation.selection import Selected, select
+from streamer.sample.short_texts import LANGUAGES, NEAR, Change, short_pairs
+from streamer.sketch.secret import SECRET_BYTES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PRESET = "short-texts"
+PAIRS = 300  # a change and language
+SEED = 1
+FOUND_MIN = {Change.ONE_WORD: 0.98, Change.TWO_WORDS: 0.93}
+FALSE_MAX = {Change.HALF: 0.02, Change.OTHER: 0.002}
+NAMES = ("minhash", "simhash", "banding:shingle_width=2:rows=2:bands=24", "one_permutation")
+# Sets of 4 characters or of one or two words, each at several thresholds.
+SWEPT = tuple(
+    (f"bottom_k:{shingle}:bands=24:rows=2", threshold)
+    for shingle, thresholds in (
+        ("unit=characters:shingle_width=3", (0.5, 0.6)),
+        ("unit=characters:shingle_width=4", (0.4, 0.5, 0.6)),
+        ("unit=characters:shingle_width=5", (0.4, 0.5)),
+        ("shingle_width=1", (0.5, 0.6)),
+        ("shingle_width=2", (0.3, 0.35, 0.45)),
+    )
+    for threshold in thresholds
+)
+TEXT = f"""\
+{PAIRS:,} pairs of each sort in English, Russian and Chinese, of 5 to 50 words: invented sentences
+of a language's common words and the made-up words of a topic. "One word" and "two words" is a text
+with so many words replaced, put in or taken out: these are to be found. "Half" has half of the
+words replaced, three at least, and "other" is another text of the same topic and length: finding
+these is an error. A pair is found if the two share a key and reach the threshold. Pages of 3
+distinct words are compared here, in place of the usual 5.
+"""
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A method at a threshold, with the share of pairs that it finds, by change and language."""
+
+    name: str
+    threshold: float
+    found: dict[str, dict[str, float]]
+
+    def share(self, change: Change) -> float:
+        """Return the mean over the languages."""
+        values = [by_change[change] for by_change in self.found.values()]
+        return sum(values) / len(values)
+
+
+def measure(pairs: int = PAIRS, names: Sequence[str] = NAMES) -> list[Tried]:
+    """Try the preset first, then `names` at their thresholds, then what is swept."""
+    (preset,) = select([PRESET])
+    tried = [preset, *(_short(one) for one in select(names))]
+    tried += [_short(one, threshold) for name, threshold in SWEPT for one in select([name])]
+    return [_try(one, pairs) for one in tried]
+
+
+def measure_preset(pairs: int = PAIRS, seed: int = SEED) -> Tried:
+    """Try the preset alone."""
+    (preset,) = select([PRESET])
+    return _try(preset, pairs, seed)
+
+
+def _short(one: Selected, threshold: float | None = None) -> Selected:
+    """Return a method for texts as short as the preset's, at a threshold."""
+    (preset,) = select([PRESET])
+    changes = {"shingles_min": preset.rules.shingles_min}
+    rules = one.rules.model_copy(
+        update=changes if threshold is None else {**changes, "threshold": threshold}
+    )
+    return one._replace(rules=rules)
+
+
+def _try(one: Selected, pairs: int, seed: int = SEED) -> Tried:
+    found = {}
+    for language in LANGUAGES:
+        classed = ((p.one, p.other, p.change.value) for p in short_pairs(language, pairs, seed))
+        shares = found_shares(classed, one.signature, one.rules, bytes(SECRET_BYTES))
+        found[language.code] = dict(shares)
+    return Tried(one.name, one.rules.threshold, found)
+
+
+def table(tried: Sequence[Tried]) -> Table:
+    """Return what was tried, in percent; the preset first."""
+    by_language = [f"{language.code}: two words" for language in LANGUAGES]
+    columns = ("one word", "two words", "half", "other", *by_language)
+    result = empty_table("", "method", "threshold", *(f"{name}, %" for name in columns))
+    for one in tried:
+        shares = [one.share(change) for change in Change]
+        shares += [one.found[language.code][Change.TWO_WORDS] for language in LANGUAGES]
+        cells = (f"{100 * share:.1f}" for share in shares)
+        result.add_row(one.name.replace(":", " "), f"{one.threshold:.4g}", *cells)
+    return result
+
+
+def promise(tried: Sequence[Tried]) -> str:
+    """Return what the preset is held to by a test, and what else finds more at no more errors."""
+    preset = tried[0]
+    found = ", ".join(f"{100 * FOUND_MIN[c]:g} % of {_name(c)}" for c in FOUND_MIN)
+    false = ", ".join(f"{100 * FALSE_MAX[c]:g} % of {_name(c)}" for c in FALSE_MAX)
+    better = ", ".join(f"`{one.name}` at {one.threshold:g}" for one in _ahead(preset, tried[1:]))
+    return (
+        f"A test holds `{PRESET}` to at least {found}, and to at most {false}."
+        f" {better or 'Nothing in the table'} finds more at no more errors."
+    )
+
+
+def _ahead(preset: Tried, others: Sequence[Tried]) -> Iterator[Tried]:
+    for one in others:
+        finds = sum(one.share(c) - preset.share(c) for c in NEAR) > 0
+        if finds and all(one.share(c) <= preset.share(c) for c in FALSE_MAX):
+            yield one
+
+
+def _name(change: Change) -> str:
+    return f'"{change.value.replace("_", " ")}"'

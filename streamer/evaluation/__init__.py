@@ -1,0 +1,1 @@
+"""Evaluation: every method over the same labelled pages, through the real stream code."""

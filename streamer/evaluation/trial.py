@@ -1,0 +1,213 @@
+"""One method over one dataset: a pass through the replay, and how right its verdicts are.
+
+The pass is that of `streamer replay --method`, with a temporary index and one signing thread, so
+verdicts are the same. The key is fixed by a seed: the same seed, the same verdicts. Speed is pages
+a second of CPU time of the process, so that what else runs on the machine counts little.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+
+from streamer.evaluation.agreement import (
+    adjusted_rand_index,
+    pair_outcomes,
+    shared_pairs,
+    true_labels,
+    true_pairs,
+)
+from streamer.evaluation.datasets import Dataset
+from streamer.index.settings import IndexSettings
+from streamer.model import Decision
+from streamer.sample.pages import Pages
+from streamer.sample.score import THRESHOLD, Outcomes, score_pages
+from streamer.sample.verdict_file import read_verdicts
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.secret import SECRET_BYTES
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import PageSigner, Signatures
+from streamer.stream.catalogue import Catalogue
+from streamer.stream.detector import Detector
+from streamer.stream.files import open_sources
+from streamer.stream.index_folder import IndexFolder
+from streamer.stream.outputs import OutputFile
+from streamer.stream.parse import PageParser
+from streamer.stream.reading import FileInput
+from streamer.stream.replay import Replay
+from streamer.stream.warm import warm_kernels
+from streamer.text.visible import Buffer
+
+Progress = Callable[[int], None]  # pages judged so far
+KEY_BYTES = 8
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """Precision, recall and F1, with how many decisions were said, wrong and missed."""
+
+    precision: float
+    recall: float
+    f1: float
+    said: int
+    wrong: int
+    missed: int
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The result of a method on a dataset.
+
+    Attributes:
+        pages: decisions on pages, each against the pages kept before; pairs: two pages of one
+            cluster, against all pairs at the threshold.
+        rand_index: of the clusters, against those of a detector without error.
+        labelled: how many of the labelled pairs lie in one cluster, and how many there are; None
+            without labels.
+        kinds: decisions on pages by planted kind.
+        pages_per_second: of CPU time.
+        signature_bytes: a page, mean: its keys, and its sketch up to the last word that is not 0.
+    """
+
+    dataset: str
+    method: str
+    pages: Ratios
+    pairs: Ratios
+    rand_index: float
+    labelled: tuple[int, int] | None
+    kinds: dict[str, Ratios]
+    pages_per_second: float
+    signature_bytes: float
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A dataset with what is true at a threshold, which all methods are held against."""
+
+    dataset: Dataset
+    threshold: float = THRESHOLD
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """Return the true pairs."""
+        return true_pairs(self.dataset.pages, self.threshold)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """Return the true clusters, as labels."""
+        return true_labels(self.dataset.pages, self.threshold)
+
+
+class _Measuring:
+    """A signer that counts the bytes of what it signs."""
+
+    def __init__(self, signer: PageSigner) -> None:
+        self._signer = signer
+        self.pages = self.bytes = 0
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign, and count."""
+        signatures = self._signer.sign(bodies, flags)
+        used = signatures.sketches != 0
+        words = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
+        self.pages += len(signatures)
+        self.bytes += KEY_BYTES * (signatures.keys.size + int(words.sum()))
+        return signatures
+
+
+def try_method(
+    yardstick: Yardstick,
+    name: str,
+    signature: SignatureSettings,
+    index: IndexSettings,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda _pages: None,
+) -> Trial:
+    """Judge a dataset by a method, called `name` in the result.
+
+    Raises:
+        StreamerError: as a replay raises it.
+    """
+    dataset = yardstick.dataset
+    with TemporaryDirectory(prefix="streamer-") as scratch:
+        verdicts = Path(scratch) / "verdicts.jsonl"
+        signer, seconds = _judge(dataset.files, signature, index, seed, verdicts, progress)
+        scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
+        labels = said_labels(dataset.pages, verdicts)
+    return Trial(
+        dataset.name,
+        name,
+        ratios(scored.outcomes),
+        ratios(pair_outcomes(labels, yardstick.pairs)),
+        adjusted_rand_index(labels, yardstick.labels),
+        (shared_pairs(labels, dataset.labelled), len(dataset.labelled))
+        if dataset.labelled
+        else None,
+        {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
+        len(dataset.pages) / seconds,
+        signer.bytes / max(1, signer.pages),
+    )
+
+
+def secret_of(seed: int) -> bytes:
+    """Return the secret that a seed stands for; not for indexes that others write pages into."""
+    return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
+
+
+def ratios(outcomes: Outcomes) -> Ratios:
+    """Return the ratios of outcomes."""
+    return Ratios(
+        outcomes.precision,
+        outcomes.recall,
+        outcomes.f1,
+        outcomes.duplicates,
+        outcomes.false_positive,
+        outcomes.false_negative,
+    )
+
+
+def said_labels(pages: Pages, verdicts: Path) -> list[int]:
+    """Return each page's representative by its verdict, itself where it was kept."""
+    labels = list(range(len(pages)))
+    for said in read_verdicts(verdicts):
+        page = pages.find(said.page, said.url)
+        other = said.representative
+        if page is not None and other is not None and said.verdict is Decision.DUPLICATE:
+            kept = pages.find(other.page, other.url)
+            labels[page] = page if kept is None else kept
+    return labels
+
+
+def _judge(
+    files: Sequence[Path],
+    signature: SignatureSettings,
+    index: IndexSettings,
+    seed: int,
+    verdicts: Path,
+    progress: Progress,
+) -> tuple[_Measuring, float]:
+    """Write the verdicts; return the signer with its counts, and seconds of CPU time."""
+    key_file = verdicts.with_name("key")
+    key_file.write_text(secret_of(seed).hex())
+    key_file.chmod(0o600)
+    folder = IndexFolder.open(verdicts.with_name("index"), signature, index.shards, key_file)
+    output = OutputFile.open(str(verdicts), None, lasting=False)
+    try:
+        signer = _Measuring(make_signer(signature, folder.secret))
+        warm_kernels(signature)  # else the first method's time has the compiling in it
+        detector = Detector(folder, index)
+        job = Replay(detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1)
+        sources = open_sources([str(path) for path in files]).sources
+        started = time.process_time()
+        job.run(FileInput(sources), output, None, lambda _amount, records: progress(records))
+        return signer, time.process_time() - started
+    finally:
+        output.close()
+        folder.store.close()

@@ -1,0 +1,158 @@
+"""Document frequencies of a collection: counted once, kept in a file, named by a fingerprint.
+
+A method that weighs words by a collection gives other signatures under another one. So the
+fingerprint covers all that the file says, the canonical options among it, and stands for the
+collection wherever a method's parameters are written down or compared. Two pages compare only under
+the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import BaseModel, BeforeValidator, InstanceOf, PlainSerializer, WithJsonSchema
+
+from streamer.errors import SettingsError
+from streamer.sketch.frequencies import ByLength, WordFrequencies
+from streamer.text.words import CanonicalOptions
+
+FORMAT = "streamer.collection/1"
+_BY_LENGTH = ByLength()
+
+
+class CollectionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a collection's file holds, as JSON; `frequencies` counts the pages with each word."""
+
+    format: str
+    documents: int
+    canonical: dict[str, Any]
+    frequencies: dict[str, int]
+
+
+class Collection:
+    """The document frequencies of a collection of pages.
+
+    Attributes:
+        documents: how many pages there are; words: how many words are known.
+        canonical: the options under which the words were taken.
+    """
+
+    def __init__(
+        self, documents: int, frequencies: dict[str, int], canonical: CanonicalOptions
+    ) -> None:
+        self.documents = documents
+        self.canonical = canonical
+        self._frequencies = frequencies
+
+    @property
+    def words(self) -> int:
+        """Return how many words are known."""
+        return len(self._frequencies)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits over the file's content; the order of counting is none."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=8).hexdigest()
+
+    def share(self, word: str) -> float:
+        """Return (pages with the word + 1) / (pages + 1): an unseen word stands on the next."""
+        return (self._frequencies.get(word, 0) + 1) / (self.documents + 1)
+
+    def to_bytes(self) -> bytes:
+        """Return the collection as the content of its file; equal ones give equal bytes."""
+        file = CollectionFile(
+            FORMAT,
+            self.documents,
+            self.canonical.model_dump(mode="json"),
+            dict(sorted(self._frequencies.items())),
+        )
+        return msgspec.json.encode(file) + b"\n"
+
+
+def count_words(
+    pages: Iterable[Iterable[str]], canonical: CanonicalOptions, min_pages: int = 1
+) -> Collection:
+    """Count on how many pages each word stands; words on fewer than `min_pages` are left out.
+
+    Pages without words do not count.
+    """
+    counts: Counter[str] = Counter()
+    documents = 0
+    for words in pages:
+        distinct = set(words)
+        documents += bool(distinct)
+        counts.update(distinct)
+    kept = {word: count for word, count in counts.items() if count >= min_pages}
+    return Collection(documents, kept, canonical)
+
+
+def load_collection(path: Path) -> Collection:
+    """Return the collection in a file that `streamer collection build` wrote.
+
+    Raises:
+        SettingsError: the file cannot be read or holds something else.
+    """
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=CollectionFile)
+        if file.format != FORMAT:
+            raise ValueError(f"its format is {file.format!r}, not {FORMAT!r}")  # noqa: TRY301 - all that may be wrong gives one message
+        counts = file.frequencies.values()
+        if file.documents < 1 or not all(0 < n <= file.documents for n in counts):
+            raise ValueError("it counts a word on more pages than there are, or on none")  # noqa: TRY301 - as above
+        canonical = CanonicalOptions.model_validate_json(msgspec.json.encode(file.canonical))
+    except (OSError, ValueError) as error:  # msgspec's and pydantic's errors are ValueErrors
+        raise SettingsError(
+            f"Cannot use the collection {path}: {error}."
+            " `streamer collection build PAGES --out FILE` makes such a file."
+        ) from error
+    return Collection(file.documents, file.frequencies, canonical)
+
+
+def frequencies_for(collection: Collection | None, canonical: CanonicalOptions) -> WordFrequencies:
+    """Return what tells how common words are: the collection, or their length without one.
+
+    Raises:
+        SettingsError: the collection's words were taken under other canonical options.
+    """
+    if collection is None:
+        return _BY_LENGTH
+    _require_form(collection, canonical)
+    return collection
+
+
+def check_collections(parameters: BaseModel, canonical: CanonicalOptions) -> None:
+    """Check before the first page that a method's collection has the canonical form of the pages.
+
+    Raises:
+        SettingsError: it was counted under other canonical options.
+    """
+    for _, value in parameters:
+        if isinstance(value, Collection):
+            _require_form(value, canonical)
+
+
+def _require_form(collection: Collection, canonical: CanonicalOptions) -> None:
+    if collection.canonical != canonical:
+        raise SettingsError(
+            "The collection was counted under other canonical options than this run's."
+            " Build it again with the same ones, or give the ones it was built with."
+        )
+
+
+def _loaded(value: object) -> object:
+    return load_collection(Path(value)) if isinstance(value, str | Path) else value
+
+
+# As a parameter of a method: given as a path, written down as the fingerprint.
+CollectionOption = Annotated[
+    InstanceOf[Collection],
+    BeforeValidator(_loaded),
+    PlainSerializer(lambda collection: collection.fingerprint, return_type=str),
+    WithJsonSchema({"type": "string", "format": "path"}),
+]

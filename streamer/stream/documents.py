@@ -1,0 +1,102 @@
+"""Texts from files of any kind: plain text and saved pages one a file, page files many.
+
+What has a page file's name (JSON lines, WARC) is read as a replay reads it. Every other file is one
+text: its charset is found, and HTML gives its visible text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from streamer.errors import InputError
+from streamer.sketch.method import PageText
+from streamer.stream.batch import HTML
+from streamer.stream.chunk import PAGE_BYTES_MAX
+from streamer.stream.files import Source, is_page_file
+from streamer.stream.parse import PageParser
+from streamer.text.charset import decode_body
+from streamer.text.sniff import looks_like_html
+from streamer.text.visible import meta_description, visible_text
+from streamer.text.words import CanonicalOptions
+
+_TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
+
+
+class Document(NamedTuple):
+    """A text with the name of its source: a file, or a page's URL."""
+
+    name: str
+    page: PageText
+
+
+def read_document(path: Path, canonical: CanonicalOptions, *, keep_tags: bool = False) -> Document:
+    """Return the one text of a file; with `keep_tags` markup is text too.
+
+    Raises:
+        InputError: the file cannot be read, is too large, or holds several pages.
+    """
+    if is_page_file(path):
+        pages = _pages(path, canonical)
+        document = next(pages, None)
+        if document is None or next(pages, None) is not None:
+            raise InputError(f"{path}: holds no page or several; name a file with one text")
+        return document
+    body = _read(path)
+    if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{path}: is binary; give plain text or HTML")
+    html = not keep_tags and looks_like_html(body, _TYPES.get(path.suffix.lower()))
+    flags = HTML if html else 0
+    utf8 = decode_body(body, None, html=html).utf8
+    page = PageText(visible_text(utf8, flags), meta_description(utf8, flags), canonical)
+    return Document(str(path), page)
+
+
+def read_documents(paths: Sequence[Path], canonical: CanonicalOptions) -> Iterator[Document]:
+    """Yield the texts of files, and of all files below folders by name.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    for path in files_of(paths):
+        if is_page_file(path):
+            yield from _pages(path, canonical)
+        else:
+            yield read_document(path, canonical)
+
+
+def files_of(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that `paths` name; a folder stands for all files below it, sorted.
+
+    Raises:
+        InputError: a path is not there, or a folder holds no file.
+    """
+    result: list[Path] = []
+    for path in paths:
+        below = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+        if not below or not path.exists():
+            raise InputError(f"{path}: no such file, or an empty folder; check the path")
+        result += below
+    return result
+
+
+def _pages(path: Path, canonical: CanonicalOptions) -> Iterator[Document]:
+    """Yield the pages of a page file, under their URLs."""
+    parser = PageParser()
+    for chunk in Source(str(path), is_regular=True).read():
+        batch = parser.parse(chunk)
+        for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
+            page = PageText(visible_text(body, flags), meta_description(body, flags), canonical)
+            yield Document(url, page)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            body = file.read(PAGE_BYTES_MAX + 1)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    if len(body) > PAGE_BYTES_MAX:
+        raise InputError(f"{path}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
+    return body

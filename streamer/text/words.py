@@ -1,0 +1,207 @@
+"""A text's words in canonical form: which differences between two texts do not count.
+
+Each step is an option. The defaults give `tokens.tokens(text)`, the words that the detector's
+kernel hashes. Words keep their places in the text, so that what two texts share can be shown in
+both. A word is split off first and only then left out, stemmed or replaced: no step moves a place.
+
+Text is split at white space into chunks, and the words of a short chunk are remembered: most
+chunks of a language come again and again.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from streamer.text.splitting import Splitting, Word, split_chunk
+from streamer.text.tokens import tokens
+from streamer.text.vocabulary import (
+    dictionary_form,
+    is_adjective,
+    stem_languages,
+    stemmer,
+    stop_word_languages,
+    stop_words,
+)
+
+OPTIONS_REMEMBERED = 8
+REMEMBERED = 1 << 16  # chunks, and words, of each set of options
+CHUNK_CHARACTERS_MAX = 64  # longer chunks seldom come again
+APOSTROPHES = "'\u2019"
+
+__all__ = ["CanonicalOptions", "Word", "canonical_words", "words_with_spans"]
+
+_CHUNK = re.compile(r"\S+")
+
+
+class CanonicalOptions(BaseModel):
+    """The steps to canonical form, in the order in which they are taken."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    compatibility: bool = Field(
+        default=True, description="Bring compatible characters together (NFKC)."
+    )
+    fold_case: bool = Field(default=True, description="Fold upper and lower case.")
+    keep_punctuation: bool = Field(
+        default=False, description="Keep each punctuation mark or symbol as a word of its own."
+    )
+    split_unspaced: bool = Field(
+        default=True,
+        description="Take Han, Kana and other unspaced scripts character by character.",
+    )
+    stop_words: tuple[str, ...] = Field(
+        default=(), description="Leave out the stop words of these languages."
+    )
+    drop_adjectives: bool = Field(default=False, description="Leave out adjectives (Russian).")
+    lemmas: bool = Field(
+        default=False,
+        description="Bring words to dictionary form, nouns to nominative singular (Russian).",
+    )
+    stem: str | None = Field(
+        default=None, description="Stem words by the Snowball rules of this language."
+    )
+    synonyms: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="Groups of words; each word becomes the first of its group."
+    )
+
+    @field_validator("stop_words")
+    @classmethod
+    def _known_lists(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
+        for language in languages:
+            if language not in stop_word_languages():
+                known = ", ".join(sorted(stop_word_languages()))
+                raise ValueError(f"no stop words for {language!r}; there are {known}")
+        return languages
+
+    @field_validator("stem")
+    @classmethod
+    def _known_stemmer(cls, language: str | None) -> str | None:
+        if language is not None and language not in stem_languages():
+            known = ", ".join(sorted(stem_languages()))
+            raise ValueError(f"no stemmer for {language!r}; there are {known}")
+        return language
+
+    @field_validator("synonyms")
+    @classmethod
+    def _single_words(cls, groups: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        for word in (word for group in groups for word in group):
+            if len(tokens(word)) != 1:
+                raise ValueError(f"a synonym is a single word, not {word!r}; take it out")
+        return groups
+
+    @model_validator(mode="after")
+    def _one_way_to_a_base(self) -> CanonicalOptions:
+        if self.lemmas and self.stem is not None:
+            raise ValueError("words are stemmed or brought to dictionary form; choose one of both")
+        return self
+
+
+DEFAULT_OPTIONS = CanonicalOptions()
+
+
+def canonical_words(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[str]:
+    """Return the words of `text` in canonical form, in order."""
+    words_of = _chunk_rule(options)
+    return [word.text for chunk in _CHUNK.findall(text) for word in words_of(chunk)]
+
+
+def words_with_spans(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> list[Word]:
+    """Return the words of `text` in canonical form, in order, with their places in it."""
+    words_of = _chunk_rule(options)
+    return [
+        Word(word, chunk.start() + start, chunk.start() + end)
+        for chunk in _CHUNK.finditer(text)
+        for word, start, end in words_of(chunk.group())
+    ]
+
+
+@lru_cache(OPTIONS_REMEMBERED)
+def _chunk_rule(options: CanonicalOptions) -> Callable[[str], tuple[Word, ...]]:
+    """Return the function from a chunk to its words."""
+    splitting = Splitting(
+        options.compatibility,
+        options.fold_case,
+        options.keep_punctuation,
+        options.split_unspaced,
+    )
+    change = _word_rule(options)
+
+    def words_of(chunk: str) -> tuple[Word, ...]:
+        words = split_chunk(chunk, splitting)
+        if change is None:
+            return words
+        return tuple(word._replace(text=new) for word in words if (new := change(word.text)))
+
+    remembered = lru_cache(REMEMBERED)(words_of)
+    return lambda chunk: (remembered if len(chunk) <= CHUNK_CHARACTERS_MAX else words_of)(chunk)
+
+
+def _word_rule(options: CanonicalOptions) -> Callable[[str], str] | None:
+    """Return what becomes of a word ("" if it is left out); None if all stay as they are."""
+    dropped = frozenset(part for name in options.stop_words for part in _stop_list(name))
+    base = _base_rule(options)
+    synonyms = _synonym_table(options, base)
+    if not (dropped or options.drop_adjectives or synonyms or options.lemmas or options.stem):
+        return None
+
+    @lru_cache(REMEMBERED)
+    def change(word: str) -> str:
+        if dropped and _folded(word) in dropped:
+            return ""
+        if options.drop_adjectives and is_adjective(_composed(word)):
+            return ""
+        result = base(word)
+        return synonyms.get(result, result)
+
+    return change
+
+
+def _stop_list(language: str) -> Iterator[str]:
+    """Yield a language's stop words as they are split off: `don't` is two words here.
+
+    A stop word of several unspaced characters is left out, or else each of them would be dropped.
+    """
+    for word in stop_words(language):
+        parts = tokens(word)
+        if len(parts) == 1 or any(mark in word for mark in APOSTROPHES):
+            yield from parts
+
+
+def _base_rule(options: CanonicalOptions) -> Callable[[str], str]:
+    """Return the function to a word's base: its stem, its dictionary form, or the word itself."""
+    if options.stem is not None:
+        stem = stemmer(options.stem)
+        return lambda word: _decomposed(stem(_composed(word)))
+    if options.lemmas:
+        return lambda word: _decomposed(dictionary_form(_composed(word)))
+    return lambda word: word
+
+
+def _synonym_table(options: CanonicalOptions, base: Callable[[str], str]) -> Mapping[str, str]:
+    """Return word -> first word of its group, both at their base; an earlier group wins."""
+    splitting = set(Splitting._fields)
+    plain = CanonicalOptions(**options.model_dump(include=splitting))
+    table: dict[str, str] = {}
+    for group in options.synonyms:
+        based = [base(canonical_words(word, plain)[0]) for word in group]
+        for word in based:
+            table.setdefault(word, based[0])
+    return table
+
+
+def _folded(word: str) -> str:
+    return "".join(tokens(word))
+
+
+def _composed(word: str) -> str:
+    """Return a word as dictionaries and stemmers write it."""
+    return unicodedata.normalize("NFC", word)
+
+
+def _decomposed(word: str) -> str:
+    return unicodedata.normalize("NFD", word)

@@ -1,0 +1,57 @@
+"""docs/methods.md is what the program says of its methods."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamer.cli.main import run
+from streamer.sketch.registry import PRESETS, methods
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+def streamer(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
+    monkeypatch.setattr(sys, "argv", ["streamer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    return ended.value.code
+
+
+def test_the_page_is_the_one_that_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert streamer(monkeypatch, "methods", "--markdown") == 0
+    assert capsys.readouterr().out == PAGE.read_text(encoding="utf-8"), (
+        "make it with `streamer methods --markdown > docs/methods.md`"
+    )
+
+
+def test_the_list_names_each_method_and_preset(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert streamer(monkeypatch, "methods") == 0
+    out = capsys.readouterr().out
+    assert [name for name in [*methods(), *PRESETS] if name not in out] == []
+
+
+def test_one_method_is_shown_with_each_parameter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert streamer(monkeypatch, "methods", "short-texts") == 0
+    out = capsys.readouterr().out
+    assert [name for name in methods()["bottom_k"].defaults.model_fields if name not in out] == []
+    assert "characters" in out
+
+
+def test_a_method_and_the_whole_page_are_not_asked_for_together(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert streamer(monkeypatch, "methods", "magic") == 2
+    assert "There is no method magic" in capsys.readouterr().err
+    assert streamer(monkeypatch, "methods", "banding", "--markdown") == 2
+    assert "not both" in capsys.readouterr().err

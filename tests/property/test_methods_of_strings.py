@@ -1,0 +1,180 @@
+"""What holds for each method that signs strings, words or bits, whatever the page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.sketch.measures import similarity_of
+from streamer.sketch.method import ABSENT_KEY, Method, MethodSignature, PageText
+from streamer.sketch.registry import method
+
+SECRET = bytes(range(32))
+VARIANTS: dict[str, tuple[str, Mapping[str, object]]] = {
+    "exact_content": ("exact_content", {}),
+    "idf_string": ("idf_string", {}),
+    "lexicon": ("lexicon", {}),
+    "random_lexicon": ("random_lexicon", {}),
+    "optimum_frequency": ("optimum_frequency", {}),
+    "long_sentences": ("long_sentences", {}),
+    "page_vector": ("page_vector", {}),
+    "segments": ("segments", {}),
+    "segments by sentences": ("segments", {"rule": "sentences"}),
+    "digests description": ("digests", {"variant": "description"}),
+    "digests con": ("digests", {"variant": "con"}),
+    "digests sort": ("digests", {"variant": "sort"}),
+    "digests con_weights": ("digests", {"variant": "con_weights"}),
+    "digests sort_weights": ("digests", {"variant": "sort_weights"}),
+    "simhash": ("simhash", {}),
+    "simhash by IDF": ("simhash", {"weight": "idf"}),
+    "simhash of shingles": ("simhash", {"width": 3}),
+}
+OF_ORDER = {
+    "exact_content",
+    "long_sentences",
+    "segments",
+    "segments by sentences",
+    "digests description",
+    "simhash of shingles",
+}
+WORDS = ["of", "the", "river", "bridge", "market", "harbour", "captain", "discovery", "windmill"]
+WORDS += ["a", "is", "lantern", "orchard", "telescope", "молоко", "корабль", "東", "京", "Ärger"]
+TEXTS = st.lists(st.sampled_from([*WORDS, "end.", "why?\n"]), max_size=80).map(" ".join)
+
+every_method = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def made(variant: str) -> Method[Any]:
+    name, parameters = VARIANTS[variant]
+    return method(name, parameters, SECRET)
+
+
+def signed(one: Method[Any], text: str) -> MethodSignature:
+    return one.sign(PageText(text))
+
+
+def similarity(one: Method[Any], a: MethodSignature, b: MethodSignature) -> float:
+    return similarity_of(one.measure, a.sketch, b.sketch)
+
+
+def shared_keys(a: MethodSignature, b: MethodSignature) -> int:
+    pairs = zip(a.keys, b.keys, strict=False)
+    return sum(first == second != ABSENT_KEY for first, second in pairs)
+
+
+@every_method
+@settings(max_examples=20)
+@given(text=TEXTS)
+def test_equal_texts_have_equal_signatures_and_similarity_one(variant: str, text: str) -> None:
+    first, second = signed(made(variant), text), signed(made(variant), text)
+    assert list(first.keys) == list(second.keys)
+    assert first.sketch.tolist() == second.sketch.tolist()
+    assert similarity(made(variant), first, second) == 1.0
+
+
+@every_method
+@settings(max_examples=20)
+@given(left=TEXTS, right=TEXTS)
+def test_similarity_is_symmetric(variant: str, left: str, right: str) -> None:
+    one = made(variant)
+    a, b = signed(one, left), signed(one, right)
+    assert similarity(one, a, b) == similarity(one, b, a)
+
+
+@every_method
+@settings(max_examples=20)
+@given(text=TEXTS)
+def test_keys_are_of_64_bits_and_no_more_than_there_are_bands(variant: str, text: str) -> None:
+    one = made(variant)
+    keys = signed(one, text).keys
+    assert len(keys) <= one.bands <= 63
+    assert all(0 <= key < 2**64 for key in keys)
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - OF_ORDER))
+@settings(max_examples=20)
+@given(text=TEXTS, data=st.data())
+def test_a_method_of_words_does_not_see_their_order(
+    variant: str, text: str, data: st.DataObject
+) -> None:
+    one = made(variant)
+    mixed = " ".join(data.draw(st.permutations(text.split())))
+    first, second = signed(one, text), signed(one, mixed)
+    assert list(first.keys) == list(second.keys)
+    if all(first.keys):  # what is lacking is told apart by the whole text
+        assert first.sketch.tolist() == second.sketch.tolist()
+
+
+@pytest.mark.parametrize("variant", sorted(OF_ORDER))
+def test_a_method_of_sequences_sees_their_order(variant: str) -> None:
+    one = made(variant)
+    text = " ".join(f"{word}{n}" for n in range(9) for word in WORDS)
+    backwards = " ".join(reversed(text.split()))
+    assert list(signed(one, text).keys) != list(signed(one, backwards).keys)
+
+
+# Two different texts of which a method finds nothing to hash.
+NO_WORDS = ("?", "!")
+LACKING = dict.fromkeys(VARIANTS, ("of\nthe", "is\na")) | {
+    "exact_content": NO_WORDS,
+    "digests description": NO_WORDS,
+    "simhash": NO_WORDS,
+    "simhash by IDF": ("a", "a a"),  # a word of one letter is taken to be on all pages
+}
+
+
+@every_method
+def test_pages_that_lack_what_is_hashed_have_no_key_and_are_not_similar(variant: str) -> None:
+    one = made(variant)
+    left, right = (signed(one, text) for text in LACKING[variant])
+    assert not any(left.keys)
+    assert not any(right.keys)
+    assert similarity(one, left, right) < one.threshold
+
+
+@every_method
+def test_another_secret_gives_other_keys(variant: str) -> None:
+    name, parameters = VARIANTS[variant]
+    text = " ".join(f"{word}{n}" for n in range(9) for word in WORDS)
+    one, other = (method(name, parameters, secret) for secret in (SECRET, bytes(32)))
+    assert any(signed(one, text).keys)
+    assert not set(signed(one, text).keys) & set(signed(other, text).keys)
+
+
+@every_method
+def test_a_page_that_differs_in_all_words_shares_no_key(variant: str) -> None:
+    one = made(variant)
+    left, right = (" ".join(f"{word}{c}{n}" for n in range(9) for word in WORDS) for c in "xy")
+    a, b = signed(one, left), signed(one, right)
+    assert similarity(one, a, b) < one.threshold
+    if variant.startswith("simhash"):
+        return  # of 4 blocks of 16 bits one may be the same by chance
+    assert shared_keys(a, b) == 0
+
+
+def test_signatures_do_not_depend_on_the_process() -> None:
+    text = " ".join(f"{word}{n}" for n in range(5) for word in WORDS)
+    program = f"""
+import json
+from streamer.sketch.method import PageText
+from streamer.sketch.registry import method
+signed = {{}}
+for variant, (name, parameters) in {VARIANTS!r}.items():
+    keys, sketch = method(name, parameters, {SECRET!r}).sign(PageText({text!r}))
+    signed[variant] = [[int(k) for k in keys], sketch.tolist()]
+print(json.dumps(signed))
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True, timeout=60
+    ).stdout
+    here = {v: signed(made(v), text) for v in VARIANTS}
+    assert json.loads(output) == {
+        v: [[int(k) for k in one.keys], one.sketch.tolist()] for v, one in here.items()
+    }

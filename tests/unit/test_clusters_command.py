@@ -1,0 +1,92 @@
+"""The command `clusters`: outputs, summary, warnings and errors."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamer.cli.clusters import clusters
+from streamer.errors import InputError, SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+app = typer.Typer()
+app.command()(clusters)
+runner = CliRunner()
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Path:
+    """Write 20 verdicts; the last twelve pages are duplicates of the first, one by https."""
+    lines = []
+    for number in range(20):
+        page = {"topic": "p.jsonl", "partition": 0, "offset": number}
+        url = f"http{'s' if number == 19 else ''}://h{number}.example/"
+        first = {"page": {**page, "offset": 0}, "url": "http://h0.example/"}
+        duplicate = number >= 8
+        lines.append(
+            {
+                "page": page,
+                "url": url,
+                "verdict": "duplicate" if duplicate else "unique",
+                "representative": first if duplicate else None,
+            }
+        )
+    path = tmp_path / "verdicts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_json_lines_go_to_standard_output_and_the_summary_beside_it(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts)])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(lines) == 13
+    assert [line["url"] for line in lines if line["survivor"]] == ["http://h0.example/"]
+    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
+    assert summary[:6] == [
+        "verdicts 20", "of duplicates 12", "clusters 1", "pages in them 13",
+        "pages to drop 12", "largest cluster 13",
+    ]  # fmt: skip
+
+
+def test_the_output_is_csv_by_its_ending(verdicts: Path) -> None:
+    out = verdicts.with_name("out.CSV")
+    result = runner.invoke(app, [str(verdicts), "--out", str(out), "--policy", "https"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+    assert [row["url"] for row in rows if row["survivor"] == "1"] == ["https://h19.example/"]
+
+
+def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts)])
+    assert "one cluster holds 65% of p.jsonl (13 pages); its survivor is http://h0" in result.stderr
+    quiet = runner.invoke(app, [str(verdicts), "--warn-share", "0.66"])
+    assert "Warning" not in quiet.stderr
+
+
+@pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
+def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
+    verdicts: Path, out: str
+) -> None:
+    before = verdicts.read_bytes()
+    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.with_name(out))])
+    assert isinstance(result.exception, SettingsError)
+    assert verdicts.read_bytes() == before
+
+
+def test_an_output_that_cannot_be_written_is_an_error_with_its_name(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.parent / "no" / "out.csv")])
+    assert isinstance(result.exception, InputError)
+    assert "out.csv" in str(result.exception)
+
+
+def test_help_has_an_example() -> None:
+    assert "Example: streamer clusters" in runner.invoke(app, ["--help"]).stdout

@@ -1,0 +1,229 @@
+"""`compare` and `uniqueness` as their users meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from lxml import etree
+from typer.testing import CliRunner
+
+from streamer.cli.compare import compare
+from streamer.cli.replay import replay
+from streamer.cli.uniqueness import uniqueness
+from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.sketch.collection import count_words
+from streamer.text.words import CanonicalOptions
+
+app = typer.Typer()
+for command in (compare, uniqueness, replay):
+    app.command()(command)
+runner = CliRunner()
+
+ONE = "He said: «my war is over» <script>alert(1)</script> & left the room."
+OTHER = "«My war is over!» & left the room, \x1b[31mred."
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    one, other = tmp_path / "one<i>.txt", tmp_path / "other.txt"
+    one.write_text(ONE, "utf-8")
+    other.write_text(OTHER, "utf-8")
+    return one, other
+
+
+def run(*arguments: str | Path) -> str:
+    result = runner.invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def refusal(*arguments: str | Path) -> StreamerError:
+    result = runner.invoke(app, [*map(str, arguments)])
+    assert isinstance(result.exception, StreamerError), result.output
+    return result.exception
+
+
+def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Path, Path]) -> None:
+    options = ["--shingle-width", "3", "--method", "simhash", "--method", "bottom_k"]
+    report = json.loads(run("compare", *files, *options, "--json"))
+    assert report["exact"]["shared"] == 3
+    assert report["exact"]["dice_percentage"] == pytest.approx(100 * 2 * 3 / (11 + 6))
+    assert [one["name"] for one in report["methods"]] == ["simhash", "bottom_k"]
+    spans = [(ONE[slice(*one["a"])], OTHER[slice(*one["b"])]) for one in report["fragments"]]
+    assert spans == [("my war is over", "My war is over"), ("left the room", "left the room")]
+
+
+def test_every_method_calls_a_text_a_duplicate_of_itself(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    sentences = [f"Sentence {n} tells of matter {n * n} and of thing {n * 7}." for n in range(60)]
+    text.write_text(" ".join(sentences), "utf-8")
+    said = json.loads(run("compare", text, text, "--method", "all", "--json"))["methods"]
+    assert {one["name"] for one in said if not one["unavailable"]} >= {"minhash", "simhash"}
+    able = [one for one in said if not one["unavailable"]]
+    assert [one["name"] for one in able if not one["duplicate"] or one["similarity"] < 1] == []
+
+
+def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> None:
+    shown = run("compare", *files, "--method", "simhash", "--shingle-width", "3")
+    assert "\x1b" not in shown
+    assert "Jaccard similarity" in shown
+    assert "left" in shown
+
+
+def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(
+    tmp_path: Path,
+) -> None:
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("qqq, www!", "utf-8")
+    other.write_text("QQQ www", "utf-8")
+    said = json.loads(run("compare", one, other, "--method", "lexicon", "--json"))["methods"]
+    assert [(result["shared_keys"], result["duplicate"]) for result in said] == [(0, True)]
+
+
+def page_of(files: tuple[Path, Path], out: Path) -> Any:
+    run("compare", *files, "--method", "simhash", "--shingle-width", "3", "--html", out)
+    return etree.HTML(out.read_text("utf-8"))
+
+
+def test_the_page_holds_both_texts_escaped_and_loads_nothing(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tree = page_of(files, tmp_path / "out.html")
+    texts = ["".join(div.itertext()) for div in tree.iterfind(".//div[@class='text']")]
+    assert texts == [ONE, OTHER.replace("\x1b", "\ufffd")]
+    assert [name.text for name in tree.iterfind(".//h2")] == [str(files[0]), str(files[1])]
+    assert {"script", "img", "link", "iframe"}.isdisjoint(one.tag for one in tree.iter())
+    assert all(link.get("href").startswith("#") for link in tree.iterfind(".//a"))
+
+
+def test_a_fragment_links_to_its_counterpart_and_has_its_colour(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tree = page_of(files, tmp_path / "out.html")
+    links = tree.findall(".//a")
+    by_id = {link.get("id"): link for link in links}
+    assert [link.text for link in links[:2]] == ["my war is over", "left the room"]
+    for link in links:
+        opposite = by_id[link.get("href")[1:]]
+        assert opposite.text.lower() == link.text.lower()
+        assert opposite.get("class") == link.get("class")
+        assert f".{link.get('class')} {{ background" in tree.findtext(".//style")
+
+
+def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs"
+    pairs.write_text('one two three\tone two four\n\n{"a": "five six", "b": "five six"}\n', "utf-8")
+    command: list[str | Path] = [
+        "compare",
+        "--pairs",
+        pairs,
+        "--method",
+        "exact_content",
+        "--shingle-width",
+        "2",
+    ]
+    reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
+    assert [one["exact"]["jaccard"] for one in reports] == [1 / 3, 1.0]
+    assert [one["a"] for one in reports] == ["line 1", "line 3"]
+    lines = run(*command).splitlines()
+    assert lines[0].endswith("duplicates for: none")
+    assert lines[1].endswith("duplicates for: exact_content")
+    assert lines[2] == "2 pairs, 1 duplicates for at least one method"
+
+
+@pytest.mark.parametrize("line", ["one column", "a\tb\tc", '{"a": "b"}'])
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pairs").write_text(f"a\tb\n{line}\n", "utf-8")
+    error = refusal("compare", "--pairs", tmp_path / "pairs", "--method", "exact_content")
+    assert isinstance(error, InputError)
+    assert "line 2" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare"], "name both files"),
+        (["compare", "a", "b", "--pairs", "c"], "leave those out"),
+        (["compare", "a", "b", "--method", "none"], "There is no method none"),
+        (["compare", "a", "b", "--method-option", "x=1"], "names no method"),
+        (
+            ["compare", "a", "b", "--method", "simhash", "--method-option", "minhash.rows=2"],
+            "has options but is not asked",
+        ),
+        (["compare", "a", "b", "--canonical", "stem=none"], "no stemmer"),
+        (["uniqueness", "a"], "either --against or --index"),
+        (["uniqueness", "a", "--against", "b", "--index", "c"], "either --against or --index"),
+    ],
+)
+def test_a_command_that_cannot_be_says_what_to_change(arguments: list[str], message: str) -> None:
+    error = refusal(*arguments)
+    assert isinstance(error, SettingsError)
+    assert message in str(error)
+
+
+def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
+    words = [f"w{n}" for n in range(102)]
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "text.txt").write_text(" ".join(words), "utf-8")
+    (folder / "source.txt").write_text(" ".join(words[20:27]), "utf-8")
+    page = {"url": "http://a.example/", "body": " ".join(words[20:23])}
+    (folder / "pages.jsonl").write_text(json.dumps(page), "utf-8")
+    command: list[str | Path] = [
+        "uniqueness",
+        folder / "text.txt",
+        "--against",
+        folder,
+        "--shingle-width",
+        "3",
+    ]
+    report = json.loads(run(*command, "--json"))
+    assert (report["shingles"], report["unique"], report["percentage"]) == (100, 95, 95.0)
+    assert report["sources"] == [
+        {"source": str(folder / "source.txt"), "shingles": 5},
+        {"source": "http://a.example/", "shingles": 1},
+    ]
+    assert "95.00 % unique" in run(*command)
+
+
+def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three", "utf-8")
+    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
+    assert "nothing to look through but the text itself" in str(error)
+
+
+@pytest.mark.parametrize("options", [[], ["--shards", "2"], ["--method", "simhash"]])
+def test_an_index_tells_the_kept_pages_that_a_text_is_near(
+    tmp_path: Path, options: list[str]
+) -> None:
+    bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
+    lines = [json.dumps({"url": f"http://a.example/{i}", "body": b}) for i, b in enumerate(bodies)]
+    (tmp_path / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    index: list[str | Path] = ["--index", tmp_path / "index"]
+    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
+    report = json.loads(run("uniqueness", tmp_path / "text.txt", *index, "--json"))
+    nearest = report["nearest"][0]
+    assert nearest["url"] == "http://a.example/3"
+    assert 0.8 < nearest["similarity"] <= 1.0
+    assert nearest["shared_keys"] > 0
+    assert report["method"] == ("simhash" if "simhash" in options else "minhash")
+    shown = run("uniqueness", tmp_path / "text.txt", *index)
+    assert "An index has signatures, not texts" in shown
+    assert "http://a.example/3" in shown
+
+
+def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "body": "one page"}', "utf-8")
+    words = tmp_path / "words.json"
+    words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
+    index: list[str | Path] = ["--index", tmp_path / "index"]
+    options: list[str | Path] = ["--method", "lexicon", "--method-option", f"collection={words}"]
+    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    error = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
+    assert isinstance(error, StoreMismatch)
+    assert "--against" in str(error)

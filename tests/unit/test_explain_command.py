@@ -1,0 +1,193 @@
+"""`explain` as its users meet it: kept pages, duplicates by their text, and what would change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import InputError, SettingsError, StoreUnavailable
+
+WORDS = [f"word{n}" for n in range(200)]
+
+
+def body(*changed: int) -> str:
+    return " ".join(f"changed{n}" if n in changed else word for n, word in enumerate(WORDS))
+
+
+PAGES = {
+    "http://a/kept": body(),
+    "http://a/near": body(50, 150),  # 186 of 206 shingles: 0.903
+    "http://a/further": body(*range(10, 190, 20)),  # 151 of 241: 0.627
+    "http://b/other": " ".join(WORDS[::-1]),
+    "http://b/short": "three little words",
+}
+
+
+@pytest.fixture(params=[1, 3])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    replay(tmp_path, "--shards", str(request.param))
+    return tmp_path
+
+
+def replay(folder: Path, *options: str) -> None:
+    lines = [json.dumps({"url": url, "body": text}) for url, text in PAGES.items()]
+    (folder / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    arguments = ["replay", str(folder / "pages.jsonl"), "--index", str(folder / "index")]
+    done = CliRunner().invoke(app, [*arguments, "--verdicts", str(folder / "v.jsonl"), *options])
+    assert done.exit_code == 0, (done.output, done.exception)
+
+
+def explain(folder: Path, page: str, *options: str) -> dict[str, Any]:
+    arguments = ["explain", page, "--index", str(folder / "index"), "--json", *options]
+    done = CliRunner().invoke(app, arguments)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return dict(json.loads(done.stdout))
+
+
+def test_a_duplicate_is_explained_by_its_text_as_it_was_judged(folder: Path) -> None:
+    found = explain(folder, "http://a/near", "--texts", str(folder / "pages.jsonl"))
+    verdicts = [json.loads(line) for line in (folder / "v.jsonl").read_text("utf-8").splitlines()]
+    said = next(one for one in verdicts if one["url"] == "http://a/near")
+    near = found["nearest"]
+    assert found["verdict"] == said["verdict"] == "duplicate"
+    assert near["url"] == said["representative"]["url"] == "http://a/kept"
+    assert near["similarity"] == said["similarity"]
+    assert near["exact_resemblance"] == pytest.approx(186 / 206)
+    assert near["margin"] == pytest.approx(near["similarity"] - 0.8, abs=1e-4)
+    assert 0 < near["shared_keys"] <= near["keys"] == 15
+    # (186 - x) / (206 + x) falls below 0.8 at x = 12, and a word changes five shingles.
+    assert found["edits"] == {"differ": True, "shingles": 12, "words": 3}
+
+
+def test_a_kept_page_is_found_by_url_and_by_place_and_is_not_compared_with_itself(
+    folder: Path,
+) -> None:
+    by_url = explain(folder, "http://a/further")
+    assert by_url["kept"] is True
+    assert by_url["verdict"] == "unique"
+    assert by_url["nearest"]["url"] == "http://a/kept"
+    assert by_url["nearest"]["similarity"] == pytest.approx(151 / 241, abs=0.12)
+    assert by_url["place"] == f"{folder / 'pages.jsonl'}:2"
+    assert explain(folder, by_url["place"]) == by_url
+
+
+def test_a_kept_page_with_its_text_has_the_exact_resemblance_and_the_edits(folder: Path) -> None:
+    found = explain(folder, "http://a/further", "--texts", str(folder / "pages.jsonl"))
+    assert found["kept"] is True
+    assert found["nearest"]["exact_resemblance"] == pytest.approx(151 / 241)
+    # (151 + x) / (241 - x) reaches 0.8 at x = 24.
+    assert found["edits"] == {"differ": False, "shingles": 24, "words": 5}
+
+
+def test_the_shared_keys_are_the_same_by_text_and_by_the_kept_row(folder: Path) -> None:
+    by_row = explain(folder, "http://a/further")["nearest"]
+    by_text = explain(folder, "http://a/further", "--texts", str(folder / "pages.jsonl"))["nearest"]
+    assert (by_row["url"], by_row["shared_keys"]) == (by_text["url"], by_text["shared_keys"])
+    assert by_row["similarity"] == by_text["similarity"]
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_text("01" * 32)
+    path.chmod(0o600)
+    return path
+
+
+def test_the_shards_of_an_index_make_no_difference(tmp_path: Path, key: Path) -> None:
+    found = []
+    for shards in ("1", "3"):
+        folder = tmp_path / shards
+        folder.mkdir()
+        replay(folder, "--shards", shards, "--key-file", str(key))
+        texts = ["--texts", str(folder / "pages.jsonl"), "--key-file", str(key)]
+        near = explain(folder, "http://a/near", *texts)["nearest"]
+        found.append((near["url"], near["shared_keys"], near["similarity"]))
+    assert found[0] == found[1]
+    assert found[0][1] > 1
+
+
+def test_where_the_exact_resemblance_is_across_the_threshold_no_edits_are_told(
+    tmp_path: Path, key: Path
+) -> None:
+    texts = ["--texts", str(tmp_path / "one" / "pages.jsonl"), "--key-file", str(key)]
+    (tmp_path / "one").mkdir()
+    replay(tmp_path / "one", "--key-file", str(key))
+    near = explain(tmp_path / "one", "http://a/near", *texts)["nearest"]
+    between = (near["similarity"] + near["exact_resemblance"]) / 2
+    assert abs(near["similarity"] - near["exact_resemblance"]) > 0.002
+    (tmp_path / "other").mkdir()
+    replay(tmp_path / "other", "--key-file", str(key), "--threshold", f"{between:.4f}")
+    found = explain(tmp_path / "other", "http://a/near", *texts)
+    assert (found["verdict"] == "duplicate") is (near["similarity"] > between)
+    assert found["edits"] is None
+
+
+def test_a_file_of_equal_words_has_equal_content(folder: Path) -> None:
+    (folder / "copy.txt").write_text(PAGES["http://b/other"].upper(), "utf-8")
+    found = explain(folder, str(folder / "copy.txt"))
+    assert (found["verdict"], found["nearest"]["equal_content"]) == ("duplicate", True)
+    assert found["edits"] is None
+
+
+def test_a_page_too_short_to_compare_is_said_to_be(folder: Path) -> None:
+    (folder / "short.txt").write_text("three little words more", "utf-8")
+    found = explain(folder, str(folder / "short.txt"))
+    assert (found["verdict"], found["too_short"]) == ("unique", True)
+    assert "only equal content counts" in found["why"]
+
+
+def test_a_stranger_shares_no_key(folder: Path) -> None:
+    (folder / "new.txt").write_text(" ".join(f"new{n}" for n in range(50)), "utf-8")
+    found = explain(folder, str(folder / "new.txt"))
+    assert found["nearest"]["shared_keys"] == 0
+    assert found["verdict"] == "unique"
+    assert "No kept page shares a key" in found["why"]
+
+
+def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:
+    arguments = ["explain", "http://a/near", "--index", str(folder / "index")]
+    texts = ["--texts", str(folder / "pages.jsonl")]
+    done = CliRunner().invoke(app, [*arguments, *texts], env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    assert "exact resemblance  0.9029" in done.stdout
+    assert "If 12 shingles more would differ, 3 words or more, it would be unique." in done.stdout
+
+
+def test_a_duplicate_without_its_text_is_not_found_and_the_error_says_why(folder: Path) -> None:
+    with pytest.raises(InputError, match="Duplicates are not kept: give the files"):
+        explain(folder, "http://a/near")
+
+
+def test_another_method_is_explained_by_its_own_similarity(tmp_path: Path) -> None:
+    replay(tmp_path, "--method", "simhash")
+    found = explain(tmp_path, "http://a/near", "--texts", str(tmp_path / "pages.jsonl"))
+    assert found["method"] == "simhash"
+    bits = found["nearest"]["similarity"] * 64
+    assert abs(bits - round(bits)) < 0.01  # a similarity is a whole ten-thousandth
+    assert found["nearest"]["exact_resemblance"] is None
+    assert found["edits"] is None
+
+
+def test_an_index_of_characters_counts_its_own_shingles(tmp_path: Path) -> None:
+    options = ["--method", "bottom_k", "--method-option", "unit=characters"]
+    replay(tmp_path, *options)
+    found = explain(tmp_path, "http://a/near", "--texts", str(tmp_path / "pages.jsonl"))
+    characters = [" ".join(PAGES[url].split()) for url in ("http://a/near", "http://a/kept")]
+    one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in characters)
+    exact = len(one & other) / len(one | other)
+    assert found["nearest"]["exact_resemblance"] == pytest.approx(exact)
+
+
+def test_no_index_and_another_key_are_errors(folder: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        explain(folder / "none", "http://a/kept")
+    with pytest.raises(SettingsError):
+        explain(folder, "http://a/kept", "--key-file", str(folder / "v.jsonl"))

@@ -1,0 +1,129 @@
+"""Hash functions give their published values at seed 0, and others at every other seed."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import mmh3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import SettingsError
+from streamer.sketch.hash_functions import HASHES, NARROW, hash64, mix64, signed32
+from streamer.sketch.plain import fmix
+from streamer.sketch.rabin import DEGREE, POLYNOMIAL, rabin64
+
+ALPHABET = b"abcdefghijklmnopqrstuvwxyz1234567890"  # the collection's own test key
+WHOLE = 1 << DEGREE | POLYNOMIAL
+
+
+def remainder(dividend: int, divisor: int) -> int:
+    """Divide polynomials over GF(2) bit by bit."""
+    while dividend.bit_length() >= divisor.bit_length():
+        dividend ^= divisor << (dividend.bit_length() - divisor.bit_length())
+    return dividend
+
+
+def times(one: int, other: int) -> int:
+    product = 0
+    for bit in range(DEGREE):
+        product ^= one << bit if other >> bit & 1 else 0
+    return remainder(product, WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rs", 4097835502),
+        ("js", 1651003062),
+        ("pjw", 126631744),
+        ("elf", 126631744),
+        ("bkdr", 3153586616),
+        ("sdbm", 3449571336),
+        ("djb", 729241521),
+        ("ap", 882643939),
+        ("md5", 0x7F7D52A001B9D2C71B6BAE1F189F41F3),
+        ("sha1", 0xDEA3C171ABCDFB3E8380D6860630F618EB6E074F),
+    ],
+)
+def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value: int) -> None:
+    assert HASHES[name](ALPHABET, 0) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("My war is over.", 1759088479), ("My war is over!", -127495474)]
+)
+def test_crc32_has_the_published_signed_values(text: str, value: int) -> None:
+    assert signed32(HASHES["crc32"](text.encode(), 0)) == value
+
+
+@given(st.binary(max_size=40), st.integers(0, (1 << 32) - 1))
+def test_functions_that_take_a_seed_get_it_as_their_library_does(data: bytes, seed: int) -> None:
+    assert HASHES["mmh3"](data, seed) == mmh3.hash64(data, seed, signed=False)[0]
+    assert HASHES["mmh3-32"](data, seed) == mmh3.hash(data, seed, signed=False)
+    assert HASHES["mmh3-128"](data, seed) == mmh3.hash128(data, seed, signed=False)
+    assert HASHES["crc32"](data, seed) == zlib.crc32(data, seed)
+
+
+@given(st.binary(max_size=40))
+def test_rabins_fingerprint_is_the_remainder_of_the_text_as_a_polynomial(data: bytes) -> None:
+    dividend = 1 << 8 * len(data) | int.from_bytes(data, "big")
+    assert rabin64(data) == remainder(dividend, WHOLE)
+    assert HASHES["rabin"](data, 0) == rabin64(data)
+
+
+def test_the_one_bit_before_eight_zero_bytes_leaves_the_polynomials_own_remainder() -> None:
+    assert rabin64(bytes(8)) == 0b11011  # x**64 = x**4 + x**3 + x + 1
+
+
+def test_rabins_polynomial_is_irreducible() -> None:
+    """By Rabin's test: x**(2**64) = x, and x**(2**32) - x has no factor in common with it."""
+    powers = [2]
+    for _ in range(DEGREE):
+        powers.append(times(powers[-1], powers[-1]))
+    assert powers[DEGREE] == 2
+    one, other = WHOLE, powers[DEGREE // 2] ^ 2
+    while other:
+        one, other = other, remainder(one, other)
+    assert one == 1
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_rabins_fingerprint_is_linear_in_texts_of_one_length(one: bytes, other: bytes) -> None:
+    length = min(len(one), len(other))
+    both = bytes(a ^ b for a, b in zip(one[:length], other[:length], strict=True))
+    zeros = bytes(length)
+    assert rabin64(both) ^ rabin64(zeros) == rabin64(one[:length]) ^ rabin64(other[:length])
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_every_hash_depends_on_its_seed_and_fits_its_width(name: str) -> None:
+    seeds = [0, 1, 2, (1 << 32) + 1, (1 << 64) - 1]
+    assert len({HASHES[name](b"a shingle of words", seed) for seed in seeds}) == len(seeds)
+    widths = {"mmh3-128": 128, "md5": 128, "sha1": 160}
+    bits = 32 if name in NARROW else widths.get(name, 64)
+    longest = max(
+        HASHES[name](ALPHABET[:n], seed).bit_length() for n in range(36) for seed in seeds
+    )
+    assert bits - 8 <= longest <= bits
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_every_bit_of_a_hash_as_64_bits_is_as_often_one_as_not(name: str) -> None:
+    source = random.Random(5)
+    values = [hash64(source.randbytes(20), 7, name) for _ in range(600)]
+    ones = [sum(value >> bit & 1 for value in values) for bit in range(64)]
+    assert all(200 < count < 400 for count in ones)
+    assert len(set(values)) == len(values)
+
+
+@given(st.integers(0, (1 << 64) - 1))
+def test_the_finaliser_is_the_kernels(word: int) -> None:
+    assert mix64(word) == fmix(word)
+
+
+def test_an_unknown_hash_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match=r"no hash 'md4'; choose one of mmh3, mmh3-32"):
+        hash64(b"", 0, "md4")

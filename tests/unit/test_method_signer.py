@@ -1,0 +1,107 @@
+"""Signing by a method: what stays native, what a page lacks, and who signs what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamer.config import load_settings
+from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText
+from streamer.sketch.method_signer import MethodSigner, make_signer
+from streamer.sketch.registry import methods
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import Signer
+from streamer.text.form import ESCAPED, HTML
+
+SECRET = bytes(range(32))
+BODIES = [
+    b"<p>The quick brown fox jumps over the lazy dog, and so do many other quick animals.",
+    b"plain text of some words, enough of them to be more than a shingle or two in length",
+    b"caf\\u00e9 \\n one two three four five six seven eight nine ten eleven twelve",
+    b"",
+    b"...",
+]
+FLAGS = [HTML, 0, ESCAPED, 0, 0]
+
+
+class Lacking:
+    """A scheme whose pages lack their first key, and have one key twice."""
+
+    canonical = PageText("").canonical
+
+    def sign(self, page: PageText) -> MethodSignature:
+        return MethodSignature([ABSENT_KEY, 77, 77], np.full(33, len(page.text), np.uint64))
+
+
+def lacking() -> MethodSigner:
+    signer = MethodSigner(load_settings(method="banding", bands=4).signature, SECRET)
+    signer._scheme = Lacking()  # type: ignore[assignment]  # noqa: SLF001 - what no method does alone
+    return signer
+
+
+def test_only_the_default_method_with_plain_words_is_signed_natively() -> None:
+    assert isinstance(make_signer(SignatureSettings(rows=3), SECRET), Signer)
+    for settings in (
+        load_settings(method="banding"), load_settings(accept="banding"),
+        load_settings(canonical=["stem=english"]),
+    ):  # fmt: skip
+        assert isinstance(make_signer(settings.signature, SECRET), MethodSigner)
+
+
+def test_minhash_by_way_of_python_gives_the_native_signatures() -> None:
+    by_python = MethodSigner(SignatureSettings(), SECRET).sign(BODIES[:3], FLAGS[:3])
+    native = Signer(SignatureSettings(), SECRET).sign(BODIES[:3], FLAGS[:3])
+    for name in ("keys", "sketches", "distinct", "tokens", "text_bytes"):
+        assert getattr(by_python, name).tolist() == getattr(native, name).tolist(), name
+
+
+@pytest.mark.parametrize("name", methods())
+def test_content_key_and_counts_are_native_under_every_method(name: str) -> None:
+    signatures = make_signer(load_settings(method=name).signature, SECRET).sign(BODIES, FLAGS)
+    native = Signer(SignatureSettings(), SECRET).sign(BODIES, FLAGS)
+    assert signatures.keys[:, -1].tolist() == native.keys[:, -1].tolist()
+    assert signatures.tokens.tolist() == native.tokens.tolist()
+    assert signatures.text_bytes.tolist() == native.text_bytes.tolist()
+    assert signatures.keys.shape == (len(BODIES), load_settings(method=name).signature.bands + 1)
+
+
+def test_what_is_counted_as_distinct_are_words_or_the_shingles_of_minhash() -> None:
+    body = [b"a b c a b c a b c"]
+    by_words = make_signer(load_settings(method="banding").signature, SECRET)
+    by_shingles = make_signer(load_settings(shingle_width=2, accept="banding").signature, SECRET)
+    assert by_words.sign(body, [0]).distinct.tolist() == [3]
+    assert by_shingles.sign(body, [0]).distinct.tolist() == [3]  # ab bc ca
+    assert by_words.sign([b"a a a a a"], [0]).distinct.tolist() == [1]
+
+
+def test_an_absent_key_matches_no_page_of_other_content() -> None:
+    keys = lacking().sign(BODIES, FLAGS).keys
+    assert [77 in row for row in keys.tolist()] == [True, True, True, False, False]
+    filled = [key for row in keys[:3].tolist() for key in row if key != 77]
+    assert len(set(filled)) == len(filled) == 3 * 4  # three of four keys, and the content's
+    assert ABSENT_KEY not in keys
+
+
+def test_a_key_that_comes_twice_is_one_key() -> None:
+    keys = lacking().sign(BODIES[:1], FLAGS[:1]).keys
+    assert keys[0].tolist().count(77) == 1
+
+
+def test_equal_content_has_equal_keys_even_where_it_has_none() -> None:
+    keys = lacking().sign([b"one two", b"ONE, two!"], [0, 0]).keys
+    assert keys[0].tolist() == keys[1].tolist()
+
+
+def test_a_page_without_words_has_an_empty_sketch() -> None:
+    sketches = lacking().sign(BODIES, FLAGS).sketches
+    assert sketches.any(axis=1).tolist() == [True, True, True, False, False]
+
+
+def test_keys_of_one_method_go_with_the_sketch_of_another() -> None:
+    both, keys, sketch = (
+        make_signer(load_settings(method=method, accept=accept).signature, SECRET)
+        .sign(BODIES, FLAGS)
+        for method, accept in (("banding", "simhash"), ("banding", None), ("simhash", None))
+    )  # fmt: skip
+    assert both.keys.tolist() == keys.keys.tolist()
+    assert both.sketches.tolist() == sketch.sketches.tolist()

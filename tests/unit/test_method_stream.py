@@ -1,0 +1,146 @@
+"""Every method runs in the stream: it finds copies, and a restart shows in no verdict."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from streamer.config import load_settings
+from streamer.errors import StoreMismatch
+from streamer.sample.crawl import Crawl
+from streamer.sketch.method import ABSENT_KEY, PageText
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.registry import PRESETS, methods
+from streamer.sketch.scheme import scheme_of
+from streamer.stream.detector import Detector
+from streamer.stream.index_folder import IndexFolder
+from streamer.stream.parse import PageParser
+from streamer.stream.stages import sign
+from streamer.text.visible import meta_description, visible_text
+from tests.helpers.serial_index import judged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.config import Settings
+    from streamer.index.records import Pages
+    from streamer.stream.batch import PageBatch
+    from tests.helpers.serial_index import Judged
+
+SECRET = bytes(range(32))
+RECORDS, COPIES = 60, 20
+CHOICES = {
+    **{name: load_settings(method=name) for name in [*methods(), *PRESETS]},
+    "banding by minhash": load_settings(method="banding", accept="minhash"),
+    "minhash by simhash": load_settings(method="minhash", accept="simhash"),
+    "stemmed minhash": load_settings(canonical=["stem=english"]),
+}
+
+
+class Signed(NamedTuple):
+    """Pages, the last of which are copies; `has_key` tells which of these have a key."""
+
+    pages: Pages
+    has_key: list[bool]
+
+
+@cache
+def batch() -> PageBatch:
+    """Return sample pages, and behind them copies of the first of some length."""
+    lines = [planted.line for planted in Crawl(7).records(RECORDS)]
+    found = PageParser().parse_messages(0, RECORDS, [(i, None, x) for i, x in enumerate(lines)])
+    long = [i for i, body in enumerate(found.bodies) if len(body) > 3000][:COPIES]
+    lines += [lines[found.sequences[i]] for i in long]
+    numbered = [(i, None, line) for i, line in enumerate(lines)]
+    return PageParser().parse_messages(0, len(lines), numbered)
+
+
+@cache
+def signed(choice: str) -> Signed:
+    """Sign the pages; only a key of the method's own can bring a copy to its original."""
+    settings, known = CHOICES[choice], batch()
+    pages = sign(make_signer(settings.signature, SECRET), 0, known)
+    scheme = scheme_of(settings.signature, SECRET)
+    has_key = []
+    for i in range(len(pages) - COPIES, len(pages)):
+        body, flags = known.bodies[i], known.flags[i]
+        text, description = visible_text(body, flags), meta_description(body, flags)
+        keys = set(scheme.sign(PageText(text, description, scheme.canonical)).keys) - {ABSENT_KEY}
+        has_key.append(bool(keys))
+        for column, key in enumerate(pages.keys[i].tolist()):
+            if key not in keys:
+                pages.keys[i, column] = 1000 * i + column
+    return Signed(pages, has_key)
+
+
+def judge(detector: Detector, pages: Pages, first: int, end: int) -> list[Judged]:
+    part = pages.take(range(first, end))
+    return [verdict for block in detector.judge(0, first, end, part) for verdict in judged(block)]
+
+
+def opened(folder: Path, settings: Settings) -> Detector:
+    key_file = folder.parent / "key"
+    key_file.write_text(SECRET.hex())
+    index = IndexFolder.open(folder, settings.signature, settings.shards, key_file)
+    return Detector(index, settings.index)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_copy_is_found_by_the_keys_of_the_method_alone(choice: str, tmp_path: Path) -> None:
+    pages, has_key = signed(choice)
+    detector = opened(tmp_path / "index", CHOICES[choice])
+    verdicts = judge(detector, pages, 0, len(pages))
+    detector.close()
+    assert [verdict.similarity >= 0 for verdict in verdicts[-COPIES:]] == has_key
+    assert sum(has_key) > COPIES // 2
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_restart_in_the_middle_shows_in_no_verdict(choice: str, tmp_path: Path) -> None:
+    pages, settings = signed(choice).pages, CHOICES[choice]
+    whole = opened(tmp_path / "whole", settings)
+    expected = judge(whole, pages, 0, len(pages))
+    whole.close()
+    first = opened(tmp_path / "index", settings)
+    middle = len(pages) // 2
+    found = judge(first, pages, 0, middle)
+    first.flush(b"")
+    judge(first, pages, middle, len(pages))  # lost: nothing is flushed behind it
+    first.close()
+    again = opened(tmp_path / "index", settings)
+    found += judge(again, pages, middle, len(pages))
+    again.close()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "said"),
+    [
+        ({}, {"method": "banding"}, "--method is minhash there and banding here"),
+        ({"method": "banding"}, {}, "--method is banding there and minhash here"),
+        ({"method": "mod_p"}, {"method": "simhash"}, "--method is mod_p there and simhash here"),
+        ({}, {"accept": "simhash"}, "--accept is none there and simhash here"),
+        (
+            {"method": "bottom_k"},
+            {"method": "bottom_k", "method_option": ["k=32"]},
+            "settings: --method-option k is 64 there and 32 here. Use",
+        ),
+        (
+            {"canonical": ["stem=english"]},
+            {"canonical": ["stem=russian"]},
+            "settings: --canonical stem is english there and russian here. Use",
+        ),
+        ({}, {"canonical": ["stem=english"]}, "--canonical stem is not set there and english here"),
+    ],
+)  # fmt: skip
+def test_an_index_of_one_method_refuses_another_by_name(
+    there: dict[str, Any], here: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    detector = opened(tmp_path / "index", load_settings(**there))
+    detector.flush(b"")
+    detector.close()
+    with pytest.raises(StoreMismatch) as caught:
+        opened(tmp_path / "index", load_settings(**here))
+    assert said in str(caught.value)

@@ -1,0 +1,188 @@
+"""Which methods there are, how they are named and set, and what becomes of a wrong word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.config import load_settings
+from streamer.errors import SettingsError
+from streamer.sketch import methods as folder
+from streamer.sketch.method import Measure, Method
+from streamer.sketch.options import read_options, split_options, written_options
+from streamer.sketch.registry import PRESETS, method, methods
+from streamer.sketch.scheme import choose, scheme_of
+from streamer.sketch.settings import SignatureSettings
+from streamer.text.words import CanonicalOptions
+
+SECRET = bytes(range(32))
+FILES = sorted(path.stem for path in Path(folder.__path__[0]).glob("[a-z]*.py"))
+
+
+def test_each_file_in_the_folder_is_a_method_of_that_name() -> None:
+    assert list(methods()) == FILES
+    assert {"minhash", "supershingles", "megashingles", "banding"} <= methods().keys()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_method_says_what_the_documents_and_the_index_need(name: str) -> None:
+    one = method(name, {}, SECRET)
+    assert 1 <= one.bands <= 63
+    assert one.measure in Measure
+    assert 0 < one.threshold <= 1
+    assert one.summary.endswith(".")
+    assert one.advice.endswith(".")
+    for parameter, field in type(one.parameters).model_fields.items():
+        assert field.description, (name, parameter)
+
+
+def test_an_unknown_method_is_answered_by_the_list_of_methods() -> None:
+    with pytest.raises(SettingsError, match=r"no method magic; there are banding, .*short-texts\."):
+        method("magic", {}, SECRET)
+
+
+def test_an_unknown_option_is_answered_by_the_list_of_options() -> None:
+    with pytest.raises(
+        SettingsError,
+        match=r"no option l of the method bottom_k; there are shingle_width, .*rows\.",
+    ):
+        method("bottom_k", {"l": 3}, SECRET)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("bottom_k", {"k": "many"}, "The option k = 'many' of the method bottom_k cannot be: "),
+        ("bottom_k", {"k": 65}, "The option k = 65 of the method bottom_k cannot be: "),
+        ("banding", {"hash": "md6"}, "there is no hash 'md6'; there are mmh3"),
+        ("banding", {"bands": 20, "rows": 7}, "bands x rows is 128 at most"),
+        ("mod_p", {"shingle_width": 3, "stride": 4}, "stride is shingle_width at most"),
+        ("supershingles", {"blocks": 11, "block_size": 100}, "blocks x block_size is 1024 at most"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_in_one_sentence(
+    name: str, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        method(name, options, SECRET)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("text", ["k", "=3", ""])
+def test_an_option_without_a_name_or_a_value_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not of the form name=value"):
+        split_options([text])
+
+
+def test_dashes_and_underscores_are_one_and_the_last_value_counts() -> None:
+    assert split_options(["shingle-width=3", "shingle_width = 4"]) == {"shingle_width": "4"}
+
+
+def test_options_are_read_as_they_are_written() -> None:
+    options = CanonicalOptions(
+        stop_words=("english", "russian"), stem="english", synonyms=(("car", "auto"),)
+    )
+    written = written_options(options)
+    assert written["stop_words"] == "english,russian"
+    assert written["synonyms"] == "car,auto;"
+    assert read_options(CanonicalOptions, written, "words") == options
+    plain = written_options(CanonicalOptions())
+    assert read_options(CanonicalOptions, plain, "words") == CanonicalOptions()
+
+
+def test_presets_are_methods_with_options_that_these_take() -> None:
+    for name, preset in PRESETS.items():
+        settings = choose(name)
+        assert settings.method == preset.method
+        assert settings.threshold == preset.threshold
+        scheme_of(settings, SECRET)
+    changed = choose("short-texts", options=["shingle_width=3"])
+    assert "shingle_width=3" in changed.parameters
+    assert "rows=2" in changed.parameters
+
+
+def test_the_default_is_the_native_signature_of_today() -> None:
+    assert choose("minhash") == SignatureSettings() == load_settings().signature
+    assert choose("minhash", options=["rows=7"]) == SignatureSettings(rows=7)
+    assert SignatureSettings().is_native
+    assert SignatureSettings().identity() == {"bands": 14, "rows": 6, "shingle_width": 5}
+    assert SignatureSettings().fingerprint("00" * 8) == "e13b8bed6ba9e126"  # under Unicode 14.0
+
+
+def test_all_that_changes_a_signature_changes_the_fingerprint() -> None:
+    fingerprints = [
+        settings.fingerprint("key")
+        for settings in [
+            *(choose(name) for name in methods()),
+            choose("minhash", accept="simhash"),
+            choose("minhash", accept="banding"),
+            choose("minhash", accept="banding", options=["accept.rows=5"]),
+            choose("minhash", canonical=["fold_case=false"]),
+            choose("banding", options=["rows=5"]),
+            choose("banding", options=["seed=1"]),
+            choose("banding", canonical=["stem=english"]),
+        ]
+    ]
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
+def test_a_default_that_is_written_out_is_the_default() -> None:
+    assert choose("banding", options=["rows=6"]).identity() == choose("banding").identity()
+    assert (
+        choose("banding", canonical=["fold_case=true"]).identity() == choose("banding").identity()
+    )
+
+
+def test_the_flags_of_the_native_method_set_the_parameter_of_that_name() -> None:
+    settings = load_settings(method="banding", bands=20, rows=5)
+    assert settings.signature.bands == 20
+    assert {"bands=20", "rows=5"} <= set(settings.signature.parameters)
+    assert load_settings(rows=7, canonical=["stem=english"]).signature.rows == 7
+
+
+@pytest.mark.parametrize(("method", "flag"), [("simhash", "rows"), ("supershingles", "bands")])
+def test_a_flag_that_says_nothing_to_a_method_is_refused(method: str, flag: str) -> None:
+    with pytest.raises(
+        SettingsError, match=f"--{flag} says nothing to the method {method}. Leave it out"
+    ):
+        choose(method, flags={flag: 3})
+
+
+def test_the_threshold_is_that_of_the_method_that_decides_unless_it_is_set() -> None:
+    assert load_settings(method="supershingles").index.similarity_min == 3333
+    assert load_settings(method="supershingles", accept="banding").index.threshold == 0.8
+    assert load_settings(method="short-texts").index.threshold == 0.4
+    assert load_settings(method="short-texts", threshold=0.9).index.threshold == 0.9
+    assert load_settings(method="simhash", accept="banding").index.measure is Measure.SLOTS
+
+
+def test_shards_are_held_against_the_keys_of_the_method() -> None:
+    assert load_settings(method="supershingles", shards=6).shards == 6
+    with pytest.raises(SettingsError, match="7 shards need as many bands, there are 6"):
+        load_settings(method="supershingles", shards=7)
+
+
+def test_options_of_the_second_method_need_one() -> None:
+    with pytest.raises(SettingsError, match=r"accept\. need --accept"):
+        choose("minhash", options=["accept.rows=5"])
+
+
+def test_the_environment_gives_options_with_spaces_and_the_file_as_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('method = "bottom_k"\nmethod_option = ["k=32", "seed=5"]\n')
+    assert {"k=32", "seed=5"} <= set(load_settings(file).signature.parameters)
+    monkeypatch.setenv("STREAMER_METHOD_OPTION", "k=16 rows=2")
+    monkeypatch.setenv("STREAMER_CANONICAL", "stop_words=english,russian")
+    signature = load_settings(file).signature
+    assert {"k=16", "rows=2", "seed=0"} <= set(signature.parameters)
+    assert signature.canonical == ("stop_words=english,russian",)
+
+
+def test_a_method_without_a_name_of_its_own_is_a_mould_and_none_to_choose() -> None:
+    assert all("name" in vars(one) for one in methods().values())
+    assert Method not in methods().values()
