@@ -227,6 +227,7 @@ def _run(
             letters = outputs[1] if len(outputs) > 1 else None
             outcome = job.run(pages, outputs[0], letters, report)
     finally:
+        detector.stop()
         for output in outputs:
             output.close()
     return outcome, summarise(outcome, catalogue, detector, folder)

@@ -198,11 +198,11 @@ def _judge(
     key_file.write_text(secret_of(seed).hex())
     key_file.chmod(0o600)
     folder = IndexFolder.open(verdicts.with_name("index"), signature, index.shards, key_file)
+    detector = Detector(folder, index)
     output = OutputFile.open(str(verdicts), None, lasting=False)
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it
-        detector = Detector(folder, index)
         job = Replay(detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1)
         sources = open_sources([str(path) for path in files]).sources
         started = time.process_time()
@@ -210,4 +210,4 @@ def _judge(
         return signer, time.process_time() - started
     finally:
         output.close()
-        folder.store.close()
+        detector.close()

@@ -29,6 +29,7 @@ class RunRows:
         self._shard = shard
         self._numbers: dict[int, RowNumbers] = {}
         self._local = threading.local()
+        self.refresh(store.meta)
 
     def refresh(self, meta: StoreMeta | None) -> None:
         """Take up the rows that the store's newest state has."""

@@ -154,7 +154,11 @@ class Detector:
         """
         self._flusher.finish()
 
+    def stop(self) -> None:
+        """End the threads beside the judgement, when they are done with what was begun."""
+        self._flusher.close()
+
     def close(self) -> None:
         """Release the index; what was not flushed is repeated by the next run."""
-        self._flusher.close()
+        self.stop()
         self._folder.store.close()

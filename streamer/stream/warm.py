@@ -24,7 +24,7 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     """Compile every kernel on the way of a page, or load it from the cache: by one that goes it."""
     with TemporaryDirectory(prefix="streamer-") as folder:
         index = IndexFolder.open(Path(folder), signature, 1)
-        detector = Detector(index, IndexSettings())
+        detector = Detector(index, IndexSettings(measure=signature.measure))
         signer = make_signer(signature, bytes(32))
         for number in range(2):  # the second is found in the runs
             batch = PageBatch(
