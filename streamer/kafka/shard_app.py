@@ -102,10 +102,11 @@ class ShardApp:
         for task in self._tasks:
             task.cancel()
         async with self._applying:
-            if self.owner.changed:
-                while self._publishing:
-                    await self._publishing.popleft()
-                await asyncio.get_running_loop().run_in_executor(self._judge, self.owner.flush)
+            while self._publishing:
+                await self._publishing.popleft()
+            # Also a flush that has begun waits for what is published by this loop.
+            finish = self.owner.flush if self.owner.changed else self.owner.finish
+            await asyncio.get_running_loop().run_in_executor(self._judge, finish)
         self._readers.shutdown()
         self._judge.shutdown()
         self.owner.close()

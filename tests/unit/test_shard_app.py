@@ -252,6 +252,29 @@ def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None
     again.owner.close()
 
 
+def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path) -> None:
+    log = a_log(5)
+    owning = Owning(tmp_path / "index", key)
+
+    async def run() -> None:
+        owning.publisher.held = asyncio.Event()
+        applying = asyncio.create_task(owning.app._apply())  # noqa: SLF001 - what start() begins
+        await owning.app.index(Events([chunk(log, 0, 6)]))
+        while owning.owner.changed or not owning.owner.position:
+            await settle(5)
+        asyncio.get_running_loop().call_later(1.0, owning.publisher.held.set)
+        async with asyncio.timeout(20):
+            await owning.app.stop()
+        applying.cancel()
+
+    owning.app.app.stop = settle
+    asyncio.run(run())
+    assert owning.failures == []
+    again = Owning(tmp_path / "index", key)
+    assert again.owner.position == 6
+    again.owner.close()
+
+
 def test_a_chunk_that_leaves_out_records_ends_the_process(tmp_path: Path, key: Path) -> None:
     owning = Owning(tmp_path / "index", key)
 
