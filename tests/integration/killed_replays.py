@@ -3,7 +3,7 @@
 Each replay is a forked child that runs the real command; `kill -9` ends it after a random time.
 Once an index has got through, its outputs are compared byte for byte with those of the quiet run.
 
-    python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3] [--seed 1]
+    PYTHONPATH=. python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3]
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ def test_killed_replays_end_with_the_verdicts_of_a_quiet_one(shards: int, tmp_pa
     kills = KILLS if shards == 1 else max(KILLS // 3, 1)
     command = [sys.executable, str(SCRIPT), str(tmp_path)]
     command += ["--kills", str(kills), "--shards", str(shards)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    where = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=where)
     assert done.returncode == 0, done.stderr
     assert "all equal to the quiet one" in done.stdout

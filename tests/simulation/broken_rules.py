@@ -179,6 +179,6 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "count, hit_rows[k] + (1 << 40), -1 - hit_places[k])",
     ),
     "no-hold": lambda: _with_kernel("if waits_for >= 0:", "if False:"),
-    "hold-is-kept": lambda: _with_kernel("if place < 0 or head_states[place] == KEPT:", "if True:"),
+    "hold-is-kept": lambda: _with_kernel("if place < 0 or head_states[place] >= KEPT:", "if True:"),
 }
 WORLD_FLAWS = ("settings-in-code",)
