@@ -42,7 +42,7 @@ warm: $(VENV)/.run ## Compile the kernels (about half a minute after a change of
 test: check ## Run all checks and all tests
 	$(PY) -m streamer warm
 	$(PY) -m pytest -n 2 tests/unit tests/property tests/contract tests/quality
-	$(PY) -m pytest -n 4 --maxschedchunk 1 --durations=20 tests/simulation tests/integration
+	$(PY) -m pytest -n 3 --maxschedchunk 1 --durations=20 tests/simulation tests/integration
 
 coverage: $(VENV)/.dev ## Tell which lines the quicker tests do not reach
 	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
