@@ -1,4 +1,4 @@
-"""What methods over shingles share: the parameters of shingles, and their hashes.
+"""What methods over shingles share: the parameters of shingles, their hashes, and the mould.
 
 A shingle is hashed by the function that the parameters name and then mixed under the secret, so
 that a function of 32 bits serves as well (it collides as before). A text shorter than a shingle is
@@ -8,14 +8,14 @@ one shingle: it is equal to itself and to nothing else.
 from __future__ import annotations
 
 import hashlib
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from streamer.sketch.from_shingles import Hashes, mixed
 from streamer.sketch.hash_functions import HASHES, hash64
-from streamer.sketch.method import PageText, Parameters
+from streamer.sketch.method import Method, PageText, Parameters
 from streamer.sketch.secret import HashKeys, derive_keys
 from streamer.sketch.word_shingles import character_shingles, shingles
 
@@ -75,3 +75,19 @@ class Shingler:
         found = {hash64(one.encode(), seed, name) for one in self.shingles(page)}
         values = np.fromiter(found, np.uint64, len(found))
         return np.sort(mixed(values, self.keys.content_seed))
+
+
+S = TypeVar("S", bound=ShingleParameters)
+
+
+class ShingledMethod(Method[S]):
+    """A method over the hashes of shingles, which `_shingler` makes with the parameters."""
+
+    def __init__(self, parameters: S, secret: bytes) -> None:
+        super().__init__(parameters, secret)
+        self._shingler = Shingler(parameters, secret, self.permutations)
+
+    @property
+    def permutations(self) -> int:
+        """Return of how many hash functions a page's least hashes are kept."""
+        return 1

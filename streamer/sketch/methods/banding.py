@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from streamer.sketch.from_shingles import block_hashes, min_hashes
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText
+from streamer.sketch.method import Measure, MethodSignature, PageText
 from streamer.sketch.packers import SLOTS_MAX, pack_slots
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.shingled import ShingledMethod, ShingleParameters
 
 
 class BandingParameters(ShingleParameters):
@@ -23,7 +23,7 @@ class BandingParameters(ShingleParameters):
         return self
 
 
-class Banding(Method[BandingParameters]):
+class Banding(ShingledMethod[BandingParameters]):
     """Locality-sensitive hashing of min-hashes (Indyk and Motwani 1998), b bands of r rows."""
 
     name = "banding"
@@ -36,9 +36,10 @@ class Banding(Method[BandingParameters]):
     measure = Measure.SLOTS
     fixed_threshold = 0.8
 
-    def __init__(self, parameters: BandingParameters, secret: bytes) -> None:
-        super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret, parameters.bands * parameters.rows)
+    @property
+    def permutations(self) -> int:
+        """Return the number of min-hashes."""
+        return self.parameters.bands * self.parameters.rows
 
     @property
     def bands(self) -> int:

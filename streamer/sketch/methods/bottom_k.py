@@ -6,9 +6,9 @@ import numpy as np
 from pydantic import Field
 
 from streamer.sketch.from_shingles import class_keys
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText
+from streamer.sketch.method import Measure, MethodSignature, PageText
 from streamer.sketch.packers import HASHES_MAX, pack_bottom
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.shingled import ShingledMethod, ShingleParameters
 
 
 class BottomKParameters(ShingleParameters):
@@ -19,7 +19,7 @@ class BottomKParameters(ShingleParameters):
     rows: int = Field(default=4, ge=1, le=32, description="classes of hashes a key")
 
 
-class BottomK(Method[BottomKParameters]):
+class BottomK(ShingledMethod[BottomKParameters]):
     """Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997)."""
 
     name = "bottom_k"
@@ -31,10 +31,6 @@ class BottomK(Method[BottomKParameters]):
     defaults = BottomKParameters
     measure = Measure.BOTTOM
     fixed_threshold = 0.8
-
-    def __init__(self, parameters: BottomKParameters, secret: bytes) -> None:
-        super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret)
 
     @property
     def bands(self) -> int:

@@ -6,9 +6,9 @@ import numpy as np
 from pydantic import Field
 
 from streamer.sketch.from_shingles import class_keys
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText
+from streamer.sketch.method import Measure, MethodSignature, PageText
 from streamer.sketch.packers import pack_sample
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.shingled import ShingledMethod, ShingleParameters
 
 
 class ModPParameters(ShingleParameters):
@@ -19,7 +19,7 @@ class ModPParameters(ShingleParameters):
     rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes a key")
 
 
-class ModP(Method[ModPParameters]):
+class ModP(ShingledMethod[ModPParameters]):
     """Sampling by divisibility (Manber 1994; Broder et al. 1997 with p = 25)."""
 
     name = "mod_p"
@@ -31,10 +31,6 @@ class ModP(Method[ModPParameters]):
     defaults = ModPParameters
     measure = Measure.SAMPLE
     fixed_threshold = 0.8
-
-    def __init__(self, parameters: ModPParameters, secret: bytes) -> None:
-        super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret)
 
     @property
     def bands(self) -> int:

@@ -6,8 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from streamer.sketch.from_shingles import class_keys, resemblance_sketch
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.method import Measure, MethodSignature, PageText
+from streamer.sketch.shingled import ShingledMethod, ShingleParameters
 
 
 class OnePermutationParameters(ShingleParameters):
@@ -17,7 +17,7 @@ class OnePermutationParameters(ShingleParameters):
     rows: int = Field(default=6, ge=1, le=32, description="classes a key")
 
 
-class OnePermutation(Method[OnePermutationParameters]):
+class OnePermutation(ShingledMethod[OnePermutationParameters]):
     """One-permutation hashing (Li, Owen, Zhang 2012) for keys and sketch alike."""
 
     name = "one_permutation"
@@ -29,10 +29,6 @@ class OnePermutation(Method[OnePermutationParameters]):
     defaults = OnePermutationParameters
     measure = Measure.RESEMBLANCE
     fixed_threshold = 0.8
-
-    def __init__(self, parameters: OnePermutationParameters, secret: bytes) -> None:
-        super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret)
 
     @property
     def bands(self) -> int:

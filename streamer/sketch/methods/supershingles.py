@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from streamer.sketch.from_shingles import block_hashes, min_hashes
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText
+from streamer.sketch.method import Measure, MethodSignature, PageText
 from streamer.sketch.packers import pack_slots
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.shingled import ShingledMethod, ShingleParameters
 
 MIN_HASHES_MAX = 1024
 
@@ -25,7 +25,7 @@ class SupershingleParameters(ShingleParameters):
         return self
 
 
-class Supershingles(Method[SupershingleParameters]):
+class Supershingles(ShingledMethod[SupershingleParameters]):
     """84 min-hashes as 6 blocks of 14 (Broder 2000; Fetterly, Manasse, Najork 2003)."""
 
     name = "supershingles"
@@ -38,9 +38,10 @@ class Supershingles(Method[SupershingleParameters]):
     measure = Measure.SLOTS
     fixed_threshold = 1 / 3
 
-    def __init__(self, parameters: SupershingleParameters, secret: bytes) -> None:
-        super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret, parameters.blocks * parameters.block_size)
+    @property
+    def permutations(self) -> int:
+        """Return the number of min-hashes."""
+        return self.parameters.blocks * self.parameters.block_size
 
     @property
     def bands(self) -> int:
@@ -49,14 +50,7 @@ class Supershingles(Method[SupershingleParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the supershingles of a page, as keys and as the slots of its sketch."""
-        blocks = supershingles_of(page, self._shingler, self.parameters)
+        keys = self._shingler.keys
+        minima = min_hashes(self._shingler.hashes(page), keys)
+        blocks = block_hashes(minima, self.parameters.block_size, keys.band_seed)
         return MethodSignature(blocks, pack_slots(blocks))
-
-
-def supershingles_of(
-    page: PageText, shingler: Shingler, parameters: SupershingleParameters
-) -> list[int]:
-    """Return the supershingles of a page, in the order of the blocks."""
-    keys = shingler.keys
-    minima = min_hashes(shingler.hashes(page), keys)
-    return block_hashes(minima, parameters.block_size, keys.band_seed)
