@@ -19,7 +19,7 @@ DIGEST_SLOTS = 4  # of 64 bits
 
 def _known_hash(name: str) -> str:
     if name not in HASHES:
-        raise ValueError(f"no hash {name!r}; there are {', '.join(sorted(HASHES))}")
+        raise ValueError(f"there is no hash {name!r}; there are {', '.join(HASHES)}")
     return name
 
 

@@ -11,8 +11,9 @@ import hashlib
 from typing import Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from streamer.sketch.digest import HashName
 from streamer.sketch.from_shingles import Hashes, mixed
 from streamer.sketch.hash_functions import HASHES, hash64
 from streamer.sketch.method import Method, PageText, Parameters
@@ -33,15 +34,8 @@ class ShingleParameters(Parameters):
         le=32,
         description="words from one shingle to the next; the width: end to end",
     )
-    hash: str = Field(default="mmh3", description=f"hash of a shingle: {', '.join(HASHES)}")
+    hash: HashName = Field(default="mmh3", description=f"hash of a shingle: {', '.join(HASHES)}")
     seed: int = Field(default=0, ge=0, description="chooses other functions under the same secret")
-
-    @field_validator("hash")
-    @classmethod
-    def _known_hash(cls, name: str) -> str:
-        if name not in HASHES:
-            raise ValueError(f"there is no hash {name!r}; there are {', '.join(HASHES)}")
-        return name
 
     @model_validator(mode="after")
     def _without_gaps(self) -> Self:
