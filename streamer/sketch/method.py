@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from streamer.sketch.compact import SKETCH_WORDS
+from streamer.text.visible import Buffer, meta_description, visible_text
 from streamer.text.words import CanonicalOptions, canonical_words
 
 Sketch = npt.NDArray[np.uint64]
@@ -50,6 +51,11 @@ class PageText:
     text: str
     description: str = ""
     canonical: CanonicalOptions = field(default_factory=CanonicalOptions)
+
+    @classmethod
+    def of_body(cls, body: Buffer, flags: int, canonical: CanonicalOptions) -> Self:
+        """Return what is seen of a body, UTF-8 as `flags` tell (text/form.py)."""
+        return cls(visible_text(body, flags), meta_description(body, flags), canonical)
 
     @cached_property
     def words(self) -> list[str]:

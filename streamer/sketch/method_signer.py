@@ -21,7 +21,7 @@ from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, empty_
 from streamer.sketch.scheme import scheme_of
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.sketch.signer import PageSigner, Signatures, Signer
-from streamer.text.visible import Buffer, meta_description, visible_text
+from streamer.text.visible import Buffer
 
 _SPREAD = 0x9E3779B97F4A7C15  # odd: the places of the filled keys differ
 
@@ -47,9 +47,7 @@ class MethodSigner:
 
     def _sign(self, body: Buffer, flags: int) -> MethodSignature:
         """Return the signature of one page; one without words has no key."""
-        page = PageText(
-            visible_text(body, flags), meta_description(body, flags), self._scheme.canonical
-        )
+        page = PageText.of_body(body, flags, self._scheme.canonical)
         return self._scheme.sign(page) if page.words else MethodSignature((), empty_sketch())
 
     def _filled_keys(self, content: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -18,7 +18,6 @@ from streamer.stream.files import Source, is_page_file
 from streamer.stream.parse import PageParser
 from streamer.text.charset import decode_body
 from streamer.text.sniff import looks_like_html
-from streamer.text.visible import meta_description, visible_text
 from streamer.text.words import CanonicalOptions
 
 _TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
@@ -49,8 +48,7 @@ def read_document(path: Path, canonical: CanonicalOptions, *, keep_tags: bool = 
     html = not keep_tags and looks_like_html(body, _TYPES.get(path.suffix.lower()))
     flags = HTML if html else 0
     utf8 = decode_body(body, None, html=html).utf8
-    page = PageText(visible_text(utf8, flags), meta_description(utf8, flags), canonical)
-    return Document(str(path), page)
+    return Document(str(path), PageText.of_body(utf8, flags, canonical))
 
 
 def read_documents(paths: Sequence[Path], canonical: CanonicalOptions) -> Iterator[Document]:
@@ -87,8 +85,7 @@ def _pages(path: Path, canonical: CanonicalOptions) -> Iterator[Document]:
     for chunk in Source(str(path), is_regular=True).read():
         batch = parser.parse(chunk)
         for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-            page = PageText(visible_text(body, flags), meta_description(body, flags), canonical)
-            yield Document(url, page)
+            yield Document(url, PageText.of_body(body, flags, canonical))
 
 
 def _read(path: Path) -> bytes:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from streamer.sketch.method import PageText
 from streamer.stream.files import Source
 from streamer.stream.parse import PageParser
-from streamer.text.visible import meta_description, visible_text
 from streamer.text.words import CanonicalOptions
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
@@ -34,7 +33,7 @@ def page_texts(
             batch = parser.parse(chunk)
             for body, flags in zip(batch.bodies, batch.flags, strict=True):
                 pages += 1
-                yield PageText(visible_text(body, flags), meta_description(body, flags), canonical)
+                yield PageText.of_body(body, flags, canonical)
             read = chunk.bytes_read
             progress(before + read, pages)
         before += read
