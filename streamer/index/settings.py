@@ -50,3 +50,11 @@ class IndexSettings(BaseModel):
 def bands_of(shard: int, shards: int, bands: int) -> tuple[int, int]:
     """Return the first band that `shard` owns and the one after its last."""
     return shard * bands // shards, (shard + 1) * bands // shards
+
+
+def key_columns(shard: int, shards: int, bands: int) -> list[int]:
+    """Return which columns of keys[n, bands + 1] `shard` owns: the first one the content key's too.
+
+    They are in the order in which the shard has its own keys and their marks.
+    """
+    return [*range(*bands_of(shard, shards, bands)), *([bands] if shard == 0 else [])]

@@ -43,7 +43,7 @@ from streamer.index.records import (
     Verdicts,
     shard_name,
 )
-from streamer.index.settings import MACHINE_VERSION, IndexSettings, bands_of
+from streamer.index.settings import MACHINE_VERSION, IndexSettings, bands_of, key_columns
 from streamer.index.snapshot import (
     Snapshot,
     Undecided,
@@ -195,8 +195,7 @@ class Shard:
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
-        first, end = self._bands
-        columns = [*range(first, end), *([pages.keys.shape[1] - 1] if self.number == 0 else [])]
+        columns = key_columns(self.number, self.shards, pages.keys.shape[1] - 1)
         if len(columns) == pages.keys.shape[1]:
             return np.ascontiguousarray(pages.keys)
         return np.ascontiguousarray(pages.keys[:, columns])

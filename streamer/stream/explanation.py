@@ -21,7 +21,7 @@ from streamer.index.codec import StoreMeta
 from streamer.index.lookup import KeptRows
 from streamer.index.row_scan import scan_rows
 from streamer.index.runs import Store
-from streamer.index.settings import IndexSettings, bands_of
+from streamer.index.settings import IndexSettings, key_columns
 from streamer.index.snapshot import unpack_snapshot
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.sketch.measures import sketch_similarity
@@ -134,18 +134,17 @@ class KeptIndex:
 
     def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
-        marks: list[Marks] = []
+        bands, shards = int(self._meta.identity["bands"]), len(self._meta.shards)
+        own = np.zeros(bands + 1, np.uint32)
         sketch: Sketch | None = None
         ref: int | None = None
-        for shard in range(len(self._meta.shards)):
+        for shard in range(shards):
             for rows, of_rows in self._scan(shard, lambda _rows: None):
                 for i, (number, url) in enumerate(zip(rows.refs, rows.urls, strict=True)):
                     if self._page(number, url) == page:
-                        marks.append(of_rows[i])
+                        own[key_columns(shard, shards, bands)] = of_rows[i]
                         sketch, ref = rows.sketches[i], number
         assert sketch is not None, page
-        bands = [part[: _own_bands(self._meta, shard)] for shard, part in enumerate(marks)]
-        own = np.concatenate([*bands, marks[0][-1:]])
         target = _Target(own, np.ascontiguousarray(sketch), ref)
         return self._explained(target, page, progress)
 
@@ -233,8 +232,7 @@ def _nearest(
     best: _Found | None = None
     read = 0
     for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
-        first, end = bands_of(number, len(meta.shards), len(target.marks) - 1)
-        own = target.marks[[*range(first, end), *([-1] if number == 0 else [])]]
+        own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
         for rows, marks in scan_rows(store, number):
             agreeing = (marks == own) & (own != 0)
             for i, count in enumerate(agreeing.sum(axis=1).tolist()):
@@ -255,11 +253,6 @@ def _nearest(
 
 def _rank(found: _Found) -> tuple[bool, bool, int, int]:
     return (not found.shared, not found.equal, -found.similarity, found.ref)
-
-
-def _own_bands(meta: StoreMeta, shard: int) -> int:
-    first, end = bands_of(shard, len(meta.shards), int(meta.identity["bands"]))
-    return end - first
 
 
 def _settings_in_force(meta: StoreMeta) -> IndexSettings:

@@ -18,7 +18,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import StoreMeta
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
-from streamer.index.settings import bands_of
+from streamer.index.settings import key_columns
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
@@ -120,8 +120,7 @@ def _look_up(
     shared: Counter[int] = Counter()
     pages: dict[int, tuple[str, int]] = {}
     for number in range(len(meta.shards)):
-        first, end = bands_of(number, len(meta.shards), keys.shape[1] - 1)
-        columns = [*range(first, end), *([keys.shape[1] - 1] if number == 0 else [])]
+        columns = key_columns(number, len(meta.shards), keys.shape[1] - 1)
         lookup = RunLookup(store, number)
         hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
         rows, counts = np.unique(hits.rows, return_counts=True)

@@ -144,6 +144,12 @@ def test_a_page_too_short_to_compare_is_said_to_be(folder: Path) -> None:
     assert "only equal content counts" in found["why"]
 
 
+def test_a_kept_page_that_only_the_first_shard_has_is_explained_too(folder: Path) -> None:
+    found = explain(folder, "http://b/short")
+    assert (found["kept"], found["verdict"]) == (True, "unique")
+    assert found["nearest"]["shared_keys"] == 0
+
+
 def test_a_stranger_shares_no_key(folder: Path) -> None:
     (folder / "new.txt").write_text(" ".join(f"new{n}" for n in range(50)), "utf-8")
     found = explain(folder, str(folder / "new.txt"))
