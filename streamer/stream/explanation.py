@@ -37,10 +37,11 @@ Sketch = npt.NDArray[np.uint64]
 
 
 class KeptPage(NamedTuple):
-    """A kept page by its URL and place."""
+    """A kept page by its URL, its place, and the page ref that the index has it under."""
 
     url: str
     place: Location
+    ref: int
 
 
 class Nearest(NamedTuple):
@@ -135,17 +136,13 @@ class KeptIndex:
     def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
         bands, shards = int(self._meta.identity["bands"]), len(self._meta.shards)
-        own = np.zeros(bands + 1, np.uint32)
+        own = np.zeros(bands + 1, np.uint32)  # 0: a short page is kept at the first shard alone
         sketch: Sketch | None = None
-        ref: int | None = None
         for shard in range(shards):
-            for rows, of_rows in self._scan(shard, lambda _rows: None):
-                for i, (number, url) in enumerate(zip(rows.refs, rows.urls, strict=True)):
-                    if self._page(number, url) == page:
-                        own[key_columns(shard, shards, bands)] = of_rows[i]
-                        sketch, ref = rows.sketches[i], number
+            if row := self._row_of(page.ref, shard):
+                own[key_columns(shard, shards, bands)], sketch = row
         assert sketch is not None, page
-        target = _Target(own, np.ascontiguousarray(sketch), ref)
+        target = _Target(own, np.ascontiguousarray(sketch), page.ref)
         return self._explained(target, page, progress)
 
     def explain_text(
@@ -168,8 +165,9 @@ class KeptIndex:
             )
         signed = make_signer(self.signature, self.secret).sign([body], [flags])
         too_short = int(signed.distinct[0]) < self.settings.shingles_min
-        ref, kept = self._kept_at(place) if place else (None, None)
-        target = _Target(signed.keys[0].astype(np.uint32), signed.sketches[0], ref)
+        kept = self._kept_at(place) if place else None
+        marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
+        target = _Target(marks, signed.sketches[0], ref)
         return self._explained(target, kept, progress, too_short=too_short)
 
     def _explained(
@@ -196,18 +194,26 @@ class KeptIndex:
             read += len(rows.refs)
             progress(read)
 
-    def _page(self, ref: int, url: bytes) -> KeptPage:
-        return KeptPage(url.decode("utf-8", "replace"), self._locate(ref))
+    def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch] | None:
+        """Return a kept page's marks at a shard, and its sketch; None where the shard has none."""
+        for rows, marks in scan_rows(self._store, shard):
+            if ref in rows.refs:
+                at = rows.refs.index(ref)
+                return marks[at], rows.sketches[at]
+        return None
 
-    def _kept_at(self, place: Location) -> tuple[int, KeptPage] | tuple[None, None]:
-        """Return the kept page at a place, of a file by its name without folders, and its ref."""
+    def _page(self, ref: int, url: bytes) -> KeptPage:
+        return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
+
+    def _kept_at(self, place: Location) -> KeptPage | None:
+        """Return the kept page at a place, of a file by its name without folders."""
         for rows, _ in self._scan(0, lambda _rows: None):
             for ref, url in zip(rows.refs, rows.urls, strict=True):
                 at = self._locate(ref)
                 same = Path(at.topic).name == Path(place.topic).name
                 if same and (at.partition, at.offset) == (place.partition, place.offset):
-                    return ref, self._page(ref, url)
-        return None, None
+                    return self._page(ref, url)
+        return None
 
 
 def place_name(place: Location) -> str:
