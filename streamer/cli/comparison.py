@@ -100,7 +100,8 @@ class Panel:
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
-        return [_result(name, made, one, other) for name, made in self._methods.items()]
+        same = canonical_words(one.text) == canonical_words(other.text)
+        return [_result(name, made, one, other, same=same) for name, made in self._methods.items()]
 
 
 def _made(name: str, options: Mapping[str, str], *, strict: bool) -> Method[Any] | str:
@@ -113,7 +114,10 @@ def _made(name: str, options: Mapping[str, str], *, strict: bool) -> Method[Any]
         return str(error)
 
 
-def _result(name: str, made: Method[Any] | str, one: PageText, other: PageText) -> MethodResult:
+def _result(
+    name: str, made: Method[Any] | str, one: PageText, other: PageText, *, same: bool
+) -> MethodResult:
+    """Return what one method says of two texts; `same` is whether their words are equal."""
     if isinstance(made, str):
         return MethodResult(name, unavailable=made)
     if not (one.words and other.words):
@@ -121,7 +125,6 @@ def _result(name: str, made: Method[Any] | str, one: PageText, other: PageText) 
     a, b = made.sign(one), made.sign(other)
     shared = len((set(a.keys) & set(b.keys)) - {ABSENT_KEY})
     similarity = similarity_of(made.measure, a.sketch, b.sketch)
-    same = canonical_words(one.text) == canonical_words(other.text)
     return MethodResult(
         name=name,
         similarity=similarity,
