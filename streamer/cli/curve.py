@@ -1,4 +1,4 @@
-"""The S-curve of bandings as a picture; the one place of the program that needs matplotlib."""
+"""The S-curve of bandings as a picture."""
 
 from __future__ import annotations
 
@@ -6,31 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamer.errors import InputError, SettingsError
+from streamer.cli.plot_file import check_plot, save_figure
 from streamer.sketch.tuning import Banding, detection_probability
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SUFFIXES = (".png", ".svg")
 POINTS = 401
 SIZE_INCHES = (7.0, 4.2)
-
-
-def check_plot(path: Path) -> None:
-    """Raise what `draw_curves` would, before any work is done.
-
-    Raises:
-        SettingsError: the file's ending is none that is known, or matplotlib is not installed.
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
-    try:
-        import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            "--plot needs matplotlib; install it with `pip install 'streamer[plot]'`."
-        ) from error
 
 
 def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> None:
@@ -41,20 +24,11 @@ def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> No
         InputError: the file cannot be written.
     """
     check_plot(path)
-    import matplotlib as mpl  # noqa: PLC0415 - as in check_plot
-
-    figure = _figure(bandings, threshold)
-    kind = path.suffix.lower()[1:]
-    try:
-        # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
-        with mpl.rc_context({"svg.hashsalt": "streamer"}):
-            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
+    save_figure(_figure(bandings, threshold), path)
 
 
 def _figure(bandings: Sequence[Banding], threshold: float) -> Figure:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - as in check_plot
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 
     figure = Figure(figsize=SIZE_INCHES, layout="constrained")
     axes = figure.add_subplot()

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.curve import check_plot
+from streamer.cli.plot_file import check_plot
 from streamer.cli.progress import amount_bar
 from streamer.cli.quality_plot import draw_quality
 from streamer.evaluation.datasets import open_dataset, write_collection

@@ -7,8 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamer.cli.curve import check_plot
-from streamer.errors import InputError
+from streamer.cli.plot_file import check_plot, save_figure
 from streamer.evaluation.trial import Trial
 
 if TYPE_CHECKING:
@@ -25,21 +24,14 @@ def draw_quality(trials: Sequence[Trial], path: Path) -> None:
         InputError: the file cannot be written.
     """
     check_plot(path)
-    import matplotlib as mpl  # noqa: PLC0415 - an extra, needed here alone
-    from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 
     groups = [list(group) for _, group in groupby(trials, key=lambda trial: trial.dataset)]
     figure = Figure(figsize=(WIDTH_INCHES, PANEL_INCHES * len(groups)), layout="constrained")
     panels = figure.subplots(len(groups), squeeze=False)
     for axes, group in zip(panels[:, 0], groups, strict=True):
         _panel(axes, group)
-    kind = path.suffix.lower()[1:]
-    try:
-        # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
-        with mpl.rc_context({"svg.hashsalt": "streamer"}):
-            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
+    save_figure(figure, path)
 
 
 def _panel(axes: Axes, trials: Sequence[Trial]) -> None:

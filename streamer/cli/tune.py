@@ -11,7 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.curve import check_plot, draw_curves
+from streamer.cli.curve import draw_curves
+from streamer.cli.plot_file import check_plot
 from streamer.cli.progress import amount_bar
 from streamer.sketch.tuning import (
     HASHES_MAX,
