@@ -145,15 +145,7 @@ def dataset_table(trials: Sequence[Trial]) -> Table:
         *labels, "pages/s", "bytes",
     )  # fmt: skip
     for one in sorted(trials, key=lambda trial: -trial.pages.f1):
-        pages, pairs = one.pages, one.pairs
-        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
-        table.add_row(
-            one.method,
-            *(f"{value:.3f}" for value in (*shares, one.rand_index)),
-            *([f"{one.labelled[0]:,}"] if one.labelled else []),
-            f"{one.pages_per_second:,.0f}",
-            f"{one.signature_bytes:,.0f}",
-        )
+        table.add_row(*one.cells())
     return table
 
 

@@ -119,13 +119,5 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for trial in trials:
-        pages, pairs = trial.pages, trial.pairs
-        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
-        table.add_row(
-            trial.method,
-            *(f"{value:.3f}" for value in (*shares, trial.rand_index)),
-            *([f"{trial.labelled[0]:,}"] if trial.labelled else []),
-            f"{trial.pages_per_second:,.0f}",
-            f"{trial.signature_bytes:,.0f}",
-        )
+        table.add_row(*trial.cells())
     return table

@@ -85,6 +85,22 @@ class Trial(msgspec.Struct, frozen=True):
     pages_per_second: float
     signature_bytes: float
 
+    def cells(self) -> list[str]:
+        """Return the method's row of a table: its name, and all figures but those of kinds.
+
+        Their order: precision, recall and F1 of pages, of pairs, the Rand index, the labelled pairs
+        in one cluster (no cell without labels), pages a second, bytes.
+        """
+        pages, pairs = self.pages, self.pairs
+        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
+        return [
+            self.method,
+            *(f"{value:.3f}" for value in (*shares, self.rand_index)),
+            *([f"{self.labelled[0]:,}"] if self.labelled else []),
+            f"{self.pages_per_second:,.0f}",
+            f"{self.signature_bytes:,.0f}",
+        ]
+
 
 @dataclass(frozen=True)
 class Yardstick:
