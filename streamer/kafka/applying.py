@@ -1,14 +1,13 @@
 """What a chunk of a shard's log leads to: read and looked up ahead, applied in order, packed.
 
-`read` may run in any thread, some chunks ahead of the judgement; `apply` and `begin_flush` run in
-one thread, in the order of the log. None of them talks to Kafka: batches are packed here and sent
-by shard_app.py.
+`read` may run in any thread, some chunks ahead of the judgement; `apply` runs in one thread, in the
+order of the log. Neither talks to Kafka: batches are packed here and sent by shard_app.py.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,14 +124,6 @@ class Applier:
             record = Record(shard_name(owner.number), output.start, output.end, numbers, items)
             packed = pack_record(record, owner.identity)
             yield (self._names.log(shard), 0), (None, packed, [], timestamp)
-
-    def begin_flush(self, published: Callable[[], object]) -> None:
-        """Begin a flush; `published` returns, in another thread, when all that was emitted is out.
-
-        Raises:
-            StoreUnavailable: the flush before failed; the index is what it was.
-        """
-        self.owner.begin_flush(published)
 
     def _observe_store(self) -> None:
         owner = self.owner

@@ -59,5 +59,6 @@ class CatchUp:
 
     def _apply(self, chunk: Chunk, end: int) -> None:
         self._applier.apply(self._applier.read(chunk), end)
-        if self._applier.owner.flush_is_due:
-            self._applier.begin_flush(lambda: None)
+        owner = self._applier.owner
+        if owner.flush_is_due:
+            owner.begin_flush(lambda: None)

@@ -232,7 +232,7 @@ class ShardApp:
         def wait() -> None:
             asyncio.run_coroutine_threadsafe(published(), loop).result()
 
-        await loop.run_in_executor(self._judge, self._applier.begin_flush, wait)
+        await loop.run_in_executor(self._judge, self.owner.begin_flush, wait)
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
