@@ -56,23 +56,11 @@ class Flusher:
         Raises:
             StoreUnavailable: the flush before or a merge failed; the index is what it was.
         """
-        self.wait()
+        self._await_flush()
         if self._merging and self._merging.done():
             self._merging.result()
         snapshots = [shard.snapshot() for shard in self._shards]
         self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
-
-    def wait(self) -> None:
-        """Wait until the flush that was begun is written, and let go of what it has.
-
-        Raises:
-            StoreUnavailable: it failed; the index is what it was.
-        """
-        flushing, self._flushing = self._flushing, None
-        if flushing is not None:
-            flushing.result()
-            for shard in self._shards:
-                shard.flushed()
 
     def finish(self) -> None:
         """Wait for all that was begun, merges too.
@@ -80,9 +68,17 @@ class Flusher:
         Raises:
             StoreUnavailable: as `begin`.
         """
-        self.wait()
+        self._await_flush()
         if self._merging:
             self._merging.result()
+
+    def _await_flush(self) -> None:
+        """Wait until the flush that was begun is written, and let go of what it has."""
+        flushing, self._flushing = self._flushing, None
+        if flushing is not None:
+            flushing.result()
+            for shard in self._shards:
+                shard.flushed()
 
     def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
         state = owner_state()

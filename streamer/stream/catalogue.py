@@ -116,6 +116,10 @@ class Catalogue(msgspec.Struct):
                 return number
         return self._add(SourceEntry(topic, "", None, partition=partition, topic_id=topic_id))
 
+    def snapshot(self) -> Catalogue:
+        """Return a copy that no later change of this one reaches."""
+        return unpack_catalogue(pack_catalogue(self))  # many times as fast as copy.deepcopy
+
     def _add(self, entry: SourceEntry) -> int:
         if len(self.entries) >= SOURCES_MAX:
             raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")

@@ -26,7 +26,7 @@ from streamer.index.records import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.sketch.signer import PageSigner
 from streamer.stream.batch import PageBatch
-from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue, unpack_catalogue
+from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue
 from streamer.stream.detector import Detector
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
@@ -215,7 +215,7 @@ class Replay:
 
     def _begin_flush(self, outputs: Sequence[OutputFile]) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
-        state = unpack_catalogue(pack_catalogue(self._catalogue))  # as it is now
+        state = self._catalogue.snapshot()
         lengths = self._writer.submit(_sync, outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:

@@ -153,6 +153,18 @@ def test_there_is_an_end_to_the_numbers(
     assert catalogue.enter(source(page_file)) == 0
 
 
+def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
+    catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
+    number = catalogue.enter(source(page_file))
+    then = catalogue.snapshot()
+    assert then == catalogue
+    read_to_the_end(catalogue, number)
+    catalogue.outputs["/out"] = 13
+    catalogue.totals.dead["no_url"] += 1
+    assert (then.entries[number].position, then.entries[number].finished) == (0, False)
+    assert (then.outputs, then.totals.dead) == ({"/out": 12}, {"no_url": 1})
+
+
 def test_a_catalogue_comes_back_from_its_bytes(page_file: Path) -> None:
     catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
     read_to_the_end(catalogue, catalogue.enter(source(page_file)))
