@@ -5,13 +5,12 @@ matplotlib is an extra of the package; it is imported only where a picture is as
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamer.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")

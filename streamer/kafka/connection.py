@@ -12,7 +12,6 @@ The password must not show in a message, nor in `repr`.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import ssl
 from collections.abc import Iterable, Sequence
@@ -21,29 +20,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
-from aiokafka.protocol.metadata import MetadataRequest
-
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import SettingsError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65535
-
-_REFUSALS = (  # the first that fits: the kind of error, what it means, what to check
-    (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
-    (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
-    (SaslAuthenticationFailed, "it refuses the login", "--sasl-username and the password"),
-    (UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
-    (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
-    (ConnectionResetError, "it ends the connection", "--security-protocol"),
-    (OSError, "it is not reached", "--brokers"),
-    (KafkaError, "it ends the connection", "--security-protocol"),
-    (Exception, "it gives a false answer", "--brokers"),
-)
 
 
 @dataclass(frozen=True)
@@ -192,47 +175,6 @@ class Connection:
                 f"--security-protocol {self.security_protocol} does not use {names}. "
                 f"Name {remedy} as the protocol, or leave them out."
             )
-
-
-async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
-    """Speak to the brokers once, so that a start with a wrong setting ends with the cause.
-
-    aiokafka only logs the cause, and raises that it could not bootstrap. One broker that answers is
-    enough; `timeout_s` is for each.
-
-    Raises:
-        StreamerError: no broker lets us in; the message has the cause at each.
-    """
-    causes = []
-    for server in connection.servers:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await _greet(server, connection.security_options())
-        except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
-            causes.append(f"{server}: {_cause(error)}")
-        else:
-            return
-    raise StreamerError(
-        f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}."
-    )
-
-
-async def _greet(server: str, security: dict[str, Any]) -> None:
-    host, _, port = server.rpartition(":")
-    broker = await create_conn(host.strip("[]"), int(port), **security)
-    try:
-        # A broker that wants SASL says so only when asked for more than its versions.
-        await broker.send(MetadataRequest([]))
-    finally:
-        await broker.close()
-
-
-def _cause(error: Exception) -> str:
-    """Return what went wrong and which setting to look at."""
-    if isinstance(error.__cause__, ssl.SSLError):  # an alert that came after the handshake
-        error = error.__cause__
-    words, remedy = next(rest for kind, *rest in _REFUSALS if isinstance(error, kind))
-    return f"{words} ({error}), check {remedy}" if str(error) else f"{words}, check {remedy}"
 
 
 def _trust(cafile: str | Path | None) -> ssl.SSLContext:

@@ -20,7 +20,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.partitioner import murmur2
 
 from streamer.errors import StreamerError
-from streamer.kafka.connection import Connection, reach
+from streamer.kafka.connection import Connection
+from streamer.kafka.reach import reach
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
 from streamer.stream.batch import HTML, PageBatch

@@ -24,12 +24,13 @@ from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
 from streamer.kafka.applying import Applied, Applier, ReadChunk
 from streamer.kafka.catch_up import CatchUp
+from streamer.kafka.chunk_app import ChunkApp, ChunkSchema
 from streamer.kafka.gauge import Gauge, pack_gauge
 from streamer.kafka.log_position import LogBounds
 from streamer.kafka.names import Names
 from streamer.kafka.prepare import config_record
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.transport import ChunkApp, ChunkSchema, Start
+from streamer.kafka.transport import Start
 from streamer.kafka.wire import pack_record
 from streamer.metrics import Stage
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.kafka.chunk import Chunk
-from streamer.kafka.connection import Connection, reach
+from streamer.kafka.connection import Connection
+from streamer.kafka.reach import reach
 from streamer.kafka.reader import POLL_MILLISECONDS, Options, Reader, open_reader
 from streamer.kafka.topic_id import topic_id
 from streamer.kafka.waiting import WaitingLoop

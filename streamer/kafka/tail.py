@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 from aiokafka import TopicPartition
 
 from streamer.errors import InputError
-from streamer.kafka.connection import Connection, reach
+from streamer.kafka.connection import Connection
+from streamer.kafka.reach import reach
 from streamer.kafka.reader import Reader, open_reader
 
 POLL_MILLISECONDS = 500

@@ -19,8 +19,9 @@ from streamer.kafka.audit.index import IndexAudit
 from streamer.kafka.audit.report import Report
 from streamer.kafka.audit.scene import Scene
 from streamer.kafka.chunk import Chunk
-from streamer.kafka.connection import Connection, reach
+from streamer.kafka.connection import Connection
 from streamer.kafka.names import Names
+from streamer.kafka.reach import reach
 from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.settling import wait_until_settled
 from streamer.kafka.topic_id import topic_id

@@ -16,7 +16,6 @@ import structlog
 from streamer.errors import StreamerError
 from streamer.kafka.applying import Applier
 from streamer.kafka.catch_up import CatchUp
-from streamer.kafka.connection import reach
 from streamer.kafka.failure import end_process
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.health import HealthServer
@@ -26,6 +25,7 @@ from streamer.kafka.measures import ShardMeasures, SignMeasures
 from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import Prepared, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
+from streamer.kafka.reach import reach
 from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.shard_app import ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions

@@ -12,7 +12,8 @@ import pytest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
 from streamer.errors import SettingsError, StreamerError
-from streamer.kafka.connection import MECHANISMS, Connection, reach
+from streamer.kafka.connection import MECHANISMS, Connection
+from streamer.kafka.reach import reach
 from tests.helpers.secure_broker import Authority, run
 
 if TYPE_CHECKING:
