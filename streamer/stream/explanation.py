@@ -8,32 +8,26 @@ and that is an answer too. Nothing is written, and pages since the last flush ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import StoreMeta
 from streamer.index.lookup import KeptRows
 from streamer.index.row_scan import scan_rows
-from streamer.index.runs import Store
 from streamer.index.settings import IndexSettings, key_columns
 from streamer.index.snapshot import unpack_snapshot
 from streamer.model import SIMILARITY_ONE, Location
-from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.catalogue import own_catalogue
 from streamer.stream.index_folder import identity_of, obtain_existing_secret, read_meta
 from streamer.stream.nearest import signature_of
-
-Progress = Callable[[int], None]  # rows read
-Marks = npt.NDArray[np.uint32]
-Sketch = npt.NDArray[np.uint64]
+from streamer.stream.nearest_row import Marks, Progress, Sketch, Target, nearest_row
 
 
 class KeptPage(NamedTuple):
@@ -80,14 +74,6 @@ class Explained:
             return False
         passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min
         return self.equal_content or (passes and not self.too_short)
-
-
-class _Target(NamedTuple):
-    """What is compared with all rows: marks of the keys, the content key's last, and a sketch."""
-
-    marks: Marks
-    sketch: Sketch
-    ref: int | None
 
 
 class KeptIndex:
@@ -142,7 +128,7 @@ class KeptIndex:
             if row := self._row_of(page.ref, shard):
                 own[key_columns(shard, shards, bands)], sketch = row
         assert sketch is not None, page
-        target = _Target(own, np.ascontiguousarray(sketch), page.ref)
+        target = Target(own, np.ascontiguousarray(sketch), page.ref)
         return self._explained(target, page, progress)
 
     def explain_text(
@@ -167,18 +153,18 @@ class KeptIndex:
         too_short = int(signed.distinct[0]) < self.settings.shingles_min
         kept = self._kept_at(place) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
-        target = _Target(marks, signed.sketches[0], ref)
+        target = Target(marks, signed.sketches[0], ref)
         return self._explained(target, kept, progress, too_short=too_short)
 
     def _explained(
         self,
-        target: _Target,
+        target: Target,
         kept: KeptPage | None,
         progress: Progress,
         *,
         too_short: bool | None = None,
     ) -> Explained:
-        found = _nearest(self._store, self._meta, target, int(self.signature.measure), progress)
+        found = nearest_row(self._store, self._meta, target, int(self.signature.measure), progress)
         nearest = None
         if found is not None:
             page = self._page(found.ref, found.url)
@@ -220,45 +206,6 @@ def place_name(place: Location) -> str:
     """Return a place as `source:number`, in another partition than 0 `source/partition:number`."""
     partition = f"/{place.partition}" if place.partition else ""
     return f"{place.topic}{partition}:{place.offset}"
-
-
-class _Found(NamedTuple):
-    shared: int
-    similarity: int
-    ref: int
-    url: bytes
-    equal: bool
-
-
-def _nearest(
-    store: Store, meta: StoreMeta, target: _Target, measure: int, progress: Progress
-) -> _Found | None:
-    """Return the row that decides: of those that share a key the most similar, else of all."""
-    shared: dict[int, int] = {}
-    best: _Found | None = None
-    read = 0
-    for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
-        own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
-        for rows, marks in scan_rows(store, number):
-            agreeing = (marks == own) & (own != 0)
-            for i, count in enumerate(agreeing.sum(axis=1).tolist()):
-                ref = rows.refs[i]
-                shared[ref] = shared.get(ref, 0) + count
-                if number or ref == target.ref:
-                    continue
-                sketch = np.ascontiguousarray(rows.sketches[i])
-                similarity = int(sketch_similarity(measure, target.sketch, sketch))
-                equal = bool(agreeing[i, -1])
-                one = _Found(shared[ref], similarity, ref, rows.urls[i], equal)
-                if best is None or _rank(one) < _rank(best):
-                    best = one
-            read += len(rows.refs)
-            progress(read)
-    return best
-
-
-def _rank(found: _Found) -> tuple[bool, bool, int, int]:
-    return (not found.shared, not found.equal, -found.similarity, found.ref)
 
 
 def _settings_in_force(meta: StoreMeta) -> IndexSettings:
