@@ -91,7 +91,7 @@ class RunLookup:
 
     def _taken_up(self, run: RunMeta) -> RunKeys:
         """Return what is known of a new run's keys; add them to the filter if they are new."""
-        if written := self._store.take_written(self._shard, run):
+        if written := self._store.written.take(self._shard, run):
             for keys in written.new:
                 self._add(keys)
             return written.keys

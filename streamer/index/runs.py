@@ -14,9 +14,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -32,7 +32,6 @@ from streamer.index.codec import (
     RunMeta,
     ShardMeta,
     StoreMeta,
-    block_of,
     entry_key,
     entry_prefix,
     is_meta_key,
@@ -40,16 +39,8 @@ from streamer.index.codec import (
 )
 from streamer.index.entries import flush_meta, posting_entries, row_entries, run_meta
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import (
-    POSTING_BYTES,
-    Keys,
-    Rows,
-    joined_blocks,
-    merge_postings,
-    sort_postings,
-    split_blocks,
-)
-from streamer.index.run_keys import RunKeys
+from streamer.index.postings import Keys, Rows, sort_postings
+from streamer.index.run_parts import Blocks, Parts, merged_runs, whole_run
 from streamer.index.sorted_files import (
     Entries,
     add_files,
@@ -58,17 +49,9 @@ from streamer.index.sorted_files import (
     write_file,
 )
 from streamer.index.store_errors import explained
+from streamer.index.written_runs import WrittenRuns
 
 FAN_IN = 8  # runs of one level that become one of the next
-BLOCKS_A_READ = 1024  # of a run that is read as a whole: about 4 MB
-PART_POSTINGS = 1 << 18  # that are merged at a time: 3 MB, which stay in a cache
-
-
-class Written(NamedTuple):
-    """What a look-up takes over of a run just written; `new` are keys that no run had before."""
-
-    keys: RunKeys
-    new: list[Keys]
 
 
 class Store:
@@ -76,6 +59,7 @@ class Store:
 
     Attributes:
         flushes: how many flushes there were since it was opened.
+        written: what look-ups take over of the runs written since.
     """
 
     def __init__(
@@ -89,11 +73,11 @@ class Store:
         self.path = path
         self.writable = writable
         self.flushes = 0
+        self.written = WrittenRuns()
         self._database = database
         self._meta = meta
         self._adding = threading.Lock()
         self._numbers = itertools.count()
-        self._written: dict[tuple[int, int], Written] = {}  # by shard and seq
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -210,16 +194,8 @@ class Store:
 
         A shard's postings are a file of their own, which nothing keeps once they are merged.
         """
-        written = self._written[shard, run.seq] = Written(RunKeys(run.postings), [])
-
-        def noted() -> Iterator[tuple[Keys, Rows]]:
-            for keys, rows in parts:
-                written.keys.add(keys)
-                if new:
-                    written.new.append(keys)
-                yield keys, rows
-
-        return self._write(f"{run.seq}-{shard}", posting_entries(run, shard, noted()))
+        noted = self.written.noted(shard, run, parts, new=new)
+        return self._write(f"{run.seq}-{shard}", posting_entries(run, shard, noted))
 
     def merge(self) -> bool:
         """Merge FAN_IN runs of one level of one shard, if there are so many; tell whether.
@@ -247,16 +223,12 @@ class Store:
                 left = [run for run in shard.runs if run.seq not in gone]
                 shards[number] = ShardMeta([*left, merged], shard.flushes, shard.state)
                 garbage = [*old.garbage, *((number, seq) for seq in sorted(gone))]
-                for run in runs:
-                    if untaken := self.take_written(number, run):
-                        self._written[number, merged.seq].new.extend(untaken.new)
+                self.written.carry_over(number, runs, merged)
                 self._add([file], StoreMeta(FORMAT, old.identity, 0, shards, garbage, old.owner))
 
-    def _merged(self, shard: int, runs: list[RunMeta]) -> Iterator[tuple[Keys, Rows]]:
+    def _merged(self, shard: int, runs: list[RunMeta]) -> Parts:
         """Yield the postings of runs, given from the oldest to the newest, merged in parts."""
-        bits = min(_part_bits(sum(run.postings for run in runs)), *(run.bits for run in runs))
-        for parts in zip(*(self._parts(shard, run, bits) for run in runs), strict=True):
-            yield merge_postings(list(parts))
+        yield from merged_runs(runs, [self._blocks(shard, run) for run in runs])
 
     def drop_garbage(self) -> None:
         """Delete the postings of runs that have been merged; done again if a kill came between."""
@@ -271,35 +243,15 @@ class Store:
                 left = [each for each in self._meta.garbage if each not in garbage]
                 self._meta = msgspec.structs.replace(self._meta, garbage=left)
 
-    def take_written(self, shard: int, run: RunMeta) -> Written | None:
-        """Hand out what was noted of a run when it was written; once."""
-        return self._written.pop((shard, run.seq), None)
-
-    def run_parts(self, shard: int, run: RunMeta) -> Iterator[tuple[Keys, Rows]]:
+    def run_parts(self, shard: int, run: RunMeta) -> Parts:
         """Yield all postings of a run in order, some at a time; each part has whole blocks."""
         with explained(self.path):
-            entries = self._entries(shard, run)
-            while part := [value for _, value in itertools.islice(entries, BLOCKS_A_READ)]:
-                yield _unpacked(part)
+            yield from whole_run(self._blocks(shard, run))
 
-    def _entries(self, shard: int, run: RunMeta) -> Iterator[tuple[bytes, bytes]]:
+    def _blocks(self, shard: int, run: RunMeta) -> Blocks:
         prefix = entry_prefix(run.seq, shard, POSTINGS)
         entries = self._database.items(from_key=prefix, read_opt=reading_once())
         return itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
-
-    def _parts(self, shard: int, run: RunMeta, bits: int) -> Iterator[tuple[Keys, Rows]]:
-        """Yield the postings of a run in 2**bits parts, by the top bits of their keys."""
-        shift = run.bits - bits
-        parts = itertools.groupby(
-            self._entries(shard, run), lambda entry: block_of(entry[0]) >> shift
-        )
-        at, part = next(parts, (-1, iter(())))
-        for number in range(1 << bits):
-            if number != at:
-                yield _unpacked([])
-                continue
-            yield _unpacked([value for _, value in part])
-            at, part = next(parts, (-1, iter(())))
 
     def read(self, keys: list[bytes]) -> list[bytes]:
         """Return the values of `keys`, each of which exists, or b"" where it does not."""
@@ -323,15 +275,3 @@ class Store:
 
 def _appended(before: list[Any], item: Any) -> list[Any]:  # noqa: ANN401 - of any one type
     return before if item is None else [*before, item]
-
-
-def _part_bits(postings: int) -> int:
-    return (postings // PART_POSTINGS).bit_length()
-
-
-def _unpacked(blocks: list[bytes]) -> tuple[Keys, Rows]:
-    data, limits = joined_blocks(blocks)
-    count = len(data) // POSTING_BYTES
-    keys, rows = np.empty(count, np.uint64), np.empty(count, np.uint32)
-    split_blocks(data, limits, keys, rows)
-    return keys, rows

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.index import runs
+from streamer.index import run_parts, runs
 from streamer.index.codec import POSTINGS, entry_key
 from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.run_lookup import RunLookup
@@ -233,7 +233,7 @@ def test_a_flush_within_a_merge_is_kept_beside_the_merged_run(
 def test_runs_of_many_blocks_are_merged_in_parts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "PART_POSTINGS", 50)
+    monkeypatch.setattr(run_parts, "PART_POSTINGS", 50)
     with contextlib.closing(Store.open(folder)) as store:
         lookup = RunLookup(store, 0)
         for at in range(0, 250 * FAN_IN, 250):
