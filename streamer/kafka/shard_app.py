@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
@@ -30,6 +29,7 @@ from streamer.kafka.log_position import LogBounds
 from streamer.kafka.names import Names
 from streamer.kafka.prepare import config_record
 from streamer.kafka.publisher import Publisher
+from streamer.kafka.shard_progress import ShardProgress
 from streamer.kafka.transport import Start
 from streamer.kafka.wire import pack_record
 from streamer.metrics import Stage
@@ -38,7 +38,6 @@ CHUNKS_AHEAD = 3  # of the log, read and not yet applied
 CHUNKS_BEHIND = 4  # applied and not yet published
 WATCH_SECONDS = 0.1
 
-_log = structlog.get_logger()
 _Waiting = tuple[Any, "asyncio.Future[ReadChunk]"]  # the event, and its chunk when it is read
 
 
@@ -68,10 +67,7 @@ class ShardApp:
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
         self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
-        self._committed = 0
-        self._end = 0  # of the log, as last heard
-        self._target: int | None = None  # the log's end when the shard was assigned
-        self._assigned_at: tuple[int, float] | None = None  # the position then, and when
+        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), applier.measures)
         self._configured = False
         self._gauge = self._new_gauge()
         self._gauge_published: Gauge | None = None
@@ -85,7 +81,7 @@ class ShardApp:
     @property
     def caught_up(self) -> bool:
         """Tell whether the log is folded up to the end that it had at the assignment."""
-        return self._target is not None and self.owner.position >= self._target
+        return self._progress.caught_up
 
     async def start(self) -> None:
         """Join the group."""
@@ -131,18 +127,12 @@ class ShardApp:
             except StoreMismatch as error:
                 self._fail(error)
                 continue
-            self._committed = max(self._committed, offset)
-            self._target = end
             position = self.owner.position
-            self._assigned_at = position, time.monotonic()
+            self._progress.note_assigned(position, offset, end)
             begin = max(position, offset)
             starts[tp] = Start(begin, begin)
             if position < offset:
                 self._begin_to_catch_up()
-            _log.info(
-                "shard_assigned", shard=self.owner.number, position=position, committed=offset,
-                end=end,
-            )  # fmt: skip
         return starts
 
     def _begin_to_catch_up(self) -> None:
@@ -157,8 +147,10 @@ class ShardApp:
                 while self._publishing:
                     await self._publishing.popleft()
                 # The committed offset may grow meanwhile: another owner for a time, then us again.
-                while (position := self.owner.position) < self._committed and not self._stopping:
-                    await asyncio.to_thread(self._catch_up.fold, position, self._committed)
+                while (start := self.owner.position) < self._progress.committed:
+                    if self._stopping:
+                        break
+                    await asyncio.to_thread(self._catch_up.fold, start, self._progress.committed)
                 self._gauge = self._new_gauge()
             if not self._stopping:
                 self.app.chunks.release()
@@ -184,7 +176,7 @@ class ShardApp:
                 chunk = await future
                 async with self._applying:
                     applied = await loop.run_in_executor(
-                        self._judge, self._applier.apply, chunk, self._committed
+                        self._judge, self._applier.apply, chunk, self._progress.committed
                     )
                     self._gauge = self._new_gauge()
                     # Each takes its place in the queue of its partition now, in this order.
@@ -246,10 +238,9 @@ class ShardApp:
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                if self._target is None:
+                if not self._progress.is_assigned:
                     continue  # not assigned yet: there is nothing to tell, and no consumer to ask
-                self._observe_log()
-                self._tell_when_caught_up()
+                self._progress.observe(self.app.chunks)
                 if self.caught_up and not self._configured:
                     await self._configure()
                 if self.owner.number == 0 and self._gauge != self._gauge_published:
@@ -260,23 +251,6 @@ class ShardApp:
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
-    def _observe_log(self) -> None:
-        place = TP(self._names.log(self.owner.number), 0)
-        if place in self.app.chunks.assignment():
-            self._end = self.app.chunks.highwater(place) or self._end
-        committed = self.app.chunks.committed(place)
-        self._measures.observe_log(self.owner.position, self._end, committed)
-
-    def _tell_when_caught_up(self) -> None:
-        if self._assigned_at is None or not self.caught_up:
-            return
-        (position, began), self._assigned_at = self._assigned_at, None
-        folded, seconds = self.owner.position - position, time.monotonic() - began
-        _log.info(
-            "shard_caught_up", shard=self.owner.number, position=self.owner.position,
-            records=folded, seconds=round(seconds, 3),
-        )  # fmt: skip
-
     async def _configure(self) -> None:
         """Put a CONFIG record into the log if these settings are not in force."""
         self._configured = True
@@ -284,17 +258,16 @@ class ShardApp:
         if shard.settings == self._settings:
             return
         record = config_record(self._settings, shard.marks.get(CONFIG, 0))
-        await self._publisher.publish(
-            self._names.log(self.owner.number),
-            0,
-            self._publisher.batches([(None, pack_record(record, self.owner.identity), [], None)]),
-        )
+        packed = pack_record(record, self.owner.identity)
+        await self._send(self._names.log(self.owner.number), packed)
 
     async def _publish_gauge(self) -> None:
         gauge = self._gauge
-        batches = self._publisher.batches([(None, pack_gauge(gauge), [], None)])
-        await self._publisher.publish(self._names.gauge, 0, batches)
+        await self._send(self._names.gauge, pack_gauge(gauge))
         self._gauge_published = gauge
+
+    async def _send(self, topic: str, data: bytes) -> None:
+        await self._publisher.publish(topic, 0, self._publisher.batches([(None, data, [], None)]))
 
 
 def _ends_before(log: str, end: int) -> str:
