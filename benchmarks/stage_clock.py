@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-import streamer.stream.jsonl
 import streamer.stream.replay
 from streamer.index.filter import GrowingFilter
 from streamer.index.run_lookup import RunLookup
 from streamer.index.runs import Store
 from streamer.stream.detector import Detector
+from streamer.stream.line_reader import LineReader
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
 
@@ -41,7 +41,7 @@ class Stage(NamedTuple):
 
 
 STAGES = (
-    Stage("reading", None, ((streamer.stream.jsonl, "_some_lines"),)),
+    Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
     Stage("sign", 12, ((streamer.stream.replay, "sign"),)),
     Stage("filter, head, verify, insert", 3, ((Detector, "judge"), (GrowingFilter, "places"))),

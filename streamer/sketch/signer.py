@@ -35,7 +35,8 @@ from streamer.sketch.secret import HashKeys, derive_keys
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.shingles import count_distinct, hash_shingles
 from streamer.text.canonical import canonical_table
-from streamer.text.tokens import SLACK, SPARE, hash_tokens
+from streamer.text.slices import Slices
+from streamer.text.tokens import SPARE, hash_tokens
 from streamer.text.visible import Buffer, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
@@ -123,7 +124,8 @@ def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
 @kernel
 def _sign_batch(  # noqa: PLR0913 - as _sign_text
     data: npt.NDArray[np.uint8],
-    limits: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
     flags: npt.NDArray[np.uint8],
     scratch: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
     seeds: npt.NDArray[np.uint64],
@@ -138,7 +140,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     token_counts: npt.NDArray[np.uint32],
     text_bytes: npt.NDArray[np.int64],
 ) -> None:
-    """Sign the bodies data[limits[i]:limits[i+1]] into the five result arrays."""
+    """Sign the bodies data[starts[i]:ends[i]] into the five result arrays."""
     bands = keys.shape[1] - 1
     tokens = np.empty(TOKENS_BLOCK + SPARE, np.uint64)
     shingles = np.empty(TOKENS_BLOCK + SPARE, np.uint64)
@@ -147,9 +149,7 @@ def _sign_batch(  # noqa: PLR0913 - as _sign_text
     slots = np.empty(SLOTS, np.uint64)
     seen = np.empty(DISTINCT_MAX, np.uint64)
     for i in range(flags.shape[0]):
-        text, start, end = visible_span(
-            data, limits[i], limits[i + 1], flags[i], scratch[0], scratch[1]
-        )
+        text, start, end = visible_span(data, starts[i], ends[i], flags[i], scratch[0], scratch[1])
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, seeds, powers, multipliers, offsets, table,
             tokens, shingles, minima, bins, slots, seen, sketches[i],
@@ -181,11 +181,8 @@ class Signer:
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
-        lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
-        limits = np.zeros(len(bodies) + 1, np.int64)
-        np.cumsum(lengths, out=limits[1:])
-        data = np.frombuffer(b"".join((*bodies, bytes(SLACK))), np.uint8)
-        self._grow(scratch_bytes(int(lengths.max(initial=0))))
+        texts = Slices.joined(bodies)
+        self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
         pages, keys = len(bodies), self._keys
         result = Signatures(
             np.empty((pages, self.settings.bands + 1), np.uint64),
@@ -195,7 +192,7 @@ class Signer:
             np.empty(pages, np.int64),
         )
         _sign_batch(
-            data, limits, np.array(flags, np.uint8), self._scratch,
+            texts.data, texts.starts, texts.ends, np.array(flags, np.uint8), self._scratch,
             self._seeds,
             keys.shingle_powers, keys.multipliers, keys.offsets, self._table,
             self.settings.rows, result.keys, result.sketches, result.distinct, result.tokens,

@@ -8,21 +8,13 @@ offsets).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ESCAPED = 1  # the body is the inside of a JSON string: escapes not yet undone
 HTML = 2  # the body is HTML; otherwise plain text
 
 Buffer = bytes | bytearray | memoryview
-
-
-@dataclass(frozen=True, slots=True)
-class RawRecord:
-    """One record as its source gives it; `value` is None for a deletion (a Kafka tombstone)."""
-
-    sequence: int
-    value: bytes | None
-    key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +33,8 @@ class Rejected:
 class PageBatch:
     """Pages as parallel lists, one entry a page, ascending by `sequences`.
 
-    `bodies` are UTF-8 (as far as the source is honest), marked by `flags`; `carried` holds one JSON
-    object a page as bytes, empty where nothing is carried.
+    `bodies` are UTF-8 (as far as the source is honest), marked by `flags`, best in one block;
+    `carried` holds one JSON object a page as bytes, empty where nothing is carried.
     """
 
     start: int
@@ -50,7 +42,7 @@ class PageBatch:
     sequences: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    bodies: list[Buffer] = field(default_factory=list)
+    bodies: Sequence[Buffer] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     carried: list[bytes] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)

@@ -27,7 +27,12 @@ def plain_body(raw: memoryview) -> memoryview | None:
     if len(raw) <= 2 or raw[0] != _QUOTE:  # noqa: PLR2004 - the two quotes
         return None
     body = raw[1:-1]
-    return None if body[0] in b" \\" and _BLANK_ESCAPED.fullmatch(body) else body
+    return None if is_blank_escaped(body) else body
+
+
+def is_blank_escaped(body: memoryview) -> bool:
+    """Tell whether the inside of a JSON string, of at least one byte, is white space throughout."""
+    return body[0] in b" \\" and bool(_BLANK_ESCAPED.fullmatch(body))
 
 
 def not_blank(body: bytes) -> bytes:

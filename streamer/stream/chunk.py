@@ -1,7 +1,7 @@
 """What a source hands to the parser: a run of consecutive records, not yet understood.
 
 A chunk covers the ordinals [start, end) of its source. Every ordinal is in exactly one place: a
-line, a page, a dead letter, or a count in `skipped`. Lines are a bare list of bytes, without an
+line, a page, a dead letter, or a count in `skipped`. Lines lie in one block of memory, without an
 object each, because reading them must cost next to nothing; whatever cannot be a line (too long,
 torn off) therefore makes up a chunk of its own.
 """
@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from streamer.stream.batch import Rejected
+from streamer.text.slices import Slices, no_slices
 
 CHUNK_RECORDS_MAX = 1_000
 CHUNK_BYTES_MAX = 2 << 20  # about 500 pages of 4 kB: what a batch costs beside its pages is spread
@@ -44,7 +45,7 @@ class RawChunk:
     start: int
     end: int
     bytes_read: int
-    lines: list[bytes] = field(default_factory=list)
+    lines: Slices = field(default_factory=no_slices)
     pages: list[WarcPage] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

@@ -1,10 +1,10 @@
 """Records into page batches: every record ends as a page, a dead letter or a count.
 
-Most records are messages of the `page` schema with a plain text body. For these one msgspec call
-finds the fields and leaves the body as it stands in the JSON: neither decoded, nor unescaped, nor
-copied. Whatever is out of the ordinary takes the careful way through extract.py, which finds the
-page after all or the right code; both ways give the same page. Files, WARC records and Kafka
-messages all come through here. Nothing in a record may raise.
+Most records are messages of the `page` schema with a plain text body. For these a kernel finds the
+fields of a whole batch, and the body stays as it stands in the JSON: neither decoded, nor
+unescaped, nor copied. Whatever is out of the ordinary takes the careful way through extract.py,
+which finds the page after all or the right code; both ways give the same page. Files, WARC records
+and Kafka messages all come through here. Nothing in a record may raise.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from streamer.errors import InvalidPage, SkippedRecord
-from streamer.stream.batch import ESCAPED, HTML, Buffer, PageBatch, Rejected
-from streamer.stream.body import plain_body
+from streamer.stream.batch import ESCAPED, HTML, PageBatch, Rejected
+from streamer.stream.body import is_blank_escaped
+from streamer.stream.body_slices import BodySlices
 from streamer.stream.chunk import PAGE_BYTES_MAX, RawChunk, WarcPage, over_limit
 from streamer.stream.extract import Extractor, PageFields
 from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping
@@ -24,21 +23,17 @@ from streamer.stream.httpblock import fields_and_body
 from streamer.stream.message import read_message
 from streamer.stream.presets import PRESETS
 from streamer.stream.url import URL_BYTES_MAX
-from streamer.text.sniff import looks_like_html
+from streamer.text.page_fields import ESCAPES, UNTOLD, find_page_fields
+from streamer.text.slices import Slices
+from streamer.text.sniff import looks_like_html, may_begin_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+Place = tuple[int, bytes | None]  # sequence, key
 Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
+PlainPage = tuple[str, int, int, int]  # URL, begin and end of the body, flags
 _URL_CHARACTERS_MAX = URL_BYTES_MAX // 4  # at four bytes a character; longer ones are looked at
-
-
-class _PlainMessage(msgspec.Struct, gc=False):
-    """The fields of the `page` schema that a text page needs."""
-
-    url: str = ""
-    body: msgspec.Raw = msgspec.Raw()
-    content_type: str | None = None
 
 
 class PageParser:
@@ -60,21 +55,22 @@ class PageParser:
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
-        self._accepts_type = self._messages.accepts_type
         self._plain = mapping == DEFAULT_MAPPING and not carry
-        self._decode = msgspec.json.Decoder(_PlainMessage).decode
 
     def parse(self, chunk: RawChunk) -> PageBatch:
         """Return the batch for a chunk of a file or of standard input."""
-        ordinals = range(chunk.start, chunk.start + len(chunk.lines))
         batch = PageBatch(
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
+        bodies = BodySlices(chunk.lines)
+        ordinals = range(chunk.start, chunk.start + len(chunk.lines))
+        keys = repeat(None, len(ordinals))
         self._add_messages(
-            batch, zip(ordinals, repeat(None), chunk.lines, strict=False), "blank_line"
+            batch, bodies, chunk.lines, zip(ordinals, keys, strict=True), "blank_line"
         )
         for page in chunk.pages:
-            self._add_record(batch, page)
+            self._add_record(batch, bodies, page)
+        batch.bodies = bodies.slices()
         if chunk.dead:
             batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
@@ -86,48 +82,77 @@ class PageParser:
         `deletion`.
         """
         batch = PageBatch(start, end)
-        self._add_messages(batch, messages, "deletion")
+        places: list[Place] = []
+        values: list[bytes] = []
+        for sequence, key, value in messages:
+            places.append((sequence, key))
+            values.append(value or b"")
+        slices = Slices.joined(values)
+        bodies = BodySlices(slices)
+        self._add_messages(batch, bodies, slices, places, "deletion")
+        batch.bodies = bodies.slices()
         return batch
 
-    def _add_messages(self, batch: PageBatch, messages: Iterable[Message], empty: str) -> None:
-        for sequence, key, value in messages:
-            page: tuple[str, Buffer, int, bytes] | None = None
-            if self._plain and value:
-                page = self._plain_page(value)
-            if page is None:
-                page = self._careful_page(batch, sequence, key, value, empty)
+    def _add_messages(
+        self,
+        batch: PageBatch,
+        bodies: BodySlices,
+        values: Slices,
+        places: Iterable[Place],
+        empty: str,
+    ) -> None:
+        """Enter messages; one without a value is skipped as `empty`."""
+        plain = self._plain_pages(values) if self._plain else repeat(None, len(values))
+        for i, ((sequence, key), found) in enumerate(zip(places, plain, strict=True)):
+            if found is None:
+                page = self._careful_page(batch, sequence, key, values[i], empty)
                 if page is None:
                     continue
-            url, body, flags, carried = page
+                url, body, flags, carried = page
+                bodies.add(body)
+            else:
+                url, start, end, flags = found
+                carried = b""
+                bodies.add_place(start, end)
             batch.sequences.append(sequence)
             batch.keys.append(key)
             batch.urls.append(url)
-            batch.bodies.append(body)
             batch.flags.append(flags)
             batch.carried.append(carried)
 
-    def _plain_page(self, value: bytes) -> tuple[str, Buffer, int, bytes] | None:
-        """Return the page of an ordinary message, or None for one that needs the careful way."""
-        if len(value) > self._limit:
-            return None
+    def _plain_pages(self, values: Slices) -> Iterator[PlainPage | None]:
+        """Yield the page of each ordinary message, None for one that needs the careful way."""
+        told, spans = find_page_fields(values)
+        told[values.lengths > self._limit] = UNTOLD
+        data = values.data.data
+        for known, places in zip(told.tolist(), spans.tolist(), strict=True):
+            yield self._plain_page(data, known, places) if known else None
+
+    def _plain_page(
+        self, data: memoryview, known: int, places: list[list[int]]
+    ) -> PlainPage | None:
+        """Return the page whose fields lie at `places`, or None for one that is odd after all."""
+        (url_start, url_end), (start, end), (type_start, type_end) = places
         try:
-            message = self._decode(value)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+            url = str(data[url_start:url_end], "utf-8")
+            kind = str(data[type_start:type_end], "utf-8")
+        except UnicodeDecodeError:
             return None
-        url = message.url
-        body = plain_body(memoryview(message.body))
-        content_type = message.content_type
         if (
-            body is None
-            or not 0 < len(url) <= _URL_CHARACTERS_MAX
+            len(url) > _URL_CHARACTERS_MAX
             or not url.isprintable()
             or " " in url
-            or (content_type and not self._accepts_type(content_type))
+            or (kind and not self._messages.accepts_type(kind))
         ):
             return None
-        html = looks_like_html(body, content_type)
+        flags = ESCAPED if known == ESCAPES else 0
+        body = data[start:end]
+        if is_blank_escaped(body):
+            return None
+        if (kind or may_begin_html(body[0])) and looks_like_html(body, kind):
+            flags |= HTML
         # A bare tuple: a named one costs as much as all of the checks.
-        return url, body, ESCAPED | HTML if html else ESCAPED, b""
+        return url, start, end, flags
 
     def _careful_page(
         self, batch: PageBatch, sequence: int, key: bytes | None, value: bytes | None, empty: str
@@ -149,7 +174,7 @@ class PageParser:
             batch.skipped[skip.code] += 1
         return None
 
-    def _add_record(self, batch: PageBatch, record: WarcPage) -> None:
+    def _add_record(self, batch: PageBatch, bodies: BodySlices, record: WarcPage) -> None:
         """Enter a WARC record as a page, a dead letter or a count."""
         try:
             fields, body = fields_and_body(record, self._limit)
@@ -162,7 +187,7 @@ class PageParser:
             batch.sequences.append(record.sequence)
             batch.keys.append(None)
             batch.urls.append(page.url)
-            batch.bodies.append(page.body)
+            bodies.add(page.body)
             batch.flags.append(page.flags)
             batch.carried.append(page.carried)
 

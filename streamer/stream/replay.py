@@ -162,7 +162,7 @@ class Replay:
             signer = self._local.signer = self._make_signer()
         batch = chunk.parse(self._parser)
         pages = sign(signer, number, batch)
-        batch.bodies.clear()  # nothing needs them any more
+        batch.bodies = ()  # nothing needs them any more
         return batch, pages, self._detector.look_up(pages)
 
     # ---- judgement -------------------------------------------------------------------------------

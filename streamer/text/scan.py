@@ -43,6 +43,13 @@ def _lanes_equal(builder: Any, vector: Any, byte: Any) -> Any:  # noqa: ANN401 -
     return builder.icmp_unsigned("==", vector, builder.shuffle_vector(first, undefined, zeros))
 
 
+def _first_bit(builder: Any, bits: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return the place of the first one in a vector of sixteen bits; 16 if there is none."""
+    mask = builder.zext(builder.bitcast(bits, ir.IntType(16)), ir.IntType(64))
+    stop = builder.or_(mask, ir.IntType(64)(1 << VECTOR_BYTES))
+    return builder.cttz(stop, ir.IntType(1)(1))
+
+
 def _first_lane(_context: Any, array: Any, _index: Any, _one: Any, _other: Any) -> Any:  # noqa: ANN401 - as _pointer
     """Return the first of sixteen bytes at an index that is one or another; 16 if none is."""
 
@@ -51,14 +58,28 @@ def _first_lane(_context: Any, array: Any, _index: Any, _one: Any, _other: Any) 
         vector = builder.load(address, align=1)
         bytes_ = [builder.trunc(value, ir.IntType(8)) for value in arguments[2:]]
         equal = builder.or_(*(_lanes_equal(builder, vector, byte) for byte in bytes_))
-        mask = builder.zext(builder.bitcast(equal, ir.IntType(16)), ir.IntType(64))
-        stop = builder.or_(mask, ir.IntType(64)(1 << VECTOR_BYTES))
-        return builder.cttz(stop, ir.IntType(1)(1))
+        return _first_bit(builder, equal)
 
     return types.int64(array, types.intp, types.int64, types.int64), generate
 
 
 first_lane = cast("Callable[[Bytes, int, int, int], int]", intrinsic(_first_lane))
+
+
+def _string_lane(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401 - as _pointer
+    r"""Return the first of sixteen bytes that is `"`, `\` or a control; 16 if none is."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        address = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        vector = builder.load(address, align=1)
+        quote, backslash = (_lanes_equal(builder, vector, ir.IntType(8)(byte)) for byte in b'"\\')
+        control = builder.icmp_unsigned("<", vector, ir.Constant(_LANES, [0x20] * VECTOR_BYTES))
+        return _first_bit(builder, builder.or_(builder.or_(quote, backslash), control))
+
+    return types.int64(array, types.intp), generate
+
+
+string_lane = cast("Callable[[Bytes, int], int]", intrinsic(_string_lane))
 
 
 def _copy_lanes(_context: Any, source: Any, _index: Any, out: Any, _place: Any) -> Any:  # noqa: ANN401 - as _pointer

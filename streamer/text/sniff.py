@@ -22,6 +22,7 @@ _ELEMENTS = (
     rb"html|head|body|title|meta|link|base|script|style|noscript|iframe|div|span|p|a|b|i|h[1-6]|br"
     rb"|table|ul|ol|li|dl|img|font|center|form|main|article|section|header|nav|pre|strong|em"
 )
+_BEGINNINGS = frozenset(b"\xef\\ \t\n\f\r<")
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf|\\ufeff)?(?:[\t\n\f\r ]|\\[nrtf]){0,%d}+"
     rb"(?:%b\?xml[^<>]{0,200}>(?:[\t\n\f\r ]|\\[nrtf])*+)?"
@@ -29,6 +30,11 @@ _HTML = re.compile(
     % (LEADING_MAX, _LESS, _LESS, _ELEMENTS),
     re.IGNORECASE,
 )
+
+
+def may_begin_html(first: int) -> bool:
+    """Tell whether a body that begins with this byte may look like HTML."""
+    return first in _BEGINNINGS
 
 
 def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | None) -> bool:

@@ -24,7 +24,7 @@ def parse(name: str, suffix: str = "jsonl") -> PageBatch:
 def test_scrapy_cluster() -> None:
     batch = parse("scrapy-cluster")
     assert batch.urls == ["http://shop.example/new", "http://shop.example/b64"]
-    assert batch.bodies == [
+    assert list(batch.bodies) == [
         b"<html><body><p>Twelve chairs in stock.</p></body></html>",
         "<html><p>Täglich frisch</p></html>".encode(),
     ]
@@ -40,7 +40,7 @@ def test_scrapy_cluster() -> None:
 def test_nutch() -> None:
     batch = parse("nutch")
     assert batch.urls == ["http://news.example/1", "http://news.example/2"]
-    assert batch.bodies == [b"Rain is expected where 3 < 5 and later.", b"<p>Sun</p>"]
+    assert list(batch.bodies) == [b"Rain is expected where 3 < 5 and later.", b"<p>Sun</p>"]
     assert batch.flags == [0, HTML]
     assert batch.skipped == {"type_not_text": 1}
     assert b'"fetched_at":"2026-01-01T00:00:00Z"' in batch.carried[0]
@@ -59,7 +59,7 @@ def test_norconex() -> None:
 def test_frontera() -> None:
     batch = parse("frontera")
     assert batch.urls == ["http://blog.example/"]
-    assert batch.bodies == [b"<html><h1>A blog</h1></html>"]
+    assert list(batch.bodies) == [b"<html><h1>A blog</h1></html>"]
     assert batch.skipped == {"status_not_2xx": 1}
     assert [(dead.sequence, dead.code) for dead in batch.dead] == [(2, "missing_body")]
 
@@ -76,7 +76,7 @@ def test_warc() -> None:
     batch = parse("warc", "warc")
     assert batch.sequences == [2, 3]
     assert batch.urls == ["http://bakery.example/"] * 2
-    assert batch.bodies == [b"<html><body>Bread at five.</body></html>", b"Bread at six."]
+    assert list(batch.bodies) == [b"<html><body>Bread at five.</body></html>", b"Bread at six."]
     assert batch.flags == [HTML, 0]
     assert batch.skipped == {"warc_warcinfo": 1, "warc_request": 1}
     assert batch.carried[0] == b'{"fetched_at":"2026-02-03T04:05:06Z","content_type":"text/html"}'

@@ -259,5 +259,5 @@ def test_a_stream_without_damage_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"a\n")
     with ByteStream(str(path)) as stream:
-        assert [chunk.lines for chunk in read_lines(stream, 0, 10)] == [[b"a\n"]]
+        assert [list(chunk.lines) for chunk in read_lines(stream, 0, 10)] == [[b"a\n"]]
         assert stream.damage is None

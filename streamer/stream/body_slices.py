@@ -1,0 +1,42 @@
+"""The bodies of a batch in one block: most lie in the messages' own, the others are put behind it.
+
+Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamer.text.slices import Slices
+from streamer.text.tokens import SLACK
+from streamer.text.visible import Buffer
+
+
+class BodySlices:
+    """Takes bodies one after the other."""
+
+    def __init__(self, messages: Slices) -> None:
+        self._messages = messages
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._made: list[Buffer] = []
+        self._end = len(messages.data)
+
+    def add_place(self, start: int, end: int) -> None:
+        """Take the body that lies at data[start:end] of the messages."""
+        self._starts.append(start)
+        self._ends.append(end)
+
+    def add(self, body: Buffer) -> None:
+        """Take a body that lies elsewhere."""
+        self._made.append(body)
+        self.add_place(self._end, self._end + len(body))
+        self._end += len(body)
+
+    def slices(self) -> Slices:
+        """Return all bodies, in the order in which they were taken."""
+        data = self._messages.data
+        if self._made:
+            made = b"".join((*self._made, bytes(SLACK)))
+            data = np.concatenate((data, np.frombuffer(made, np.uint8)))
+        return Slices(data, np.array(self._starts, np.int64), np.array(self._ends, np.int64))

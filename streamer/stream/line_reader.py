@@ -1,0 +1,110 @@
+"""Whole lines of a byte stream, a chunk at a time, in the block of memory that they were read into.
+
+A line is neither copied nor made an object. A line that is over the page limit, and one that damage
+in the compression has torn off, is no record: `take` ends before it, and `take_odd` tells of it,
+with its length counted to its end while only its beginning is kept: memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamer.stream.bytestream import BUFFER_BYTES, ByteStream
+from streamer.stream.chunk import CHUNK_BYTES_MAX
+from streamer.text.scan import Bytes
+from streamer.text.slices import Places, Slices, find_line_ends
+from streamer.text.tokens import SLACK
+
+_LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
+
+
+class OddLine(NamedTuple):
+    """What is no line: its bytes or the first of them, and how long it is without its newline."""
+
+    head: bytes
+    length: int
+
+
+class LineReader:
+    """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is."""
+
+    def __init__(self, stream: ByteStream, line_bytes_max: int) -> None:
+        self._stream = stream
+        self._limit = line_bytes_max
+        self._rest = b""  # read, and not yet taken
+        self._ended = False
+
+    def take(self, lines_max: int) -> Slices:
+        """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.
+
+        There are fewer where the stream ends or an odd line follows; none where it comes first.
+        """
+        data = np.empty(CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
+        filled = len(self._rest)
+        if filled + SLACK > len(data):
+            data = np.empty(filled + SLACK, np.uint8)
+        data[:filled] = np.frombuffer(self._rest, np.uint8)
+        ends = np.empty(lines_max, np.int64)
+        count = searched = last = 0
+        at_end = False
+        while not at_end:
+            count, searched = find_line_ends(data, searched, filled, ends, count, CHUNK_BYTES_MAX)
+            last = int(ends[count - 1]) if count else 0
+            if count == lines_max or last >= CHUNK_BYTES_MAX or filled - last > self._limit:
+                break
+            if filled + _LINE_ENDS_IN_BYTES + SLACK > len(data):
+                data = np.concatenate((data, np.empty(len(data), np.uint8)))
+            part = self._read_into(data.data[filled : _read_to(filled)])
+            at_end = not part
+            filled += part
+        ends = ends[:count]
+        if at_end and last < filled and not self._stream.damage:
+            ends = np.append(ends, filled)
+        lines = self._of_bounded_length(data, ends)
+        cut = int(lines.ends[-1]) if lines else 0
+        self._rest = data[cut:filled].tobytes()
+        return lines
+
+    def take_odd(self) -> OddLine | None:
+        """Take what stands where `take` returns no line; None at the end of the stream."""
+        rest = self._rest
+        line = rest[: rest.find(b"\n") + 1] or rest
+        if not line:
+            return None
+        self._rest = rest[len(line) :]
+        length = len(line.removesuffix(b"\n"))
+        if not line.endswith(b"\n"):
+            length += pass_line(self._stream, newline_bytes=0)
+        return OddLine(line, length)
+
+    def _read_into(self, place: memoryview) -> int:
+        """Fill `place` as far as the stream goes; return by how much."""
+        part = 0 if self._ended else self._stream.reader.readinto(place)
+        self._ended = part < len(place)
+        return part
+
+    def _of_bounded_length(self, data: Bytes, ends: Places) -> Slices:
+        """Return the lines before the first that is over the limit."""
+        starts = np.concatenate((np.zeros(1, np.int64), ends))[: len(ends)]
+        over = np.flatnonzero(ends - starts > self._limit)
+        count = int(over[0]) if len(over) else len(ends)
+        return Slices(data, starts[:count], ends[:count])
+
+
+def _read_to(filled: int) -> int:
+    """Return up to where the next read goes: small steps, once the chunk has its bytes."""
+    if filled >= CHUNK_BYTES_MAX:
+        return filled + _LINE_ENDS_IN_BYTES
+    return min(filled + BUFFER_BYTES, CHUNK_BYTES_MAX)
+
+
+def pass_line(stream: ByteStream, newline_bytes: int = 1) -> int:
+    """Take the rest of a line, in pieces; return its bytes, its newline counted as told."""
+    length = 0
+    while piece := stream.reader.readline(BUFFER_BYTES):
+        length += len(piece)
+        if piece.endswith(b"\n"):
+            return length - 1 + newline_bytes
+    return length
