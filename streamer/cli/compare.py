@@ -47,7 +47,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         ),
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method to ask; all for all. \\[default: all]")
+        list[str] | None,
+        typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
     ] = None,
     method_option: Annotated[
         list[str] | None,
@@ -55,7 +56,9 @@ def compare(  # noqa: PLR0913 - the options of the command
     ] = None,
     canonical: Canonical = None,
     shingle_width: Width = 5,
-    keep_tags: Annotated[bool, typer.Option("--keep-tags", help="Take markup as text.")] = False,
+    keep_tags: Annotated[
+        bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
+    ] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
@@ -68,8 +71,9 @@ def compare(  # noqa: PLR0913 - the options of the command
 
     Example: streamer compare old.html new.html --html difference.html
     """
-    form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
-    panel = Panel(method or ["all"], _method_options(method_option or []))
+    steps = [*(canonical or []), *(["keep_tags=true"] if keep_tags else [])]
+    form = read_options(CanonicalOptions, split_options(steps), "the canonical form")
+    panel = Panel(method or ["all"], _method_options(method_option or []), steps)
     if pairs is not None:
         if a or b or html:
             raise SettingsError("--pairs goes without A, B and --html; leave those out.")
@@ -81,7 +85,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         return
     if a is None or b is None:
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
-    one, other = (read_document(path, form, keep_tags=keep_tags) for path in (a, b))
+    one, other = (read_document(path, form) for path in (a, b))
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     if html is not None:
@@ -141,7 +145,7 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
             soft_wrap=True,
         )
     if not as_json:
-        console.print(f"{count:,} pairs, {duplicates:,} duplicates for at least one method")
+        console.print(f"{count:,} pairs; duplicates for at least one method: {duplicates:,}")
 
 
 def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: Path | None) -> None:

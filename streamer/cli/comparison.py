@@ -1,23 +1,26 @@
 """What `compare` finds out about two texts, as one value: for JSON, tables and the HTML page.
 
 Exact shares come from the texts themselves, the similarity of each method from signatures alone, as
-the stream would see it: two pages meet if they share a key, and are duplicates if their sketches
-are then similar enough. Pages of equal words are duplicates for every method there, and here.
+the stream would see it: two pages meet if they share a key or have equal words, and are duplicates
+if their sketches are then similar enough. Pages too short for that can only have equal words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from streamer.errors import SettingsError
 from streamer.sketch.exact import Comparison, compare_words
 from streamer.sketch.fragments import Fragment, shared_fragments
 from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, Method, PageText
-from streamer.sketch.registry import method, methods
+from streamer.sketch.method import ABSENT_KEY, PageText
+from streamer.sketch.registry import methods
+from streamer.sketch.scheme import Scheme, choose, scheme_of
 from streamer.sketch.secret import SECRET_BYTES
+from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.sketch.word_shingles import shingles
 from streamer.stream.documents import Document
 from streamer.text.words import canonical_words, words_with_spans
 
@@ -81,57 +84,80 @@ class Report:
         ]
 
 
+class _Asked(NamedTuple):
+    """A method as an index would have it, and the settings that say how it decides."""
+
+    scheme: Scheme
+    settings: SignatureSettings
+
+
+class _Pair(NamedTuple):
+    """Two texts, and the words of each by the rules of equal content, found once a pair."""
+
+    one: PageText
+    other: PageText
+    first: list[str]
+    second: list[str]
+
+
 class Panel:
     """The methods to ask, made once for any number of pairs."""
 
-    def __init__(self, names: Iterable[str], options: MethodOptions) -> None:
-        """Make the methods of these names; `all` stands for all that need no option more.
+    def __init__(
+        self, names: Iterable[str], options: MethodOptions, canonical: Sequence[str] = ()
+    ) -> None:
+        """Make what the names stand for: methods, presets, two as KEYS+ACCEPT, or `all` methods.
 
         Raises:
-            SettingsError: a method does not exist or lacks an option, or an option is of none.
+            SettingsError: a name or an option does not exist, or an option is of none that is
+                asked.
         """
-        self._methods: dict[str, Method[Any] | str] = {}
-        for name in names:
-            for one in methods() if name == ALL else (name,):
-                self._methods[one] = _made(one, options.get(one, {}), strict=name != ALL)
+        wanted = [one for name in names for one in (methods() if name == ALL else (name,))]
         for name in options:
-            if name not in self._methods:
+            if name not in wanted:
                 raise SettingsError(f"The method {name} has options but is not asked; name it too.")
+        self._asked = {one: _asked(one, options.get(one, {}), canonical) for one in wanted}
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
-        same = canonical_words(one.text) == canonical_words(other.text)
-        return [_result(name, made, one, other, same=same) for name, made in self._methods.items()]
+        pair = _Pair(one, other, canonical_words(one.text), canonical_words(other.text))
+        return [_result(name, asked, pair) for name, asked in self._asked.items()]
 
 
-def _made(name: str, options: Mapping[str, str], *, strict: bool) -> Method[Any] | str:
-    """Return a method, or if not `strict` why there is none."""
-    try:
-        return method(name, options, SECRET)
-    except SettingsError as error:
-        if strict:
-            raise
-        return str(error)
+def _asked(name: str, options: Mapping[str, str], canonical: Sequence[str]) -> _Asked:
+    keys, _, accept = name.partition("+")
+    given = [f"{option}={value}" for option, value in options.items()]
+    settings = choose(keys, accept=accept, options=given, canonical=canonical)
+    return _Asked(scheme_of(settings, SECRET), settings)
 
 
-def _result(
-    name: str, made: Method[Any] | str, one: PageText, other: PageText, *, same: bool
-) -> MethodResult:
-    """Return what one method says of two texts; `same` is whether their words are equal."""
-    if isinstance(made, str):
-        return MethodResult(name, unavailable=made)
+def _result(name: str, asked: _Asked, pair: _Pair) -> MethodResult:
+    """Return what a method says, by the rule of index/place.py: share a key, then be similar.
+
+    Equal words are a key of their own there, and the only one of a page that is too short.
+    """
+    scheme, settings = asked
+    one, other = pair.one, pair.other
     if not (one.words and other.words):
         return MethodResult(name, unavailable="A text has no words.")
-    a, b = made.sign(one), made.sign(other)
+    same = pair.first == pair.second
+    width = settings.shingle_width if settings.method == NATIVE else 1
+    least = min(len(set(shingles(words, width))) for words in (pair.first, pair.second))
+    if least < settings.min_shingles and not same:
+        what = "shingles" if width > 1 else "words"
+        return MethodResult(
+            name, unavailable=f"Fewer than {settings.min_shingles} distinct {what}."
+        )
+    a, b = scheme.sign(one), scheme.sign(other)
     shared = len((set(a.keys) & set(b.keys)) - {ABSENT_KEY})
-    similarity = similarity_of(made.measure, a.sketch, b.sketch)
+    similarity = similarity_of(settings.measure, a.sketch, b.sketch)
     return MethodResult(
         name=name,
         similarity=similarity,
-        threshold=made.threshold,
+        threshold=settings.threshold,
         shared_keys=shared,
-        keys=made.bands,
-        duplicate=same or (shared > 0 and similarity >= made.threshold),
+        keys=settings.bands,
+        duplicate=(same or shared > 0) and similarity >= settings.threshold,
     )
 
 

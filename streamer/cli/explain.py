@@ -19,11 +19,10 @@ from streamer.sketch.edits import Edits, edits_needed, expected_sets
 from streamer.sketch.exact import jaccard
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.shingle_sets import shingle_sets
-from streamer.stream.documents import read_document
+from streamer.stream.documents import read_body
 from streamer.stream.explanation import Explained, KeptIndex, KeptPage, place_name
 from streamer.stream.files import open_sources
 from streamer.stream.text_search import FoundText, find_texts
-from streamer.text.words import CanonicalOptions
 
 
 def explain(
@@ -66,14 +65,13 @@ def _explain(
     """Return the page's text, where there is one, and what the index says."""
     passes = kept.rows
     if Path(name).is_file():
-        document = read_document(Path(name), CanonicalOptions())
-        own: FoundText | None = FoundText(document.name, None, document.page.text)
+        file = read_body(Path(name))
+        own: FoundText | None = FoundText(file.name, None, bytes(file.utf8), file.flags)
     else:
         own = _texts(texts, {name}).get(name)
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
-            body = own.text.encode("utf-8", "replace")
-            return own, kept.explain_text(body, place=own.place, progress=report)
+            return own, kept.explain_text(own.body, own.flags, own.place, report)
     with amount_bar("looking for the page", passes) as report:
         page = kept.find(name, report)
     with amount_bar("comparing with kept pages", passes) as report:
@@ -152,14 +150,14 @@ def _resemblance(
     sets = shingle_sets(signature)
     if sets is None or own is None:
         return None
-    mine = sets.of(own.text)
+    mine = sets.of(own.body, own.flags)
     name = place_name(other.place)
     found = _texts(texts, {other.url, name})
     text = found.get(name) or found.get(other.url)
     if text is None:
         common, union = expected_sets(similarity, len(mine), len(mine))
         return _Resemblance(common, union, sets.width, None)
-    theirs = sets.of(text.text)
+    theirs = sets.of(text.body, text.flags)
     union = len(mine | theirs)
     return _Resemblance(len(mine & theirs), union, sets.width, jaccard(mine, theirs))
 

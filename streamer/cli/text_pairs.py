@@ -34,8 +34,10 @@ def read_pairs(path: Path, canonical: CanonicalOptions) -> Iterator[tuple[Docume
                     texts = _texts(line.rstrip("\r\n"), f"{path}, {name}")
                     one, other = (PageText(text, "", canonical) for text in texts)
                     yield Document(name, one), Document(name, other)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as UTF-8 text ({error}); check it") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no UTF-8 text ({error}); check it") from error
 
 
 def _texts(line: str, where: str) -> tuple[str, str]:

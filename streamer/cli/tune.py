@@ -14,6 +14,7 @@ from rich.table import Table
 from streamer.cli.curve import draw_curves
 from streamer.cli.plot_file import check_plot
 from streamer.cli.progress import amount_bar
+from streamer.errors import InputError
 from streamer.sketch.tuning import (
     HASHES_MAX,
     Banding,
@@ -75,12 +76,19 @@ def tune(
 def _trials(
     sample: Sequence[str], ranked: Sequence[Banding], threshold: float, shingle_width: int
 ) -> list[Trial]:
-    """Return what the bandings find on the sample."""
+    """Return what the bandings find on the sample.
+
+    Raises:
+        InputError: it cannot be read, or has no page.
+    """
     sources = open_sources(sample).sources
     bandings = [(banding.bands, banding.rows) for banding in ranked]
     total = sum(source.total_bytes or 0 for source in sources)
     with amount_bar("signing the sample", total) as report:
-        return try_bandings(sources, bandings, threshold, shingle_width, report)
+        trials = try_bandings(sources, bandings, threshold, shingle_width, report)
+    if not trials[0].pages:
+        raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
+    return trials
 
 
 def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:

@@ -17,10 +17,10 @@ from streamer.cli.compare import AsJson, Canonical, Width
 from streamer.cli.highlight import visible
 from streamer.cli.options import KeyFile
 from streamer.cli.progress import amount_bar
-from streamer.errors import SettingsError
+from streamer.errors import InputError, SettingsError
 from streamer.sketch.exact import Uniqueness
 from streamer.sketch.options import read_options, split_options
-from streamer.stream.documents import Document, files_of, read_document, read_documents
+from streamer.stream.documents import Document, files_of, read_body, read_documents
 from streamer.stream.nearest import Nearest, nearest_kept
 from streamer.text.words import CanonicalOptions
 
@@ -55,7 +55,10 @@ def uniqueness(
     if (against is None) == (index is None):
         raise SettingsError("Say what to look through: either --against or --index, not both.")
     form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
-    document = read_document(text, form)
+    body = read_body(text)
+    document = body.document(form)
+    if not document.page.words:
+        raise InputError(f"{text}: has no words; name a text with some")
     if against is not None:
         result = _look_through(document, text, against, form, shingle_width)
         report, table = _report(document, result, sources), _source_table(result, sources)
@@ -63,7 +66,7 @@ def uniqueness(
         assert index is not None
         if form != CanonicalOptions():
             raise SettingsError("An index has its own canonical form; leave --canonical out.")
-        near = nearest_kept(index, document.page.text, key_file)
+        near = nearest_kept(index, body.utf8, body.flags, key_file)
         report, table = _near_report(document, near, sources), _near_table(near, sources)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())

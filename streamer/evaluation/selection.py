@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
 from streamer.sketch.registry import PRESETS, method_class, methods
 from streamer.sketch.scheme import ACCEPT, choose
-from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.sketch.settings import SignatureSettings
 
 ALL = "all"
 COMBINATIONS = ("simhash+minhash", "minhash+simhash")
@@ -34,13 +35,15 @@ def select(names: Iterable[str], collection: Path | None = None) -> list[Selecte
     A method that weighs words takes them from the file `collection`, where there is one.
 
     Raises:
-        SettingsError: there is no such method or parameter.
+        SettingsError: there is no such method or parameter, or no name at all.
     """
     wanted: dict[str, None] = {}
     for given in names:
         for name in filter(None, given.split(",")):
             more = [*methods(), *COMBINATIONS] if name == ALL else [name]
             wanted.update(dict.fromkeys(more))
+    if not wanted:
+        raise SettingsError("No method is named; leave --methods out for all of them.")
     return [_selected(name, collection) for name in wanted]
 
 
@@ -52,7 +55,7 @@ def _selected(name: str, collection: Path | None) -> Selected:
         own = preset.method if preset else first
         options = [*_collection_options(own, accept, collection), *options]
     signature = choose(first, accept=accept, options=options)
-    return Selected(name, _native(signature), _index_settings(signature))
+    return Selected(name, signature, _index_settings(signature))
 
 
 def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
@@ -62,13 +65,6 @@ def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
         for method, prefix in prefixes.items()
         if COLLECTION in method_class(method).defaults.model_fields
     ]
-
-
-def _native(signature: SignatureSettings) -> SignatureSettings:
-    """Return the settings as a replay has them where the native signer does all."""
-    if signature.method == NATIVE and not signature.accept and not signature.options:
-        return SignatureSettings()
-    return signature
 
 
 def _index_settings(signature: SignatureSettings) -> IndexSettings:

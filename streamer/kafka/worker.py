@@ -144,7 +144,7 @@ class Worker:
         options = self.options
         log = ShardLog(shard, options.index.shards, prepared.log_ids[shard], prepared.identity)
         return Owner(
-            options.index_folder / f"shard-{shard}",
+            options.shard_folder(shard),
             log,
             options.signature,
             options.key_file,

@@ -14,6 +14,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.names import Names
 from streamer.sketch.secret import read_secret
 from streamer.sketch.settings import SignatureSettings
+from streamer.stream.index_folder import check_folder, identity_of
 from streamer.stream.parse import PageParser
 
 
@@ -51,10 +52,22 @@ class WorkerOptions:
     def check(self) -> None:
         """See what can be seen without the brokers.
 
+        A folder knows each setting that an index was made with, its log their fingerprint alone: so
+        the folders are asked first, and the message names what differs.
+
         Raises:
             SettingsError: there is no such shard, or the key cannot be read.
+            StoreMismatch: a shard's index was made with other settings.
+            StoreUnavailable: it cannot be opened.
         """
-        _ = self.shards, read_secret(self.key_file)
+        secret = read_secret(self.key_file)
+        wanted = identity_of(self.signature, self.index.shards, secret)
+        for shard in self.shards:
+            check_folder(self.shard_folder(shard), wanted)
+
+    def shard_folder(self, shard: int) -> Path:
+        """Return where the index of a shard lies."""
+        return self.index_folder / f"shard-{shard}"
 
     def faust_options(self) -> dict[str, Any]:
         """Return what each Faust app is made with."""

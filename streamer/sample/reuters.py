@@ -2,7 +2,8 @@
 
 The collection has no truth about near-duplicates; what is true is exact resemblance by the plain
 reference, as everywhere. An article's page is its title and body as plain text, without its
-dateline, under the number that the collection gives it (NEWID).
+dateline, under the number that the collection gives it (NEWID). Of an unprocessed article, whose
+parts are not marked (TYPE="UNPROC"), it is the whole text.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ARTICLE = "reuters"
 TEXTS = frozenset({"title", "body"})
+WHOLE, UNMARKED = "text", "UNPROC"
 CHARSET = "latin-1"  # the files are ASCII but for a few stray bytes
 
 
@@ -36,7 +38,7 @@ class _Articles(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == ARTICLE:
             self._number, self._parts = dict(attrs).get("newid"), []
-        elif tag in TEXTS:
+        elif tag in TEXTS or (tag == WHOLE and dict(attrs).get("type") == UNMARKED):
             self._inside = tag
 
     def handle_endtag(self, tag: str) -> None:

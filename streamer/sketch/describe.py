@@ -43,8 +43,10 @@ threshold of the second method decide; its parameters are given as
 `--method-option accept.NAME=VALUE`. `--threshold` goes before the threshold of any method.
 `--bands`, `--rows` and `--shingle-width` set the parameter of that name where a method has it.
 
-Equal content is found under every method. Pages with fewer distinct words than `--min-shingles`
-(under `minhash`: shingles) match equal content only.
+Pages of equal words are duplicates under every method that looks at words alone; where sentences
+or descriptions count (`long_sentences`, `segments` by sentences, `digests` of descriptions), these
+must be equal too. Pages with fewer distinct words than `--min-shingles` (under `minhash`: shingles)
+match equal content only.
 
 This page is made by `streamer methods --markdown`."""
 

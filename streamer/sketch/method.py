@@ -9,10 +9,10 @@ in evaluations alike, and two are combined by taking the keys of one and the ske
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from streamer.sketch.compact import SKETCH_WORDS
 from streamer.text.visible import Buffer, meta_description, visible_text
-from streamer.text.words import CanonicalOptions, canonical_words
+from streamer.text.words import DEFAULT_OPTIONS, CanonicalOptions, canonical_words
 
 Sketch = npt.NDArray[np.uint64]
 
@@ -50,12 +50,20 @@ class PageText:
 
     text: str
     description: str = ""
-    canonical: CanonicalOptions = field(default_factory=CanonicalOptions)
+    canonical: CanonicalOptions = DEFAULT_OPTIONS
 
     @classmethod
-    def of_body(cls, body: Buffer, flags: int, canonical: CanonicalOptions) -> Self:
-        """Return what is seen of a body, UTF-8 as `flags` tell (text/form.py)."""
-        return cls(visible_text(body, flags), meta_description(body, flags), canonical)
+    def of_body(
+        cls, body: Buffer, flags: int, canonical: CanonicalOptions = DEFAULT_OPTIONS
+    ) -> PageText:
+        """Return what a method sees of a body (UTF-8 as `flags` tell); any bytes are a page."""
+        text = visible_text(body, canonical.marks(flags))
+        return cls(text, meta_description(body, flags), canonical)
+
+    @property
+    def content(self) -> str:
+        """Return all words in order: what pages of equal content have in common."""
+        return " ".join(self.words)
 
     @cached_property
     def words(self) -> list[str]:

@@ -37,7 +37,8 @@ class MethodSigner:
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
-        native = self._native.sign(bodies, flags)
+        read_as = [self._scheme.canonical.marks(marks) for marks in flags]
+        native = self._native.sign(bodies, read_as)
         keys = self._filled_keys(native.keys[:, -1])
         sketches = np.empty_like(native.sketches)
         for i, (body, marks) in enumerate(zip(bodies, flags, strict=True)):

@@ -6,7 +6,7 @@ Lists are written with commas, lists of lists with semicolons between them: `lar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -60,15 +60,19 @@ def written_options(options: BaseModel) -> dict[str, str]:
 
 
 def _parsed(model: type[BaseModel], name: str, value: object) -> object:
-    """Return a text as the list that the option's default is, or None for no text."""
-    default = model.model_fields[name].default
+    """Return a text as the list, or list of lists, that the option is; None for no text."""
+    field = model.model_fields[name]
     if not isinstance(value, str):
         return value
-    if not isinstance(default, tuple):
-        return None if default is None and not value else value
-    if ";" in value:
-        return tuple(tuple(part.split(",")) for part in value.split(";") if part)
-    return tuple(part for part in value.split(",") if part)
+    if not isinstance(field.default, tuple):
+        return None if field.default is None and not value else value
+    if get_origin(get_args(field.annotation)[0]) is tuple:
+        return tuple(_items(part) for part in value.split(";") if part)
+    return _items(value)
+
+
+def _items(value: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
 def _written(value: object) -> str:

@@ -63,6 +63,9 @@ def method_class(name: str) -> type[Method[Any]]:
     Raises:
         SettingsError: there is none; the message lists those that there are.
     """
+    if name in PRESETS:
+        one = PRESETS[name].method
+        raise SettingsError(f"{name} is a preset, which decides by itself; here, name {one}.")
     if name not in methods():
         names = ", ".join([*methods(), *PRESETS])
         raise SettingsError(f"There is no method {name}; there are {names}.")

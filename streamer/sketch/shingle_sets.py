@@ -10,6 +10,7 @@ from streamer.sketch.secret import SECRET_BYTES
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.sketch.shingled import ShingleParameters, Shingler
 from streamer.sketch.word_shingles import shingles
+from streamer.text.visible import Buffer
 from streamer.text.words import CanonicalOptions
 
 
@@ -21,9 +22,9 @@ class ShingleSets:
     canonical: CanonicalOptions
     shingler: Shingler | None
 
-    def of(self, text: str) -> frozenset[str]:
-        """Return the distinct shingles of a visible text."""
-        page = PageText(text, "", self.canonical)
+    def of(self, body: Buffer, flags: int) -> frozenset[str]:
+        """Return the distinct shingles of a body, UTF-8 as `flags` tell."""
+        page = PageText.of_body(body, flags, self.canonical)
         if self.shingler is not None:
             return frozenset(self.shingler.shingles(page))
         return frozenset(shingles(page.words, self.width))

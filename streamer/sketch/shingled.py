@@ -18,7 +18,7 @@ from streamer.sketch.from_shingles import Hashes, mixed
 from streamer.sketch.hash_functions import HASHES, hash64
 from streamer.sketch.method import Method, PageText, Parameters
 from streamer.sketch.secret import HashKeys, derive_keys
-from streamer.sketch.word_shingles import character_shingles, shingles
+from streamer.sketch.word_shingles import as_characters, character_shingles, shingles
 
 
 class ShingleParameters(Parameters):
@@ -57,7 +57,7 @@ class Shingler:
         """Return the shingles of a page, in order; of a page without words none."""
         wanted = self._parameters
         if wanted.unit == "characters":
-            text = " ".join(page.words)
+            text = as_characters(page.words)
             found = character_shingles(text, wanted.shingle_width)[:: wanted.stride]
         else:
             found = shingles(page.words, wanted.shingle_width, wanted.stride)

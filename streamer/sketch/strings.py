@@ -2,8 +2,8 @@
 
 A string's hash is a key. Equal hashes are verified by comparing the strings, of which the sketch
 keeps a digest: 256 bits of a single one, 64 bits of each of several. A page that lacks what a
-string is made of has no key for it, and in its sketch the digest of its whole text: that equals no
-other page's.
+string is made of has no key for it, and in its sketch the digest of all its words: that equals only
+that of a page of the same words, which meets it under the content key.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class SeveralStrings(Method[S], Generic[S]):
         ]
 
     def digest(self, string: str, page: PageText) -> int:
-        """Return 256 bits of a string, or of the whole text of a page that lacks it."""
+        """Return 256 bits of a string, or of all words of a page that lacks it."""
         if string:
             return digest_of(string, self.secret, self.name)
-        return digest_of(page.text, self.secret, f"{self.name} lacking")
+        return digest_of(page.content, self.secret, f"{self.name} lacking")
 
 
 class OneString(SeveralStrings[S], Generic[S]):

@@ -7,9 +7,12 @@ them as a list, and what as a set, is the caller's matter.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 from streamer.errors import SettingsError
+from streamer.text.canonical import UNSPACED, class_of
 
 
 def shingles(words: Sequence[str], width: int, stride: int = 1) -> list[str]:
@@ -35,6 +38,18 @@ def character_shingles(text: str, n: int) -> list[str]:
     """
     _check(n, 1)
     return [text[start : start + n] for start in range(len(text) - n + 1)]
+
+
+def as_characters(words: Sequence[str]) -> str:
+    """Return words as one text to take characters from, each with its marks where Unicode has it.
+
+    One space stands between words, but none between characters of scripts that are written without:
+    there each is a word of its own.
+    """
+    unspaced = [class_of(word[0]) == UNSPACED for word in words]
+    spaces = ("" if a and b else " " for a, b in pairwise(unspaced))
+    parts = (space + word for space, word in zip(["", *spaces], words, strict=True))
+    return unicodedata.normalize("NFC", "".join(parts))
 
 
 def _check(width: int, stride: int) -> None:

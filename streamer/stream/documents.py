@@ -18,6 +18,7 @@ from streamer.stream.files import Source, is_page_file
 from streamer.stream.parse import PageParser
 from streamer.text.charset import decode_body
 from streamer.text.sniff import looks_like_html
+from streamer.text.visible import Buffer
 from streamer.text.words import CanonicalOptions
 
 _TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
@@ -30,25 +31,44 @@ class Document(NamedTuple):
     page: PageText
 
 
-def read_document(path: Path, canonical: CanonicalOptions, *, keep_tags: bool = False) -> Document:
-    """Return the one text of a file; with `keep_tags` markup is text too.
+class Body(NamedTuple):
+    """What a document is read from: UTF-8 as `flags` tell (text/form.py)."""
+
+    name: str
+    utf8: Buffer
+    flags: int
+
+    def document(self, canonical: CanonicalOptions) -> Document:
+        """Return the text under these options."""
+        return Document(self.name, PageText.of_body(self.utf8, self.flags, canonical))
+
+
+def read_document(path: Path, canonical: CanonicalOptions) -> Document:
+    """Return the one text of a file.
+
+    Raises:
+        InputError: the file cannot be read, is too large, or holds several pages.
+    """
+    return read_body(path).document(canonical)
+
+
+def read_body(path: Path) -> Body:
+    """Return the one body of a file, for what signs it.
 
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
     if is_page_file(path):
-        pages = _pages(path, canonical)
-        document = next(pages, None)
-        if document is None or next(pages, None) is not None:
+        pages = _bodies(path)
+        found = next(pages, None)
+        if found is None or next(pages, None) is not None:
             raise InputError(f"{path}: holds no page or several; name a file with one text")
-        return document
+        return found
     body = _read(path)
     if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(f"{path}: is binary; give plain text or HTML")
-    html = not keep_tags and looks_like_html(body, _TYPES.get(path.suffix.lower()))
-    flags = HTML if html else 0
-    utf8 = decode_body(body, None, html=html).utf8
-    return Document(str(path), PageText.of_body(utf8, flags, canonical))
+    html = looks_like_html(body, _TYPES.get(path.suffix.lower()))
+    return Body(str(path), decode_body(body, None, html=html).utf8, HTML if html else 0)
 
 
 def read_documents(paths: Sequence[Path], canonical: CanonicalOptions) -> Iterator[Document]:
@@ -59,7 +79,7 @@ def read_documents(paths: Sequence[Path], canonical: CanonicalOptions) -> Iterat
     """
     for path in files_of(paths):
         if is_page_file(path):
-            yield from _pages(path, canonical)
+            yield from (body.document(canonical) for body in _bodies(path))
         else:
             yield read_document(path, canonical)
 
@@ -79,13 +99,12 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     return result
 
 
-def _pages(path: Path, canonical: CanonicalOptions) -> Iterator[Document]:
+def _bodies(path: Path) -> Iterator[Body]:
     """Yield the pages of a page file, under their URLs."""
     parser = PageParser()
     for chunk in Source(str(path), is_regular=True).read():
         batch = parser.parse(chunk)
-        for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
-            yield Document(url, PageText.of_body(body, flags, canonical))
+        yield from map(Body, batch.urls, batch.bodies, batch.flags)
 
 
 def _read(path: Path) -> bytes:

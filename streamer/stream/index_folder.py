@@ -102,6 +102,18 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     )
 
 
+def check_folder(folder: Path, wanted: Identity) -> None:
+    """Raise StoreMismatch as `check_identity`, if there is an index in `folder` with a flush."""
+    if not (store_folder(folder) / "CURRENT").exists():
+        return
+    store = Store.open(store_folder(folder), writable=False)
+    try:
+        if store.meta is not None:
+            check_identity(folder, store.meta.identity, wanted)
+    finally:
+        store.close()
+
+
 def _part(identity: Identity, name: str) -> str | int | float:
     return identity.get(name) or _ASIDE.get(name, "not set")
 

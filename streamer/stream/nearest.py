@@ -25,6 +25,7 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.registry import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.stream.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
+from streamer.text.visible import Buffer
 
 _NUMBERS = ("shingle_width", "bands", "rows")
 _COLLECTIONS = ("option.collection", "option.accept.collection")
@@ -45,8 +46,12 @@ class Nearest(NamedTuple):
     signature: SignatureSettings
 
 
-def nearest_kept(folder: Path, text: str, key_file: Path | None = None) -> Nearest:
-    """Return the kept pages of the index in `folder` that share a key with `text`.
+def nearest_kept(
+    folder: Path, body: Buffer, flags: int = 0, key_file: Path | None = None
+) -> Nearest:
+    """Return the kept pages of the index in `folder` that share a key with a body.
+
+    The body is UTF-8 as `flags` tell (text/form.py).
 
     Raises:
         SettingsError: the key file is unusable or missing.
@@ -58,7 +63,7 @@ def nearest_kept(folder: Path, text: str, key_file: Path | None = None) -> Neare
         secret = obtain_existing_secret(folder, key_file)
         signature = signature_of(meta.identity)
         _check(folder, meta, signature, secret)
-        signed = make_signer(signature, secret).sign([text.encode("utf-8", "replace")], [0])
+        signed = make_signer(signature, secret).sign([body], [flags])
         found = _look_up(store, meta, signed.keys, signed.sketches[0], int(signature.measure))
         return Nearest(found, signature)
     finally:

@@ -9,15 +9,15 @@ from typing import NamedTuple
 from streamer.model import Location
 from streamer.stream.files import open_sources
 from streamer.stream.parse import PageParser
-from streamer.text.visible import visible_text
 
 
 class FoundText(NamedTuple):
-    """A page's URL, its place (None of a text that is no record), and its visible text."""
+    """A page's URL, its place (None of a text that is no record), and its body as `flags` tell."""
 
     url: str
     place: Location | None
-    text: str
+    body: bytes
+    flags: int
 
 
 def find_texts(
@@ -49,7 +49,7 @@ def find_texts(
                 place = by_place.get(f"{own}:{number}", url)
                 for name in wanted.intersection((url, place)):
                     at = Location(source.name, 0, number)
-                    found.setdefault(name, FoundText(url, at, visible_text(body, flags)))
+                    found.setdefault(name, FoundText(url, at, bytes(body), flags))
             read = chunk.bytes_read
             progress(before + read)
         before += read

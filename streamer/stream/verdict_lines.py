@@ -40,19 +40,23 @@ def read_places(
     `progress` is told the bytes read so far, now and then.
 
     Raises:
-        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
+        InputError: the file cannot be read, no line is a verdict, or one is none and nothing else
+            that may be there; the message has its number.
     """
     try:
         with path.open("rb") as file:
-            place = 0
+            place = found = 0
             for number, line in enumerate(file, 1):
                 judged = _decoded(line, path, number) if line.strip() else Judged()
                 if judged.verdict is not None and judged.page is not None:
+                    found += 1
                     yield place, judged, judged.page
                 place += len(line)
                 if number % REPORT_LINES == 0:
                     progress(place)
             progress(place)
+            if place and not found:
+                raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
 

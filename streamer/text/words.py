@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from streamer.text.form import HTML
 from streamer.text.splitting import Splitting, Word, split_chunk
 from streamer.text.tokens import tokens
 from streamer.text.vocabulary import (
@@ -43,6 +44,7 @@ class CanonicalOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    keep_tags: bool = Field(default=False, description="Take the markup of HTML as text.")
     compatibility: bool = Field(
         default=True, description="Bring compatible characters together (NFKC)."
     )
@@ -68,6 +70,10 @@ class CanonicalOptions(BaseModel):
     synonyms: tuple[tuple[str, ...], ...] = Field(
         default=(), description="Groups of words; each word becomes the first of its group."
     )
+
+    def marks(self, flags: int) -> int:
+        """Return as what a body with these marks (form.py) is read: with its tags kept, as text."""
+        return flags & ~HTML if self.keep_tags else flags
 
     @field_validator("stop_words")
     @classmethod

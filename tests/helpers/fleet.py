@@ -113,6 +113,18 @@ class Fleet:
         """Return the ends of all logs, for a failure's message."""
         return {path.stem: path.read_text()[-1500:] for path in self.folder.glob("*.log")}
 
+    def replayed(self) -> list[bytes]:
+        """Return the lines of a replay in one process, in the order of the log."""
+        lines = self.folder / "replayed.jsonl"
+        command = [
+            sys.executable, "-m", "streamer", "replay", "--from-topic", self.names.pages,
+            "--brokers", self.brokers, "--order-of", self.names.index, "--verdicts", str(lines),
+            "--key-file", str(self.folder / "key"), "--shards", str(self.shards), *self.options,
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return lines.read_bytes().splitlines()
+
     def verify(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run `streamer verify` on the index."""
         command = [

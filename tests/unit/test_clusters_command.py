@@ -90,3 +90,11 @@ def test_an_output_that_cannot_be_written_is_an_error_with_its_name(verdicts: Pa
 
 def test_help_has_an_example() -> None:
     assert "Example: streamer clusters" in runner.invoke(app, ["--help"]).stdout
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"url": "http://a.example/", "body": "a page"}\n', "utf-8")
+    result = runner.invoke(app, [str(pages)])
+    assert isinstance(result.exception, InputError)
+    assert "has no verdict" in str(result.exception)

@@ -84,6 +84,59 @@ def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(
     assert [(result["shared_keys"], result["duplicate"]) for result in said] == [(0, True)]
 
 
+def said_of(tmp_path: Path, one: str, other: str, *options: str) -> list[dict[str, Any]]:
+    texts = tmp_path / "one.html", tmp_path / "other.html"
+    for path, text in zip(texts, (one, other), strict=True):
+        path.write_text(text, "utf-8")
+    methods: list[dict[str, Any]] = json.loads(run("compare", *texts, *options, "--json"))[
+        "methods"
+    ]
+    return methods
+
+
+def test_a_preset_and_two_methods_in_sequence_are_asked_like_any_other(tmp_path: Path) -> None:
+    words = [f"word{n}" for n in range(40)]
+    options = ["--method", "short-texts", "--method", "minhash+simhash",
+               "--method-option", "minhash+simhash.accept.distance=9"]  # fmt: skip
+    short, both = said_of(tmp_path, " ".join(words), " ".join(words[1:]), *options)
+    assert (short["name"], short["threshold"], short["keys"]) == ("short-texts", 0.4, 24)
+    assert short["similarity"] == pytest.approx(38 / 39, abs=1e-4)
+    assert (both["name"], both["keys"]) == ("minhash+simhash", 14)
+    assert both["threshold"] == pytest.approx((64 - 9) / 64, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "least"),
+    [("minhash", "5 distinct shingles"), ("bottom_k", "5 distinct words"),
+     ("short-texts", "3 distinct words")],
+)  # fmt: skip
+def test_texts_too_short_for_a_verdict_are_called_so(
+    tmp_path: Path, method: str, least: str
+) -> None:
+    (said,) = said_of(tmp_path, "one two", "one two one", "--method", method)
+    assert (said["duplicate"], said["unavailable"]) == (False, f"Fewer than {least}.")
+    (same,) = said_of(tmp_path, "one two", "One, two!", "--method", method)
+    assert (same["duplicate"], same["unavailable"], same["similarity"]) == (True, "", 1.0)
+
+
+def test_what_the_canonical_form_keeps_apart_is_no_duplicate_of_equal_words(
+    tmp_path: Path,
+) -> None:
+    texts = "my war is now over.", "my war is now over!"
+    (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
+    keep = ["--method", "exact_content", "--canonical", "keep_punctuation=true"]
+    (strict,) = said_of(tmp_path, *texts, *keep)
+    assert (plain["duplicate"], strict["duplicate"]) == (True, False)
+
+
+@pytest.mark.parametrize("option", [["--keep-tags"], ["--canonical", "keep_tags=true"]])
+def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path, option: list[str]) -> None:
+    texts = "<p>my war is now over</p>", "<div>my war is now over</div>"
+    (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
+    (kept,) = said_of(tmp_path, *texts, "--method", "exact_content", *option)
+    assert (plain["duplicate"], kept["duplicate"]) == (True, False)
+
+
 def page_of(files: tuple[Path, Path], out: Path) -> Any:
     run("compare", *files, "--method", "simhash", "--shingle-width", "3", "--html", out)
     return etree.HTML(out.read_text("utf-8"))
@@ -132,7 +185,7 @@ def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
     lines = run(*command).splitlines()
     assert lines[0].endswith("duplicates for: none")
     assert lines[1].endswith("duplicates for: exact_content")
-    assert lines[2] == "2 pairs, 1 duplicates for at least one method"
+    assert lines[2] == "2 pairs; duplicates for at least one method: 1"
 
 
 @pytest.mark.parametrize("line", ["one column", "a\tb\tc", '{"a": "b"}'])
@@ -155,6 +208,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
             "has options but is not asked",
         ),
         (["compare", "a", "b", "--canonical", "stem=none"], "no stemmer"),
+        (["compare", "a", "b", "--method", "minhash+short-texts"], "short-texts is a preset"),
         (["uniqueness", "a"], "either --against or --index"),
         (["uniqueness", "a", "--against", "b", "--index", "c"], "either --against or --index"),
     ],
@@ -190,6 +244,13 @@ def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
     assert "95.00 % unique" in run(*command)
 
 
+def test_a_text_without_words_has_no_uniqueness(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(" ...\n", "utf-8")
+    (tmp_path / "other.txt").write_text("one two three", "utf-8")
+    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path / "other.txt")
+    assert "has no words" in str(error)
+
+
 def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("one two three", "utf-8")
     error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
@@ -215,6 +276,22 @@ def test_an_index_tells_the_kept_pages_that_a_text_is_near(
     shown = run("uniqueness", tmp_path / "text.txt", *index)
     assert "An index has signatures, not texts" in shown
     assert "http://a.example/3" in shown
+
+
+def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_path: Path) -> None:
+    html = "<html><head><meta name=description content='In short'></head><p>{} of many words</p>"
+    page = {
+        "url": "http://a.example/",
+        "body": html.format("one body"),
+        "content_type": "text/html",
+    }
+    (tmp_path / "pages.jsonl").write_text(json.dumps(page), "utf-8")
+    index: list[str | Path] = ["--index", tmp_path / "index"]
+    options = ["--method", "digests", "--method-option", "variant=description"]
+    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    (tmp_path / "text.html").write_text(html.format("another body"), "utf-8")
+    (near,) = json.loads(run("uniqueness", tmp_path / "text.html", *index, "--json"))["nearest"]
+    assert (near["url"], near["similarity"], near["shared_keys"]) == ("http://a.example/", 1.0, 1)
 
 
 def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:

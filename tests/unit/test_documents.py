@@ -34,7 +34,7 @@ def test_html_gives_its_visible_text_and_its_description(tmp_path: Path, name: s
 def test_with_tags_kept_markup_is_text(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(HTML, "utf-8")
-    assert read_document(path, FORM, keep_tags=True).page.text == HTML
+    assert read_document(path, CanonicalOptions(keep_tags=True)).page.text == HTML
 
 
 def test_plain_text_in_another_charset_is_decoded(tmp_path: Path) -> None:

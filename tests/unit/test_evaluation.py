@@ -74,6 +74,16 @@ def test_an_article_of_reuters_is_its_title_and_body(tmp_path: Path) -> None:
     assert (other.url, other.body) == ("reuters:2", "ONLY A TITLE")
 
 
+def test_an_unprocessed_article_of_reuters_is_its_whole_text(tmp_path: Path) -> None:
+    article = (
+        '<REUTERS NEWID="4"><UNKNOWN>\n&#5;F Y</UNKNOWN>\n'
+        '<TEXT TYPE="UNPROC">&#2;\n RATE RISES TO 9.1 PCT &lt;X>\n&#3;</TEXT>\n</REUTERS>\n'
+    )
+    (tmp_path / "reut2-000.sgm").write_text(article, "latin-1")
+    (one,) = reuters_pages([tmp_path / "reut2-000.sgm"])
+    assert (one.url, one.body) == ("reuters:4", "RATE RISES TO 9.1 PCT <X>")
+
+
 def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
     folder = tmp_path / "reuters"
     folder.mkdir()
@@ -129,6 +139,17 @@ def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_p
         given = [option.partition("=")[0] for option in one.signature.options]
         expected = {"minhash": [], "lexicon": ["collection"]}
         assert given == expected.get(one.name, ["accept.collection"]), one.name
+
+
+def test_parameters_of_the_default_are_those_that_are_given() -> None:
+    (one,) = select(["minhash:bands=20:rows=5:shingle_width=3"])
+    assert one.signature == SignatureSettings(bands=20, rows=5, shingle_width=3)
+
+
+@pytest.mark.parametrize("names", [[], [""], [","]])
+def test_no_method_at_all_is_refused(names: list[str]) -> None:
+    with pytest.raises(SettingsError, match="No method is named"):
+        select(names)
 
 
 def test_an_unknown_method_is_named() -> None:

@@ -197,3 +197,36 @@ def test_no_index_and_another_key_are_errors(folder: Path) -> None:
         explain(folder / "none", "http://a/kept")
     with pytest.raises(SettingsError):
         explain(folder, "http://a/kept", "--key-file", str(folder / "v.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--method", "digests", "--method-option", "variant=description"),
+        ("--method", "bottom_k", "--canonical", "keep_tags=true"),
+    ],
+    ids=["description", "tags"],
+)
+def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    html = "<html><head><meta name=description content='{}'></head><p>{}</p></html>"
+    pages = {
+        "http://a/first": html.format("of one thing", body()),
+        "http://a/again": html.format("of one thing", body(50, 150)),
+        "http://a/other": html.format("of other things", body(60)).replace("<p", "<p x='y'"),
+    }
+    lines = [
+        json.dumps({"url": url, "body": text, "content_type": "text/html"})
+        for url, text in pages.items()
+    ]
+    (tmp_path / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    arguments = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
+    done = CliRunner().invoke(app, [*arguments, "--verdicts", str(tmp_path / "v.jsonl"), *options])
+    assert done.exit_code == 0, (done.output, done.exception)
+    for line in (tmp_path / "v.jsonl").read_text("utf-8").splitlines()[1:]:
+        said = json.loads(line)
+        found = explain(tmp_path, said["url"], "--texts", str(tmp_path / "pages.jsonl"))
+        assert found["verdict"] == said["verdict"]
+        if said["verdict"] == "duplicate":
+            assert found["nearest"]["similarity"] == said["similarity"]

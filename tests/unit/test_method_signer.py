@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamer.config import load_settings
+from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText
 from streamer.sketch.method_signer import MethodSigner, make_signer
 from streamer.sketch.registry import methods
@@ -105,3 +106,31 @@ def test_keys_of_one_method_go_with_the_sketch_of_another() -> None:
     )  # fmt: skip
     assert both.keys.tolist() == keys.keys.tolist()
     assert both.sketches.tolist() == sketch.sketches.tolist()
+
+
+@pytest.mark.parametrize("pairs", [3, 6])
+@pytest.mark.parametrize("name", methods())
+def test_pages_of_equal_words_are_alike_even_where_the_method_finds_nothing_in_them(
+    name: str, pairs: int
+) -> None:
+    settings = load_settings(method=name).signature
+    words = [f"{letter}a {letter}b" for letter in "abcdef"[:pairs]]
+    one, other = ". ".join(words), "!\n".join(words).replace(" ", ", ").upper()
+    signed = make_signer(settings, SECRET).sign([one.encode(), other.encode()], [0, 0])
+    assert signed.keys[0, -1] == signed.keys[1, -1]
+    assert similarity_of(settings.measure, *signed.sketches) == 1.0
+
+
+@pytest.mark.parametrize("name", ["minhash", "bottom_k"])
+def test_with_tags_kept_a_page_is_signed_by_its_markup(name: str) -> None:
+    settings = load_settings(method=name, canonical=["keep_tags=true"]).signature
+    bodies = [b"<p>one two three four five</p>", b"<div>one two three four five</div>"]
+    signed = make_signer(settings, SECRET).sign(bodies, [HTML, HTML])
+    as_text = make_signer(settings, SECRET).sign(bodies, [0, 0])
+    assert signed.keys.tolist() == as_text.keys.tolist()
+    assert signed.sketches.tolist() == as_text.sketches.tolist()
+    assert signed.tokens.tolist() == [7, 7]
+    assert signed.keys[0, -1] != signed.keys[1, -1]
+    without = load_settings(method=name, canonical=["stem=english"]).signature
+    read = make_signer(without, SECRET).sign(bodies, [HTML, HTML])
+    assert read.keys[0].tolist() == read.keys[1].tolist()

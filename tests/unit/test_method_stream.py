@@ -18,7 +18,6 @@ from streamer.stream.detector import Detector
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.parse import PageParser
 from streamer.stream.stages import sign
-from streamer.text.visible import meta_description, visible_text
 from tests.helpers.serial_index import judged
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ CHOICES = {
     **{name: load_settings(method=name) for name in [*methods(), *PRESETS]},
     "banding by minhash": load_settings(method="banding", accept="minhash"),
     "minhash by simhash": load_settings(method="minhash", accept="simhash"),
+    "bottom_k with tags": load_settings(method="bottom_k", canonical=["keep_tags=true"]),
     "stemmed minhash": load_settings(canonical=["stem=english"]),
 }
 
@@ -66,8 +66,8 @@ def signed(choice: str) -> Signed:
     has_key = []
     for i in range(len(pages) - COPIES, len(pages)):
         body, flags = known.bodies[i], known.flags[i]
-        text, description = visible_text(body, flags), meta_description(body, flags)
-        keys = set(scheme.sign(PageText(text, description, scheme.canonical)).keys) - {ABSENT_KEY}
+        page = PageText.of_body(body, flags, scheme.canonical)
+        keys = set(scheme.sign(page).keys) - {ABSENT_KEY}
         has_key.append(bool(keys))
         for column, key in enumerate(pages.keys[i].tolist()):
             if key not in keys:

@@ -26,7 +26,7 @@ def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]
     places = ["--index", str(folder / "index"), "--verdicts", str(folder / "verdicts.jsonl")]
     done = CliRunner().invoke(app, [str(folder / "pages.jsonl"), *places, *options])
     assert done.exit_code == 0, (done.output, done.exception)
-    return nearest_kept(folder / "index", " ".join(TEXT)).pages
+    return nearest_kept(folder / "index", " ".join(TEXT).encode()).pages
 
 
 def changed(name: str, pieces: int, every: int = 1) -> list[str]:

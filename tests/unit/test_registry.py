@@ -93,6 +93,18 @@ def test_options_are_read_as_they_are_written() -> None:
     assert read_options(CanonicalOptions, plain, "words") == CanonicalOptions()
 
 
+@pytest.mark.parametrize("written", ["car,auto", "car, auto;", "car,auto;big,large"])
+def test_groups_of_synonyms_are_parted_by_semicolons_of_which_one_needs_none(written: str) -> None:
+    groups = read_options(CanonicalOptions, {"synonyms": written}, "words").synonyms
+    assert groups == (("car", "auto"), ("big", "large"))[: len(groups)]
+    assert len(groups) == 1 + ("big" in written)
+
+
+def test_a_preset_cannot_accept_the_candidates_of_another_method() -> None:
+    with pytest.raises(SettingsError, match=r"short-texts is a preset.*name bottom_k"):
+        choose("minhash", accept="short-texts")
+
+
 def test_presets_are_methods_with_options_that_these_take() -> None:
     for name, preset in PRESETS.items():
         settings = choose(name)

@@ -140,6 +140,9 @@ def test_shingles_are_of_words_or_of_characters_end_to_end_or_overlapping() -> N
     for options, expected in cases:
         found = Shingler(ShingleParameters(**options), SECRET).shingles(page)
         assert found == expected
+    unspaced = ShingleParameters(shingle_width=3, unit="characters")
+    found = Shingler(unspaced, SECRET).shingles(PageText("数据挖掘, 한국어"))
+    assert found == ["数据挖", "据挖掘", "挖掘 ", "掘 한", " 한국", "한국어"]
     assert Shingler(ShingleParameters(), SECRET).shingles(PageText("")) == []
 
 

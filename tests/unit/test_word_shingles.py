@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.word_shingles import character_shingles, shingles
+from streamer.sketch.word_shingles import as_characters, character_shingles, shingles
+from streamer.text.words import canonical_words
 
 word_lists = st.lists(st.sampled_from(["a", "b", "c"]), max_size=30)
 
@@ -29,6 +30,21 @@ def test_a_stride_of_the_width_lays_shingles_end_to_end() -> None:
 
 def test_three_characters_of_an_unspaced_text_are_windows_over_it() -> None:
     assert character_shingles("数据挖掘", 3) == ["数据挖", "据挖掘"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One, two", "one two"),
+        ("数据 挖掘!", "数据挖掘"),
+        ("用Python写バグ", "用 python 写バグ"),
+        ("Ёлка 한국어", "ёлка 한국어"),
+    ],
+)
+def test_characters_are_composed_and_no_space_stands_in_an_unspaced_script(
+    text: str, expected: str
+) -> None:
+    assert as_characters(canonical_words(text)) == expected
 
 
 def test_a_text_shorter_than_a_shingle_has_none() -> None:

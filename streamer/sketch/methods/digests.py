@@ -106,7 +106,7 @@ class Digests(Method[DigestsParameters]):
             else " ".join(keyword.word for keyword in keywords)
         )
         if not string:
-            lacking = digest_of(page.text, self.secret, f"{self.name} lacking")
+            lacking = digest_of(page.content, self.secret, f"{self.name} lacking")
             return MethodSignature([ABSENT_KEY], pack_weighted(lacking % 2**128))
         key = hash64(string.encode(), self._seed, self.parameters.hash)
         digest = digest_of(string, self.secret, self.name) % 2**128

@@ -117,7 +117,7 @@ class SimHash(Method[SimHashParameters]):
         """Return a key for each block, and the 64 bits; without features there is no key."""
         weights = self.weights(page)
         if not any(weights.values()):
-            lacking = digest_of(page.text, self.secret, f"{self.name} lacking")
+            lacking = digest_of(page.content, self.secret, f"{self.name} lacking")
             return MethodSignature([], pack_bits(lacking, BITS))
         value = simhash(weights)
         parts = zip(blocks(value, self.bands), self._block_seeds, strict=True)
