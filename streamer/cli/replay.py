@@ -20,6 +20,7 @@ from streamer.cli.progress import progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable
+from streamer.garbage import spare_what_lasts
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 from streamer.stream.catalogue import own_catalogue
@@ -222,6 +223,7 @@ def _run(
     job = Replay(
         detector, catalogue, parser, new_signer, folder.fingerprint, settings.signing_threads
     )
+    spare_what_lasts()
     try:
         with _stopped_by_signals(job), bar as report:
             letters = outputs[1] if len(outputs) > 1 else None

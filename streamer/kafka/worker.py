@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streamer.errors import StreamerError
+from streamer.garbage import spare_what_lasts
 from streamer.kafka.applying import Applier
 from streamer.kafka.catch_up import CatchUp
 from streamer.kafka.failure import end_process
@@ -207,6 +208,7 @@ async def run_worker(options: WorkerOptions) -> None:
         await asyncio.to_thread(
             warm_kernels, options.signature
         )  # before the group counts on this worker
+        spare_what_lasts()
         await worker.run()
     finally:
         await health.stop()
