@@ -25,7 +25,7 @@ from streamer.stream.presets import PRESETS
 from streamer.stream.url import URL_BYTES_MAX
 from streamer.text.page_fields import ESCAPES, UNTOLD, find_page_fields
 from streamer.text.slices import Slices
-from streamer.text.sniff import looks_like_html, may_begin_html
+from streamer.text.sniff import may_begin_html, sniffed_html, told_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 Place = tuple[int, bytes | None]  # sequence, key
 Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
 PlainPage = tuple[str, int, int, int]  # URL, begin and end of the body, flags
+_VAGUE, _REFUSED = -1, -2
+_KINDS_KEPT_MAX = 256  # a crawl repeats few types
+_TYPE_BYTES_MAX = 128
 _URL_CHARACTERS_MAX = URL_BYTES_MAX // 4  # at four bytes a character; longer ones are looked at
 
 
@@ -56,6 +59,7 @@ class PageParser:
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
         self._plain = mapping == DEFAULT_MAPPING and not carry
+        self._kinds: dict[bytes, int] = {}
 
     def parse(self, chunk: RawChunk) -> PageBatch:
         """Return the batch for a chunk of a file or of standard input."""
@@ -121,38 +125,44 @@ class PageParser:
             batch.carried.append(carried)
 
     def _plain_pages(self, values: Slices) -> Iterator[PlainPage | None]:
-        """Yield the page of each ordinary message, None for one that needs the careful way."""
+        """Yield the page of each ordinary message, None for one that needs the careful way.
+
+        A page is a bare tuple: a named one costs as much as all of the checks.
+        """
         told, spans = find_page_fields(values)
         told[values.lengths > self._limit] = UNTOLD
         data = values.data.data
-        for known, places in zip(told.tolist(), spans.tolist(), strict=True):
-            yield self._plain_page(data, known, places) if known else None
+        for known, fields in zip(told.tolist(), spans.reshape(-1, 6).tolist(), strict=True):
+            url_start, url_end, start, end, type_start, type_end = fields
+            kind = self._kind(bytes(data[type_start:type_end])) if known else _REFUSED
+            url = _plain_url(data[url_start:url_end])
+            body = data[start:end]
+            if kind == _REFUSED or url is None or is_blank_escaped(body):
+                yield None
+                continue
+            flags = ESCAPED if known == ESCAPES else 0
+            if kind == HTML or (kind == _VAGUE and may_begin_html(body[0]) and sniffed_html(body)):
+                flags |= HTML
+            yield url, start, end, flags
 
-    def _plain_page(
-        self, data: memoryview, known: int, places: list[list[int]]
-    ) -> PlainPage | None:
-        """Return the page whose fields lie at `places`, or None for one that is odd after all."""
-        (url_start, url_end), (start, end), (type_start, type_end) = places
+    def _kind(self, content_type: bytes) -> int:
+        """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED; answers are kept."""
+        kind = self._kinds.get(content_type)
+        if kind is None:
+            kind = self._found_kind(content_type)
+            if len(self._kinds) < _KINDS_KEPT_MAX and len(content_type) < _TYPE_BYTES_MAX:
+                self._kinds[content_type] = kind
+        return kind
+
+    def _found_kind(self, content_type: bytes) -> int:
         try:
-            url = str(data[url_start:url_end], "utf-8")
-            kind = str(data[type_start:type_end], "utf-8")
+            text = content_type.decode()
         except UnicodeDecodeError:
-            return None
-        if (
-            len(url) > _URL_CHARACTERS_MAX
-            or not url.isprintable()
-            or " " in url
-            or (kind and not self._messages.accepts_type(kind))
-        ):
-            return None
-        flags = ESCAPED if known == ESCAPES else 0
-        body = data[start:end]
-        if is_blank_escaped(body):
-            return None
-        if (kind or may_begin_html(body[0])) and looks_like_html(body, kind):
-            flags |= HTML
-        # A bare tuple: a named one costs as much as all of the checks.
-        return url, start, end, flags
+            return _REFUSED
+        if text and not self._messages.accepts_type(text):
+            return _REFUSED
+        told = told_html(text)
+        return _VAGUE if told is None else HTML if told else 0
 
     def _careful_page(
         self, batch: PageBatch, sequence: int, key: bytes | None, value: bytes | None, empty: str
@@ -190,6 +200,16 @@ class PageParser:
             bodies.add(page.body)
             batch.flags.append(page.flags)
             batch.carried.append(page.carried)
+
+
+def _plain_url(raw: memoryview) -> str | None:
+    """Return a URL that can stand as it is; None for one that may not."""
+    try:
+        url = str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return None
+    plain = 0 < len(url) <= _URL_CHARACTERS_MAX and url.isprintable() and " " not in url
+    return url if plain else None
 
 
 def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> Rejected:

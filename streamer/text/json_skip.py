@@ -54,9 +54,10 @@ def skip_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
     while True:
         while at + VECTOR_BYTES <= end:
             lane = string_lane(data, at)
-            at += lane
             if lane < VECTOR_BYTES:
+                at += lane
                 break
+            at += VECTOR_BYTES
         while at < end and data[at] != QUOTE and data[at] != BACKSLASH and data[at] >= ord(" "):
             at += 1
         if at >= end or data[at] < ord(" "):

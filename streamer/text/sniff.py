@@ -32,14 +32,25 @@ _HTML = re.compile(
 )
 
 
+def told_html(content_type: str | None) -> bool | None:
+    """Tell whether a type is that of HTML; None for one that says nothing."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if kind in _HTML_TYPES:
+        return True
+    return None if kind in _VAGUE_TYPES else False
+
+
 def may_begin_html(first: int) -> bool:
     """Tell whether a body that begins with this byte may look like HTML."""
     return first in _BEGINNINGS
 
 
+def sniffed_html(body: bytes | bytearray | memoryview) -> bool:
+    """Tell whether a body begins like HTML; UTF-8 text or the inside of a JSON string."""
+    return _HTML.match(body) is not None
+
+
 def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | None) -> bool:
-    """Tell whether a page is HTML; `body` may be UTF-8 text or the inside of a JSON string."""
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    if kind in _HTML_TYPES:
-        return True
-    return kind in _VAGUE_TYPES and _HTML.match(body) is not None
+    """Tell whether a page is HTML: by its type, or else by its body."""
+    told = told_html(content_type)
+    return sniffed_html(body) if told is None else told
