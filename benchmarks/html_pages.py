@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from benchmarks.timed_replay import Run
 
-PAGES = 20_000
+PAGES = 60_000  # the start, of a second or two, is in the time
 ROUNDS = 3
 PAGE_BYTES = 25_000
 TEXT_BYTES = 6_000
