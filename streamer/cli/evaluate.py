@@ -113,7 +113,7 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
     )
-    table.add_column("method", no_wrap=True)
+    table.add_column("method", overflow="fold")
     labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
     columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
     for name in columns:
