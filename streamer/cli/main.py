@@ -1,4 +1,4 @@
-"""The command line's root: which commands there are, and how errors become exit codes."""
+"""The command line's root: its help, and how errors become exit codes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,7 @@ import typer
 from rich.console import Console
 
 from streamer import __version__
-from streamer.cli.check import check
-from streamer.cli.clusters import clusters
-from streamer.cli.collection import collection
-from streamer.cli.compare import compare
-from streamer.cli.evaluate import evaluate
-from streamer.cli.explain import explain
-from streamer.cli.inspect import inspect
-from streamer.cli.methods import methods
-from streamer.cli.produce import produce
-from streamer.cli.replay import replay
-from streamer.cli.sample import sample
-from streamer.cli.score import score
-from streamer.cli.tail import tail
-from streamer.cli.tune import tune
-from streamer.cli.uniqueness import uniqueness
-from streamer.cli.verify import verify
-from streamer.cli.warm import warm
-from streamer.cli.worker import worker
+from streamer.cli.lazy_group import LazyGroup
 from streamer.errors import StreamerError
 
 EPILOG = """
@@ -55,6 +38,7 @@ interrupted.
 """
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="Find near-duplicate pages in a stream: one verdict a page, unique or duplicate of which.",
     epilog=EPILOG,
     no_args_is_help=True,
@@ -62,16 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-PANELS = {
-    "Judge pages": (replay, worker, produce, tail),
-    "Look inside": (inspect, check, verify, clusters, explain),
-    "Compare texts": (compare, uniqueness, methods),
-    "Measure and tune": (sample, score, evaluate, tune, warm),
-}
-for panel, commands in PANELS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.add_typer(collection, name="collection", rich_help_panel="Compare texts")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback

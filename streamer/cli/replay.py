@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from streamer.cli import kafka_options, options
-from streamer.cli import topic_input as topics
+from streamer.cli import topic_options as topics
 from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.progress import progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
@@ -128,7 +128,7 @@ def replay(  # noqa: PLR0913 - the options of the command line
     topic.check(files=bool(pages), key=topics.key_is_known(settings.key_file, index))
     with ExitStack() as stack:
         make_input = (
-            stack.enter_context(topics.topic_input(topic, settings))
+            stack.enter_context(_topic_input(topic, settings))
             if from_topic is not None
             else _file_input(pages or [], names, settings, console)
         )
@@ -151,6 +151,14 @@ def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | N
     if dead_letters is not None and output_key(dead_letters) == output_key(verdicts):
         raise SettingsError("--verdicts and --dead-letters must be different files.")
     return verdicts, dead_letters
+
+
+def _topic_input(
+    topic: topics.TopicOptions, settings: Settings
+) -> AbstractContextManager[topics.MakeInput]:
+    from streamer.cli.topic_input import topic_input  # noqa: PLC0415 - imports the Kafka client
+
+    return topic_input(topic, settings)
 
 
 def _file_input(
@@ -228,6 +236,8 @@ def _run(
         with _stopped_by_signals(job), bar as report:
             letters = outputs[1] if len(outputs) > 1 else None
             outcome = job.run(pages, outputs[0], letters, report)
+        if lasting:
+            detector.save_filters()
     finally:
         detector.stop()
         for output in outputs:

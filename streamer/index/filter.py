@@ -107,6 +107,13 @@ class GrowingFilter:
     def __init__(self, capacity: int) -> None:
         self.parts = [KeyFilter(capacity)]
 
+    @classmethod
+    def of(cls, parts: list[KeyFilter]) -> GrowingFilter:
+        """Return the filter that these are the parts of."""
+        grown = cls(0)
+        grown.parts = parts
+        return grown
+
     @property
     def count(self) -> int:
         """Return how many keys were added."""

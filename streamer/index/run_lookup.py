@@ -4,8 +4,9 @@ A filter over all runs turns away keys that were never seen; a filter a run tell
 read. A page that has a match shares most of its keys with it, and each would cost a read of its own
 that finds the same row. So for each page and run one key is read first. If it leads to a single
 row, the marks of that row's keys tell for most of the others that they lead there too, and only
-there. What is found is the same as if every key were read; filters and crowded keys are rebuilt
-from the runs when an index is opened, and are never older than they.
+there. What is found is the same as if every key were read; filters and crowded keys are read from
+the file of a clean stop when an index is opened, or built from the runs, and are never older than
+they.
 """
 
 from __future__ import annotations
@@ -25,6 +26,13 @@ from streamer.index.postings import POSTING_BYTES, Keys, joined_blocks, search_b
 from streamer.index.run_keys import RunKeys
 from streamer.index.run_rows import RowNumbers, RunRows
 from streamer.index.runs import Store
+from streamer.index.saved_filters import (
+    POSTINGS_MIN,
+    Filters,
+    load_filters,
+    save_filters,
+    saved_filters_path,
+)
 from streamer.index.shared_lock import SharedLock
 
 _FILTER_KEYS_MIN = 1 << 24  # 24 MB, of which a small index touches little
@@ -59,13 +67,31 @@ class RunLookup:
         self._store = store
         self._shard = shard
         self._runs: list[RunMeta] = []
-        self._run_keys: dict[int, RunKeys] = {}
+        self._seq = 0
         self._rows = RunRows(store, shard)
         meta, self._flushes_before = store.newest()
-        postings = sum(run.postings for run in meta.shards[shard].runs) if meta else 0
-        self.filter = GrowingFilter(max(_FILTER_KEYS_MIN, postings))
+        self.filter, self._run_keys = self._known_before(meta.shards[shard].runs if meta else [])
+        self._saved = set(self._run_keys)
         self.flushes = 0
         self.refresh()
+
+    def _known_before(self, runs: list[RunMeta]) -> Filters:
+        """Return what the last clean stop has left of the filters, or ones to be filled."""
+        postings = sum(run.postings for run in runs)
+        saved = None
+        if postings >= POSTINGS_MIN:
+            path = saved_filters_path(self._store.path, self._shard)
+            saved = load_filters(path, runs, self._store.step_record)
+        return saved or Filters(GrowingFilter(max(_FILTER_KEYS_MIN, postings)), {})
+
+    def save(self) -> None:
+        """Leave the filters for the next start if they are large, and others than this one read."""
+        with self._refreshing:
+            large = sum(run.postings for run in self._runs) >= POSTINGS_MIN
+            if large and self._run_keys.keys() != self._saved:
+                path = saved_filters_path(self._store.path, self._shard)
+                record = self._store.step_record(self._seq)
+                save_filters(path, Filters(self.filter, self._run_keys), self._seq, record)
 
     def refresh(self) -> None:
         """Take up the runs that a flush or a merge has brought; in any thread."""
@@ -78,6 +104,7 @@ class RunLookup:
             with self._lock.alone():
                 self._rows.refresh(meta)
                 self._runs, self._run_keys = runs, {run.seq: known[run.seq] for run in runs}
+                self._seq = meta.seq if meta else 0
                 self.flushes = flushes - self._flushes_before
 
     def _taken_up_all(self, runs: list[RunMeta]) -> dict[int, RunKeys]:

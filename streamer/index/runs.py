@@ -264,6 +264,12 @@ class Store:
             return np.arange(flush.first_row, flush.last_row + 1)
         return np.frombuffer(self.read([entry_key(flush.seq, shard, NUMBERS)])[0], "<i8")
 
+    def step_record(self, seq: int) -> bytes:
+        """Return what no other step of this or another store has; b"" if there is no such step."""
+        record = self.read([meta_key(seq)])[0]
+        with explained(self.path):
+            return (self.path / "IDENTITY").read_bytes() + record if record else b""
+
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
         return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())

@@ -203,6 +203,7 @@ class Owner:
     def close(self) -> None:
         """Release the index; what was not flushed is folded again from the log."""
         self._flusher.close()
+        self._lookup.save()
         self._folder.store.close()
 
     @property

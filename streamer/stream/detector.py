@@ -154,6 +154,11 @@ class Detector:
         """
         self._flusher.finish()
 
+    def save_filters(self) -> None:
+        """Leave the filters for the next start; when all that was begun is finished."""
+        for lookup in self._lookups:
+            lookup.save()
+
     def stop(self) -> None:
         """End the threads beside the judgement, when they are done with what was begun."""
         self._flusher.close()

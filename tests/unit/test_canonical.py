@@ -6,7 +6,16 @@ import unicodedata
 
 import pytest
 
-from streamer.text.canonical import canonical_table, fold, is_ignorable
+from streamer.text.canonical import (
+    CLASS_SHIFT,
+    CODE_POINTS,
+    EXPANDED,
+    IGNORED,
+    canonical_table,
+    class_of,
+    fold,
+    is_ignorable,
+)
 from streamer.text.tokens import SPARE, tokens
 
 
@@ -40,6 +49,33 @@ def test_folding_twice_changes_nothing_more() -> None:
         if not 0xD800 <= c < 0xE000 and (once := fold(chr(c))) != "".join(map(fold, once))
     ]
     assert changed == []
+
+
+def test_the_table_is_what_the_rules_say_of_each_code_point_alone() -> None:
+    table = canonical_table()
+    entries, sequences, combining = (column.tolist() for column in table)
+    wrong, expanded = [], 0
+    for code_point in range(CODE_POINTS):
+        character, found = chr(code_point), entries[code_point]
+        category = unicodedata.category(character)
+        if is_ignorable(code_point):
+            expected = [IGNORED << CLASS_SHIFT]
+        elif category in {"Cn", "Cs", "Co"}:
+            expected = [0]
+        else:
+            expected = [class_of(c) << CLASS_SHIFT | ord(c) for c in fold(character)] or [0]
+            if combining[code_point] != unicodedata.combining(character):
+                wrong.append(code_point)
+        if found >> CLASS_SHIFT == EXPANDED:
+            at = found - (EXPANDED << CLASS_SHIFT)
+            same = sequences[at : at + 1 + sequences[at]] == [len(expected), *expected]
+            expanded += 1 + len(expected)
+        else:
+            same = [found] == expected
+        if not same:
+            wrong.append(code_point)
+    assert wrong == []
+    assert expanded == len(sequences)
 
 
 def test_no_code_point_expands_to_more_tokens_than_the_kernel_has_room_for() -> None:

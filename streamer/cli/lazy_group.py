@@ -1,0 +1,69 @@
+"""The commands by name, each imported when it is called: most of a start would go on the others.
+
+Help lists all of them, and so imports all.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+# By panel of the help. A command is what its module has under the module's own name.
+PANELS = {
+    "Judge pages": ("replay", "worker", "produce", "tail"),
+    "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
+    "Compare texts": ("compare", "uniqueness", "methods", "collection"),
+    "Measure and tune": ("sample", "score", "evaluate", "tune", "warm"),
+}
+COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
+
+
+class LazyGroup(TyperGroup):
+    """A group of commands of which only those are imported that somebody asks for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer does not export its type
+        """Return the names of all commands, in the order of the help."""
+        del ctx
+        return [*COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        """Return a command; of an unknown name None, with all names known for a suggestion."""
+        for name in [cmd_name] if cmd_name in COMMANDS else [*COMMANDS]:
+            if name not in self.commands:
+                self.commands[name] = _loaded(name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
+    """Import a command, or a group of such; return it as typer makes it."""
+    with _without_collections():
+        part = getattr(import_module(f"streamer.cli.{name}"), name)
+    alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    if isinstance(part, typer.Typer):
+        alone.add_typer(part, name=name, rich_help_panel=COMMANDS[name])
+    else:
+        alone.command(rich_help_panel=COMMANDS[name])(part)
+    alone.callback()(lambda: None)  # so that it is a group, of this one command
+    return typer.main.get_group(alone).commands[name]
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Import without the garbage collector, which would go through all modules again and again.
+
+    What is there afterwards stays: later collections leave it out.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()

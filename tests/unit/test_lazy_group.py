@@ -1,0 +1,48 @@
+"""Commands are imported when they are asked for, and are the same as if all had been."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.lazy_group import COMMANDS, PANELS
+from streamer.cli.main import app
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_help_is_there(name: str) -> None:
+    done = CliRunner().invoke(app, [name, "--help"])
+    assert done.exit_code == 0
+    assert f"{name} [OPTIONS]" in done.stdout
+
+
+def test_the_help_lists_every_command_under_its_panel() -> None:
+    done = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "120"})
+    words = [line.strip("│╭╮─ ").split("  ")[0] for line in done.stdout.splitlines()]
+    listed = [word for word in words if word in {*COMMANDS, *PANELS}]
+    assert listed == [word for panel, names in PANELS.items() for word in (panel, *names)]
+
+
+def test_a_mistyped_command_is_an_error_that_names_the_one_meant() -> None:
+    done = CliRunner().invoke(app, ["repla"])
+    assert done.exit_code == 2
+    assert "replay" in done.output
+
+
+def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client() -> None:
+    program = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from streamer.cli.main import app\n"
+        "assert CliRunner().invoke(app, ['replay', '--help']).exit_code == 0\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert "streamer.cli.replay" in modules
+    assert modules.isdisjoint({"aiokafka", "faust", "streamer.cli.worker", "streamer.cli.evaluate"})
