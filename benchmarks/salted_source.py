@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from benchmarks import corpus
 from streamer.kernel import kernel, uint8
+from streamer.stream.outputs import StandardOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,10 +145,10 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader says why it stopped
     copies, none = base_copies(arguments.base_pages), np.zeros(0, np.int64)
     salt_lines(np.zeros(0, np.uint8), none, none, TEXT_AT, shifted_vowels())  # compiled, or loaded
+    output = StandardOutput()
     begin = time.process_time()
     for lines in blocks(arguments.base, copies, arguments.pages):
-        sys.stdout.buffer.write(lines.data)
-    sys.stdout.buffer.flush()
+        output.write(lines.data)
     cost = SourceCost(arguments.pages, time.process_time() - begin)
     if arguments.report:
         arguments.report.write_bytes(msgspec.json.encode(cost))

@@ -15,9 +15,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.text.visible import Buffer
 
 STANDARD_OUTPUT = "-"
 _BUFFER_BYTES = 1 << 20
+
+
+class StandardOutput:
+    """Standard output, written to its last byte.
+
+    Python's own buffered writer (3.11) loses part of a large write to a pipe if the process is
+    stopped and continued meanwhile, as a shell's job control or a container's pause does.
+    """
+
+    def write(self, data: Buffer) -> None:
+        """Write all of `data`, however often the system takes a part of it only."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(sys.stdout.fileno(), left) :]
+
+    def flush(self) -> None:
+        """Do nothing: all is written already."""
 
 
 class OutputFile:
@@ -26,7 +44,7 @@ class OutputFile:
     Standard output cannot be cut: after a kill, lines may come again there, the same bytes.
     """
 
-    def __init__(self, name: str, file: BinaryIO, length: int) -> None:
+    def __init__(self, name: str, file: BinaryIO | StandardOutput, length: int) -> None:
         self.name = name
         self.length = length
         self._file = file
@@ -47,7 +65,7 @@ class OutputFile:
             SettingsError: it exists and is none of this index's, or cannot be opened.
         """
         if name == STANDARD_OUTPUT:
-            return cls(name, sys.stdout.buffer, 0)
+            return cls(name, StandardOutput(), 0)
         path = Path(name)
         size = path.stat().st_size if path.exists() else 0
         if lasting and known is None and size:
@@ -87,7 +105,7 @@ class OutputFile:
         """Bring everything to the disk."""
         try:
             self._file.flush()
-            if self.name != STANDARD_OUTPUT:
+            if not isinstance(self._file, StandardOutput):
                 os.fsync(self._file.fileno())
         except OSError as error:
             if error.errno != errno.EINVAL:  # a device or pipe cannot be synced and need not be
@@ -95,7 +113,7 @@ class OutputFile:
 
     def close(self) -> None:
         """Close the file; bytes that nobody synced are let go if they cannot be written."""
-        if self.name != STANDARD_OUTPUT:
+        if not isinstance(self._file, StandardOutput):
             with contextlib.suppress(OSError):
                 self._file.close()
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,3 +166,28 @@ def test_an_output_is_known_by_its_resolved_path(
     output = OutputFile.open("out", None, lasting=True)
     assert output.key == output_key("out")
     output.close()
+
+
+_WRITER = """
+from streamer.stream.outputs import OutputFile
+output = OutputFile.open("-", None, lasting=False)
+for number in range(400):
+    output.write(bytes([number % 251]) * 300_000)
+output.sync()
+"""
+
+
+def test_a_process_that_is_stopped_and_continued_loses_nothing_of_its_output() -> None:
+    command = [sys.executable, "-c", _WRITER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        wanted = hashlib.blake2b()
+        for number in range(400):
+            wanted.update(bytes([number % 251]) * 300_000)
+        found = hashlib.blake2b()
+        while part := os.read(process.stdout.fileno(), 1 << 20):
+            found.update(part)
+            process.send_signal(signal.SIGSTOP)
+            process.send_signal(signal.SIGCONT)
+    assert process.returncode == 0
+    assert found.digest() == wanted.digest()
