@@ -51,7 +51,7 @@ from streamer.index.sorted_files import (
 from streamer.index.store_errors import explained
 from streamer.index.written_runs import WrittenRuns
 
-FAN_IN = 8  # runs of one level that become one of the next
+FAN_IN = 16  # runs of one level that become one of the next
 
 
 class Store:

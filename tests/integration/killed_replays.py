@@ -32,6 +32,7 @@ from streamer.stream.stages import sign
 from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000
+MERGED_RUNS = 4  # so that kills meet many merges
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
 
 
@@ -50,7 +51,10 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
     code = 1
     try:
-        with mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
+        with (
+            mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS),
+            mock.patch("streamer.index.runs.FAN_IN", MERGED_RUNS),
+        ):
             app(standalone_mode=False)
         code = 0
     finally:

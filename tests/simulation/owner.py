@@ -7,6 +7,7 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from streamer.sketch.compact import SKETCH_WORDS
 from tests.simulation.pages import BANDS, split
 
 FOREVER = 10**9
+MERGED_RUNS = 8  # so that merges come between any other steps
 
 
 class NothingFlushed:
@@ -81,8 +83,9 @@ class Owner:
         """Flush and merge."""
         self.store.flush({}, [self.shard.snapshot()], b"")
         self.shard.flushed()
-        while self.store.merge():
-            pass
+        with mock.patch("streamer.index.runs.FAN_IN", MERGED_RUNS):
+            while self.store.merge():
+                pass
         self.lookup.refresh()
         self.store.drop_garbage()
 

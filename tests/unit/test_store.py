@@ -241,6 +241,6 @@ def test_runs_of_many_blocks_are_merged_in_parts(
         assert store.merge()
         lookup.refresh()
         store.drop_garbage()
-        assert lookup.find(keys_of(range(2500))).rows.size == 3 * 250 * FAN_IN
+        assert lookup.find(keys_of(range(250 * FAN_IN))).rows.size == 3 * 250 * FAN_IN
     with contextlib.closing(Store.open(folder)) as store:
         assert_holds(store, range(250 * FAN_IN))
