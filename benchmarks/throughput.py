@@ -2,8 +2,8 @@
 
 Two replays of the same corpus, each in a process of its own: the first is left alone and gives rate
 and memory; in the second the stages are wrapped and give their CPU time. The second has all pages
-too, because runs are merged only when there are sixteen of them. Before both, a small replay compiles
-the kernels. The corpus is made or found first; the time for that is reported apart.
+too, because runs are merged only when there are sixteen of them. Before both, a small replay
+compiles the kernels. The corpus is made or found first; the time for that is reported apart.
 """
 
 from __future__ import annotations

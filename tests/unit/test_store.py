@@ -236,11 +236,11 @@ def test_runs_of_many_blocks_are_merged_in_parts(
     monkeypatch.setattr(run_parts, "PART_POSTINGS", 50)
     with contextlib.closing(Store.open(folder)) as store:
         lookup = RunLookup(store, 0)
-        for at in range(0, 250 * FAN_IN, 250):
-            flush(store, range(at, at + 250))
+        for at in range(0, 120 * FAN_IN, 120):
+            flush(store, range(at, at + 120))
         assert store.merge()
         lookup.refresh()
         store.drop_garbage()
-        assert lookup.find(keys_of(range(250 * FAN_IN))).rows.size == 3 * 250 * FAN_IN
+        assert lookup.find(keys_of(range(120 * FAN_IN))).rows.size == 3 * 120 * FAN_IN
     with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(250 * FAN_IN))
+        assert_holds(store, range(120 * FAN_IN))
