@@ -1,6 +1,6 @@
 """The promises under every interleaving, kill and loss that a seed can think of.
 
-SIMULATION_SEEDS sets how many seeds run (150 by default); SIMULATION_FIRST the first one.
+SIMULATION_SEEDS sets how many seeds run (100 by default); SIMULATION_FIRST the first one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamer.index.shard import Shard
 from tests.simulation.broken_rules import RULES, WORLD_FLAWS
 from tests.simulation.world import World
 
-SEEDS = int(os.environ.get("SIMULATION_SEEDS", "150"))
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "100"))
 FIRST = int(os.environ.get("SIMULATION_FIRST", "0"))
 CHUNK = 25
 MUTANT_SEEDS = 200
