@@ -9,6 +9,8 @@ come less often; cycles that arise later are still found.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 YOUNG_OBJECTS = 50_000  # between collections of the youngest; Python's default is 700
 YOUNG_COLLECTIONS = 20  # between those of the middle generation
@@ -20,3 +22,19 @@ def spare_what_lasts() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, MIDDLE_COLLECTIONS)
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Import without the collector, which would go through all modules again and again.
+
+    What is there afterwards stays: later collections leave it out.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()

@@ -5,14 +5,13 @@ Help lists all of them, and so imports all.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from streamer.garbage import without_collections
 
 # By panel of the help. A command is what its module has under the module's own name.
 PANELS = {
@@ -42,7 +41,7 @@ class LazyGroup(TyperGroup):
 
 def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
-    with _without_collections():
+    with without_collections():
         part = getattr(import_module(f"streamer.cli.{name}"), name)
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
     if isinstance(part, typer.Typer):
@@ -51,19 +50,3 @@ def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
         alone.command(rich_help_panel=COMMANDS[name])(part)
     alone.callback()(lambda: None)  # so that it is a group, of this one command
     return typer.main.get_group(alone).commands[name]
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Import without the garbage collector, which would go through all modules again and again.
-
-    What is there afterwards stays: later collections leave it out.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from streamer.text.slices import Slices
-from streamer.text.tokens import SLACK
 from streamer.text.visible import Buffer
 
 
@@ -37,6 +36,5 @@ class BodySlices:
         """Return all bodies, in the order in which they were taken."""
         data = self._messages.data
         if self._made:
-            made = b"".join((*self._made, bytes(SLACK)))
-            data = np.concatenate((data, np.frombuffer(made, np.uint8)))
+            data = np.concatenate((data, Slices.joined(self._made).data))
         return Slices(data, np.array(self._starts, np.int64), np.array(self._ends, np.int64))

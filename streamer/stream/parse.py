@@ -9,6 +9,7 @@ and Kafka messages all come through here. Nothing in a record may raise.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
 PlainPage = tuple[str, int, int, int]  # URL, begin and end of the body, flags
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
-_TYPE_BYTES_MAX = 128
+_TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
 _URL_CHARACTERS_MAX = URL_BYTES_MAX // 4  # at four bytes a character; longer ones are looked at
 
 
@@ -59,7 +60,7 @@ class PageParser:
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
         self._plain = mapping == DEFAULT_MAPPING and not carry
-        self._kinds: dict[bytes, int] = {}
+        self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
 
     def parse(self, chunk: RawChunk) -> PageBatch:
         """Return the batch for a chunk of a file or of standard input."""
@@ -134,7 +135,9 @@ class PageParser:
         data = values.data.data
         for known, fields in zip(told.tolist(), spans.reshape(-1, 6).tolist(), strict=True):
             url_start, url_end, start, end, type_start, type_end = fields
-            kind = self._kind(bytes(data[type_start:type_end])) if known else _REFUSED
+            kind = _REFUSED
+            if known and type_end - type_start <= _TYPE_BYTES_MAX:
+                kind = self._kind(bytes(data[type_start:type_end]))
             url = _plain_url(data[url_start:url_end])
             body = data[start:end]
             if kind == _REFUSED or url is None or is_blank_escaped(body):
@@ -145,16 +148,8 @@ class PageParser:
                 flags |= HTML
             yield url, start, end, flags
 
-    def _kind(self, content_type: bytes) -> int:
-        """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED; answers are kept."""
-        kind = self._kinds.get(content_type)
-        if kind is None:
-            kind = self._found_kind(content_type)
-            if len(self._kinds) < _KINDS_KEPT_MAX and len(content_type) < _TYPE_BYTES_MAX:
-                self._kinds[content_type] = kind
-        return kind
-
     def _found_kind(self, content_type: bytes) -> int:
+        """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED."""
         try:
             text = content_type.decode()
         except UnicodeDecodeError:

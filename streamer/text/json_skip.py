@@ -12,7 +12,7 @@ import numpy as np
 
 from streamer.kernel import kernel
 from streamer.text.scan import VECTOR_BYTES, Bytes, string_lane
-from streamer.text.unescape import BACKSLASH, UNIT_BYTES
+from streamer.text.unescape import BACKSLASH, PLAIN, UNIT_BYTES, code_unit
 
 QUOTE = 0x22
 OPEN_OBJECT = ord("{")
@@ -27,10 +27,6 @@ _SPACE = np.zeros(256, np.bool_)
 _SPACE[list(b" \t\n\r")] = True
 _DIGIT = np.zeros(256, np.bool_)
 _DIGIT[list(b"0123456789")] = True
-_HEX_DIGIT = np.zeros(256, np.bool_)
-_HEX_DIGIT[list(b"0123456789abcdefABCDEF")] = True
-_ESCAPABLE = np.zeros(256, np.bool_)
-_ESCAPABLE[list(b'"\\/bfnrt')] = True
 _TRUE = np.frombuffer(b"true", np.uint8)
 _FALSE = np.frombuffer(b"false", np.uint8)
 _NULL = np.frombuffer(b"null", np.uint8)
@@ -73,14 +69,9 @@ def skip_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
 @kernel
 def _skip_escape(data: Bytes, at: int, end: int) -> int:
     r"""Return the place behind the escape at `at`, or -1 for what is none."""
-    if at + 1 < end and _ESCAPABLE[data[at + 1]]:
+    if at + 1 < end and PLAIN[data[at + 1]]:
         return at + 2
-    if at + UNIT_BYTES > end or data[at + 1] != ord("u"):
-        return -1
-    for place in range(at + 2, at + UNIT_BYTES):
-        if not _HEX_DIGIT[data[place]]:
-            return -1
-    return at + UNIT_BYTES
+    return at + UNIT_BYTES if code_unit(data, at, end) >= 0 else -1
 
 
 @kernel

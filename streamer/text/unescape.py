@@ -27,9 +27,9 @@ BACKSLASH = 0x5C
 UNIT_BYTES = 6  # of an escape \uXXXX
 NO_DIGIT = 255
 
-_PLAIN = np.zeros(256, np.uint8)  # escaped character -> what it stands for; 0: no escape
+PLAIN = np.zeros(256, np.uint8)  # escaped character -> what it stands for; 0: no escape
 for _escaped, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
-    _PLAIN[_escaped] = _meaning
+    PLAIN[_escaped] = _meaning
 
 _HEX = np.full(256, NO_DIGIT, np.uint8)
 for _value, _digit in enumerate("0123456789abcdef"):
@@ -37,7 +37,7 @@ for _value, _digit in enumerate("0123456789abcdef"):
 
 
 @kernel
-def _code_unit(source: Bytes, at: int, end: int) -> int:
+def code_unit(source: Bytes, at: int, end: int) -> int:
     r"""Return the number in the escape \uXXXX at `at`, or -1 if none is there."""
     if at + UNIT_BYTES > end or source[at] != BACKSLASH or source[at + 1] != ord("u"):
         return -1
@@ -71,8 +71,8 @@ def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -
         if stop == end:
             return place
         at = stop
-        meaning = _PLAIN[source[at + 1]] if at + 1 < end else np.uint8(0)
-        code = -1 if meaning else _code_unit(source, at, end)
+        meaning = PLAIN[source[at + 1]] if at + 1 < end else np.uint8(0)
+        code = -1 if meaning else code_unit(source, at, end)
         if meaning:
             out[place] = meaning
             place += 1
@@ -84,7 +84,7 @@ def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -
         else:
             at += UNIT_BYTES
             if SURROGATES <= code < LOW_SURROGATES:
-                low = _code_unit(source, at, end)
+                low = code_unit(source, at, end)
                 if LOW_SURROGATES <= low < SURROGATES_END:
                     code = 0x10000 + ((code - SURROGATES) << 10) + (low - LOW_SURROGATES)
                     at += UNIT_BYTES

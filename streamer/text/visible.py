@@ -14,6 +14,7 @@ import numpy.typing as npt
 from streamer.kernel import kernel
 from streamer.text.form import ESCAPED, HTML
 from streamer.text.html import html_to_text
+from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 from streamer.text.unescape import unescape_json
 
@@ -52,7 +53,7 @@ def scratch_bytes(body_bytes: int) -> int:
 def visible_text(body: Buffer, flags: int) -> str:
     """Return the visible text of a body, UTF-8 as `flags` tell; malformed bytes become U+FFFD."""
     size = len(body)
-    data = np.frombuffer(bytes(body) + bytes(SLACK), np.uint8)
+    data = Slices.joined([body]).data
     room = scratch_bytes(size)
     scratch = np.empty(room, np.uint8), np.empty(room, np.uint8)
     array, start, end = visible_span(data, 0, size, flags, *scratch)
