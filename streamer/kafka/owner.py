@@ -29,6 +29,7 @@ from streamer.kafka.log_position import (
     check_bounds,
     fitting_position,
     record_digest,
+    stored_position,
 )
 from streamer.kafka.wire import unpack_record
 from streamer.sketch.settings import SignatureSettings
@@ -104,6 +105,13 @@ class Owner:
     def position(self) -> int:
         """Return the offset of the first record of the log that is not applied."""
         return self._at.offset
+
+    @property
+    def stored_position(self) -> int:
+        """Return the position that the store on disk has; all before it has been emitted."""
+        meta = self._folder.store.meta
+        found = stored_position(meta.owner) if meta else None
+        return found.offset if found else 0
 
     def check(self, bounds: LogBounds) -> None:
         """See that the log goes on where this store stands.

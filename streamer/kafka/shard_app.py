@@ -130,7 +130,7 @@ class ShardApp:
             position = self.owner.position
             self._progress.note_assigned(position, offset, end)
             begin = max(position, offset)
-            starts[tp] = Start(begin, begin)
+            starts[tp] = Start(begin, begin, self.owner.stored_position)
             if position < offset:
                 self._begin_to_catch_up()
         return starts

@@ -104,7 +104,7 @@ class SignApp:
                 if begin and not self._how.accept_loss:
                     self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
-            starts[tp] = Start(max(begin, first[tp]), begin)
+            starts[tp] = Start(max(begin, first[tp]), begin, begin)
         return starts
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:

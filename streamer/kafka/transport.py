@@ -3,10 +3,12 @@
 Faust spends 60 to 80 us on each event, which is more than a page may cost. Its agents,
 acknowledgements, commits and rebalances are kept; what changes is what an event is: a `Chunk`.
 
-Three rules of the stock consumer are replaced. Offsets are committed strictly in the order in which
-chunks were delivered (the stock rule can pass over an unacknowledged message). A partition starts
-where its agent says, which need not be the committed offset. And a position that is not there any
-more ends the process: it is never reset to another one.
+Four rules of the stock consumer are replaced. Offsets are committed strictly in the order in which
+chunks were delivered (the stock rule can pass over an unacknowledged message). A commit that a
+rebalance has refused is made again (the stock rule waits for the next message, which may be days
+away: till then the group seems to lag). A partition starts where its agent says, which need not be
+the committed offset. And a position that is not there any more ends the process: it is never reset
+to another one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,10 +34,14 @@ CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition is read from; its first chunk covers what is from `covered` on."""
+    """Where a partition is read from; its first chunk covers what is from `covered` on.
+
+    All before `done` is done already: it is committed, where the group has not come as far.
+    """
 
     offset: int
     covered: int
+    done: int = 0
 
 
 class _ChunkThread(driver.AIOKafkaConsumerThread):
@@ -64,6 +70,7 @@ class ChunkConsumer(driver.Consumer):
         self._delivered: dict[TP, deque[int]] = defaultdict(deque)  # last offsets, in order
         self._done: dict[TP, set[int]] = defaultdict(set)
         self._next: dict[TP, int] = {}
+        self._reached: dict[TP, int] = {}  # where all before is done, and not committed yet
         self._room = asyncio.Event()
         self._held = False
         self._fetching = asyncio.Lock()
@@ -88,6 +95,7 @@ class ChunkConsumer(driver.Consumer):
         for tp, start in (await self.app.starts(committed)).items():
             self._delivered[tp].clear()
             self._done[tp].clear()
+            self._note_reached(tp, start.done)
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
             except IllegalStateError:
@@ -192,18 +200,44 @@ class ChunkConsumer(driver.Consumer):
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Ignore gaps: a chunk covers its own."""
 
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        """Return the partitions where there may be something to commit."""
+        return (
+            tp
+            for tp in {*self._delivered, *self._reached}
+            if tp in self.assignment() and (topics is None or tp in topics or tp.topic in topics)
+        )
+
     def _new_offset(self, tp: TP) -> int | None:
         """Return what to commit: the end of the last chunk before which all are done."""
-        delivered, done, offset = self._delivered[tp], self._done[tp], None
+        delivered, done = self._delivered[tp], self._done[tp]
         while delivered and delivered[0] in done:
-            offset = delivered.popleft()
-            done.discard(offset)
+            last = delivered.popleft()
+            done.discard(last)
+            self._note_reached(tp, last + 1)
         self._acked[tp].clear()
         self._acked_index[tp].clear()
-        return None if offset is None else offset + 1
+        return self._reached.pop(tp, None)
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], *how: Any, **more: Any) -> bool:
+        """Commit offsets; keep those that are refused for the next time."""
+        committed = {tp: self._committed_offset[tp] for tp in offsets}
+        if await super()._commit_offsets(offsets, *how, **more):
+            return True
+        self._committed_offset.update(committed)  # the library takes them for committed
+        for tp, offset in offsets.items():
+            self._note_reached(tp, offset)
+        return False
+
+    def _note_reached(self, tp: TP, offset: int) -> None:
+        if offset > self._reached.get(tp, 0):
+            self._reached[tp] = offset
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Forget what belongs to partitions that are gone, once all is acknowledged."""
+        """Forget what belongs to partitions that are gone, once all is acknowledged.
+
+        What is done stays so, and is committed should they come back before another has done more.
+        """
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
             for kept in (self._delivered, self._done, self._next):

@@ -12,9 +12,9 @@ from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb
 
 RUNS = (
-    Run("kills", 1, 30, 30_000),
-    Run("kills", 3, 30, 30_000),
-    Run("rebalances+zombies+takeovers", 3, 3, 30_000, 30),
+    Run("kills", 1, 20, 20_000),
+    Run("kills", 3, 20, 20_000),
+    Run("rebalances+zombies+takeovers", 3, 2, 20_000, 30),
     Run("lost-indexes+broker-kills", 1, 3, 15_000, 12),
 )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
@@ -161,6 +161,28 @@ def test_a_lost_index_is_rebuilt_from_the_log_without_any_repeat(
         shutil.rmtree(tmp_path / "index-0")
         workers.start("index-0")
         workers.wait_for_log("index-0", "shard_caught_up")
+    assert verdicts_of(brokers, names) == before
+
+
+def test_offsets_that_were_never_committed_are_committed_from_what_the_index_has(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    async def rewind() -> None:
+        consumer = AIOKafkaConsumer(bootstrap_servers=brokers, group_id=names.sign_group)
+        await consumer.start()
+        places = [TopicPartition(names.pages, partition) for partition in range(4)]
+        consumer.assign(places)
+        await consumer.commit(dict.fromkeys(places, 0))  # 0 is what a group has that has nothing
+        await consumer.stop()
+
+    load(brokers, names, crawl)
+    with judging(tmp_path, brokers, names, 1, 1) as workers:
+        workers.wait_until_settled()
+        before = verdicts_of(brokers, names)
+        assert workers.kill("sign-0", signal.SIGTERM) == 0
+        asyncio.run(rewind())
+        assert workers.left() > 2_500
+        workers.start("sign-0")
     assert verdicts_of(brokers, names) == before
 
 

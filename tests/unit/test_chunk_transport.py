@@ -13,7 +13,7 @@ from typing import Any
 from faust.types import TP
 
 from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX, cut
-from streamer.kafka.transport import ChunkConsumer
+from streamer.kafka.transport import ChunkConsumer, Start
 
 PLACE = TP("pages", 0)
 
@@ -52,6 +52,7 @@ def consumer() -> Any:
     made._done = defaultdict(set)  # noqa: SLF001
     made._acked = defaultdict(list)  # noqa: SLF001
     made._acked_index = defaultdict(set)  # noqa: SLF001
+    made._reached = {}  # noqa: SLF001
     made._committed_offset = defaultdict(lambda: None)  # noqa: SLF001
     made._unacked_messages = set()  # noqa: SLF001
     made._waiting_for_ack = None  # noqa: SLF001
@@ -98,6 +99,81 @@ def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
     assert made._new_offset(PLACE) is None  # noqa: SLF001
     made.ack(Delivered(9))
     assert made._new_offset(PLACE) == 30  # noqa: SLF001
+
+
+def committing(*answers: bool) -> tuple[Any, list[int]]:
+    """Return a consumer whose commits are answered so, and the list of what it commits."""
+    made, asked = consumer(), []
+    answered = iter(answers)
+
+    async def commit(offsets: dict[TP, int]) -> bool:
+        asked.append(offsets[PLACE])
+        return next(answered)
+
+    async def nothing(*_arguments: object, **_options: object) -> None: ...
+
+    made.log = SimpleNamespace(dev=lambda *_: None)
+    made.in_transaction = False
+    made._thread = SimpleNamespace(commit=commit, assignment=lambda: {PLACE})  # noqa: SLF001
+    made._handle_attached = nothing  # noqa: SLF001
+    made.app.producer = SimpleNamespace(flush=nothing)
+    made.app.tables = SimpleNamespace(on_commit=lambda _: None)
+    made.app.monitor = SimpleNamespace(on_tp_commit=lambda _: None)
+    return made, asked
+
+
+async def commit_once(made: Any) -> bool:
+    places = list(made._filter_tps_with_pending_acks())  # noqa: SLF001 - as force_commit does
+    return bool(await made._commit_tps(places, start_new_transaction=True))  # noqa: SLF001
+
+
+def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
+    made, asked = committing(False, True)
+    made._delivered[PLACE].extend([9, 19])  # noqa: SLF001
+    made.ack(Delivered(9))
+    assert not asyncio.run(commit_once(made))
+    assert asyncio.run(commit_once(made))
+    made.ack(Delivered(19))
+    assert asked == [10, 10]
+
+
+def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
+    made, asked = committing(False, True)
+    made._delivered[PLACE].extend([9, 19])  # noqa: SLF001
+    made.ack(Delivered(9))
+    asyncio.run(commit_once(made))
+    made.ack(Delivered(19))
+    asyncio.run(commit_once(made))
+    asyncio.run(commit_once(made))
+    assert asked == [10, 20]
+
+
+def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
+    async def run(committed: int) -> list[int]:
+        made, asked = committing(True)
+        made._read_offset, made._next, made._seeks = {}, {}, 0  # noqa: SLF001
+        sought: list[dict[TP, int]] = []
+
+        async def seek_to_committed() -> dict[TP, int]:
+            return {PLACE: committed}
+
+        async def seek_wait(offsets: dict[TP, int]) -> None:
+            sought.append(offsets)
+
+        async def starts(_committed: dict[TP, int]) -> dict[TP, Start]:
+            return {PLACE: Start(50, 50, 40)}
+
+        made._thread.seek_to_committed = seek_to_committed  # noqa: SLF001
+        made._thread.seek_wait = seek_wait  # noqa: SLF001
+        made.app.starts = starts
+        await made._perform_seek()  # noqa: SLF001 - perform_seek without its lock
+        await commit_once(made)
+        assert sought == [{PLACE: 50}]
+        return asked
+
+    assert asyncio.run(run(0)) == [40]
+    assert asyncio.run(run(30)) == [40]
+    assert asyncio.run(run(45)) == []
 
 
 class Scripted(ChunkConsumer):

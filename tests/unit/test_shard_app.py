@@ -186,7 +186,7 @@ def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     again.log.log = log
     again.consumer.end = 11
     first = max(committed, 4)
-    assert again.starts(committed) == Start(first, first)
+    assert again.starts(committed) == Start(first, first, 4)
     assert again.log.folded == ([(4, first)] if first > 4 else [])
     assert again.owner.position == first
     assert again.verdicts == []

@@ -170,10 +170,10 @@ def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up
     ("committed", "mark", "first", "start"),
     [
         (0, 0, 0, Start(0, 0)),
-        (7, 3, 0, Start(7, 7)),
-        (0, 3, 0, Start(3, 3)),  # its offsets are lost: shard 0 knows how far it is
-        (0, 0, 5, Start(5, 0)),  # expired before anything was read: covered from 0 on
-        (20, 0, 5, Start(20, 20)),
+        (7, 3, 0, Start(7, 7, 7)),
+        (0, 3, 0, Start(3, 3, 3)),  # its offsets are lost: shard 0 knows how far it is
+        (0, 0, 5, Start(5, 0, 0)),  # expired before anything was read: covered from 0 on
+        (20, 0, 5, Start(20, 20, 20)),
     ],
 )
 def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
@@ -201,5 +201,5 @@ def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
     signing = Signing(accept_loss=True)
     signing.consumer.first, signing.consumer.end = 10, 20
     starts = asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
-    assert starts == {PLACE: Start(10, 9)}
+    assert starts == {PLACE: Start(10, 9, 9)}
     assert signing.failures == []
