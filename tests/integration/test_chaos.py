@@ -15,7 +15,7 @@ RUNS = (
     Run("kills", 1, 20, 20_000),
     Run("kills", 3, 20, 20_000),
     Run("rebalances+zombies+takeovers", 3, 2, 20_000, 30),
-    Run("lost-indexes+broker-kills", 1, 3, 15_000, 12),
+    Run("lost-indexes+broker-kills", 1, 2, 10_000, 12),
 )
 
 
