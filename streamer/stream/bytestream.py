@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-BUFFER_BYTES = 256 << 10
+BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
 PIPE_BYTES = 1 << 20  # what Linux gives any user
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"

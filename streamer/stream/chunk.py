@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from streamer.stream.batch import Rejected
 from streamer.text.slices import Slices, no_slices
 
-CHUNK_RECORDS_MAX = 1_000
-CHUNK_BYTES_MAX = 2 << 20  # about 500 pages of 4 kB: what a batch costs beside its pages is spread
+CHUNK_RECORDS_MAX = 4_000
+CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
 PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 

@@ -28,7 +28,7 @@ def read_lines(
     With `first_alone` the first line makes up a chunk of its own, and the others are cut as if it
     were not there.
 
-    A chunk holds up to 1,000 lines and, unless a single line is longer, about 2 MiB; a line keeps
+    A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line keeps
     its newline. One of more than `page_bytes_max` bytes, newline included, becomes the dead letter
     `record_too_large`; what stands between the last complete line and damage in the compression
     becomes `truncated_input`.

@@ -17,6 +17,7 @@ from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
 
+_READ_BYTES = 1 << 20
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
 
 
@@ -97,7 +98,7 @@ def _read_to(filled: int) -> int:
     """Return up to where the next read goes: small steps, once the chunk has its bytes."""
     if filled >= CHUNK_BYTES_MAX:
         return filled + _LINE_ENDS_IN_BYTES
-    return min(filled + BUFFER_BYTES, CHUNK_BYTES_MAX)
+    return min(filled + _READ_BYTES, CHUNK_BYTES_MAX)
 
 
 def pass_line(stream: ByteStream, newline_bytes: int = 1) -> int:

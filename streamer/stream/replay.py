@@ -33,7 +33,7 @@ from streamer.stream.parse import PageParser
 from streamer.stream.reading import Chunk, ChunkRead, Input, SettingsChange, SourceEnd, Step
 from streamer.stream.stages import dead_letter, dead_letter_lines, sign, verdict_lines
 
-CHUNKS_AHEAD = 16  # of up to 2 MiB: what is signed while a flush keeps the judging thread
+CHUNKS_AHEAD = 6  # of up to 8 MiB: what is signed while a flush keeps the judging thread
 SIGNING_NICENESS = 5
 BLOCKS_BEHIND = 32  # judged and not yet written
 

@@ -47,6 +47,7 @@ def taken(path: Path) -> Iterator[list[bytes] | int]:
     small: dict[str, Any] = {
         "CHUNK_BYTES_MAX": CHUNK_BYTES,
         "BUFFER_BYTES": 7,
+        "_READ_BYTES": 7,
         "_LINE_ENDS_IN_BYTES": 3,
     }
     with mock.patch.multiple(line_reader, **small), ByteStream(str(path)) as stream:

@@ -131,7 +131,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 
 def test_chunks_end_at_so_many_lines_or_bytes(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    path.write_bytes(b"x\n" * 2500)
+    path.write_bytes(b"x\n" * (2 * CHUNK_RECORDS_MAX + 500))
     assert [len(chunk.lines) for chunk in read(path)] == [CHUNK_RECORDS_MAX] * 2 + [500]
     full = CHUNK_BYTES_MAX // 100_000 + 1
     path.write_bytes((b"x" * 99_999 + b"\n") * (2 * full + 8))

@@ -15,6 +15,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from streamer.stream.batch import HTML
+from streamer.stream.chunk import CHUNK_RECORDS_MAX
 from streamer.stream.files import Source
 from streamer.stream.parse import PageParser
 from streamer.stream.warc import HEADERS_BYTES_MAX
@@ -126,10 +127,11 @@ def test_reading_starts_at_any_record(path: Path) -> None:
     assert parse(path, content, start=3).sequences == [3, 4]
 
 
-def test_chunks_of_records_end_at_a_thousand(path: Path) -> None:
-    path.write_bytes(response(b"x", HTML_TYPE) * 1001)
+def test_chunks_end_at_so_many_records(path: Path) -> None:
+    most = CHUNK_RECORDS_MAX
+    path.write_bytes(response(b"x", HTML_TYPE) * (most + 1))
     chunks = list(Source(str(path), is_regular=True).read())
-    assert [(chunk.start, chunk.end) for chunk in chunks] == [(0, 1000), (1000, 1001)]
+    assert [(chunk.start, chunk.end) for chunk in chunks] == [(0, most), (most, most + 1)]
 
 
 @pytest.mark.parametrize("status", ["304 Not Modified", "404", "500 No", "100 Continue"])
