@@ -20,7 +20,7 @@ from benchmarks.machine import ROOT
 from benchmarks.resident import resident
 from streamer.kafka.reader import open_reader
 
-RATE_TARGET = 15_000  # pages/s
+RATE_TARGET = 27_778  # pages/s: twice the published rate
 BROKER_BUDGET_US = 6.0
 POLL_SECONDS = 0.25
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-RECORDS_MAX = 500
-BYTES_MAX = 2 << 20
+RECORDS_MAX = 2000
+BYTES_MAX = 8 << 20  # what a chunk costs beside its pages is spread
 
 
 @dataclass(frozen=True, slots=True)

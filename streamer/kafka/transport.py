@@ -30,6 +30,7 @@ from streamer.errors import StoreMismatch
 from streamer.kafka.chunk import cut
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
+FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
-        consumer._isolation_level = "read_committed"  # noqa: SLF001 - read at its start; Faust has no setting
+        # Both are read at its start; Faust has no setting for them.
+        consumer._isolation_level = "read_committed"  # noqa: SLF001
+        consumer._fetch_max_bytes = FETCH_BYTES_MAX  # noqa: SLF001
         return consumer
 
     async def note_alive(self) -> None:

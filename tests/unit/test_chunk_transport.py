@@ -27,11 +27,11 @@ class Fetched:
 def test_chunks_cover_all_that_was_read_gaps_included() -> None:
     draw = random.Random(1)
     for _ in range(50):
-        offsets = sorted(draw.sample(range(100, 4000), draw.randint(1, 1500)))
+        offsets = sorted(draw.sample(range(100, 10_000), draw.randint(1, 6000)))
         records = [Fetched(offset, draw.choice((10, 10_000))) for offset in offsets]
-        chunks = list(cut("pages", 0, 90, 4010, records))
+        chunks = list(cut("pages", 0, 90, 10_010, records))
         assert chunks[0].start == 90
-        assert chunks[-1].end == 4010
+        assert chunks[-1].end == 10_010
         assert all(a.end == b.start for a, b in itertools.pairwise(chunks))
         assert [record for chunk in chunks for record in chunk.records] == records
         for chunk in chunks:
@@ -244,13 +244,13 @@ def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
 
 def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
     async def run() -> None:
-        made = scripted({PLACE: [Fetched(offset) for offset in range(1200)]})
+        made = scripted({PLACE: [Fetched(offset) for offset in range(2 * RECORDS_MAX + 200)]})
         made._has_room = lambda _timeout: asyncio.sleep(0, result=True)  # noqa: SLF001
         seen: list[tuple[int, int]] = []
         async for _, message in made.getmany(1.0):
             seen.append((message.value.start, message.value.end))
             await made.perform_seek()
-        assert seen == [(0, 500)]
+        assert seen == [(0, RECORDS_MAX)]
         assert made._next[PLACE] == 100, "the next chunk begins where the seek went"  # noqa: SLF001
 
     asyncio.run(run())
