@@ -46,7 +46,7 @@ from streamer.sample.verdict_file import read_verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-PAGES = 1500  # of 4 kB: three chunks, so that flushes come between
+PAGES = 5000  # of 4 kB: three chunks, so that flushes come between
 
 
 def printed(parts: Iterable[Table | str]) -> str:

@@ -172,6 +172,9 @@ def no_starts(_folder: Path, index: Path, *, rounds: int, killed_pages: int) -> 
     return start_time.StartTime(kept, 1, nothing, nothing, nothing, 0, 0, 0)
 
 
+PAGES, STEP = 5400, 1800  # of 4 kB: a chunk is a little more than a step
+
+
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> scale.Scale:
     folder = tmp_path_factory.mktemp("scale")
@@ -179,7 +182,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> scale.Scale:
         patch.setattr(scale, "WARM_PAGES", 10)
         patch.setattr(start_time, "measure", no_starts)
         result = scale.measure(
-            folder, 1500, base_pages=300, step=500, head_pages=100, start_rounds=2, killed_pages=30
+            folder,
+            PAGES,
+            base_pages=300,
+            step=STEP,
+            head_pages=100,
+            start_rounds=2,
+            killed_pages=30,
         )
     left = sorted(path.name.partition("-")[0] for path in folder.iterdir())
     assert left == ["corpus"] * 3, "scratch was left"
@@ -189,11 +198,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> scale.Scale:
 def test_a_run_at_scale_is_measured_over_all_of_its_pages(measured: scale.Scale) -> None:
     run = measured.run
     assert run is not None
-    assert run.pages == run.unique + run.duplicates == 1500
-    assert sum(span.pages for span in run.spans) == 1500
+    assert run.pages == run.unique + run.duplicates == PAGES
+    assert sum(span.pages for span in run.spans) == PAGES
     assert 0.12 < run.duplicates / run.pages < 0.28
     assert run.index_pages == run.unique
-    assert measured.rate == pytest.approx(1500 / run.seconds)
+    assert measured.rate == pytest.approx(PAGES / run.seconds)
     assert measured.index_bytes_a_page > 256, "less than the sketches alone"
     assert measured.last_to_first == pytest.approx(measured.rates[-1] / measured.rates[0])
     assert run.hops == 0
@@ -202,7 +211,7 @@ def test_a_run_at_scale_is_measured_over_all_of_its_pages(measured: scale.Scale)
 def test_memory_is_sampled_on_the_way(measured: scale.Scale) -> None:
     run = measured.run
     assert run is not None
-    assert [sample.pages >= 500 * (n + 1) for n, sample in enumerate(run.samples)] == [True] * 3
+    assert [sample.pages >= STEP * (n + 1) for n, sample in enumerate(run.samples)] == [True] * 3
     for sample in run.samples:
         assert 20 << 20 < sample.anonymous_bytes < sample.rss_bytes <= measured.peak_bytes
 
@@ -222,7 +231,7 @@ def test_the_source_is_charged(measured: scale.Scale) -> None:
     assert measured.source_alone is not None
     assert measured.source is not None
     assert measured.source_alone.pages == 300
-    assert measured.source.pages == 1500
+    assert measured.source.pages == PAGES
     assert measured.source.cpu_us > 0
 
 
