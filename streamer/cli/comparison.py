@@ -125,9 +125,8 @@ class Panel:
 
 
 def _asked(name: str, options: Mapping[str, str], canonical: Sequence[str]) -> _Asked:
-    keys, _, accept = name.partition("+")
     given = [f"{option}={value}" for option, value in options.items()]
-    settings = choose(keys, accept=accept, options=given, canonical=canonical)
+    settings = choose(name, options=given, canonical=canonical)
     return _Asked(scheme_of(settings, SECRET), settings)
 
 

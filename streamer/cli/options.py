@@ -28,7 +28,8 @@ MinShingles = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        help="How pages are compared: a method or preset that `streamer methods` lists. "
+        help="How pages are compared: a method or preset that `streamer methods` lists, or two of "
+        "them, as simhash+minhash. "
         "\\[default: minhash]",
         rich_help_panel=_SIGNATURE,
     ),
@@ -36,7 +37,7 @@ Method = Annotated[
 Accept = Annotated[
     str | None,
     typer.Option(
-        help="A second method, that decides on the candidates of --method.",
+        help="The second method, that decides on the candidates of --method, if that names one.",
         rich_help_panel=_SIGNATURE,
     ),
 ]

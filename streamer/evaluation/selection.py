@@ -54,7 +54,7 @@ def _selected(name: str, collection: Path | None) -> Selected:
     if collection is not None:
         own = preset.method if preset else first
         options = [*_collection_options(own, accept, collection), *options]
-    signature = choose(first, accept=accept, options=options)
+    signature = choose(both, options=options)
     return Selected(name, signature, _index_settings(signature))
 
 

@@ -50,6 +50,7 @@ def choose(
 ) -> SignatureSettings:
     """Return the settings of a method or preset; `flags` are the native method's that were given.
 
+    A name of two, `simhash+minhash`, says what `accept` says as well: the second one accepts.
     A flag sets the parameter of that name, whatever the method. Options that begin with `accept.`
     are those of the accepting method.
 
@@ -57,6 +58,10 @@ def choose(
         SettingsError: a name, an option or a flag cannot be used, or a collection was counted
             under another canonical form.
     """
+    name, _, second = name.partition("+")
+    if second and accept:
+        raise SettingsError(f"{name}+{second} names the method that accepts; give no --accept.")
+    accept = accept or second
     given = split_options(options)
     of_accept = {n.removeprefix(ACCEPT): v for n, v in given.items() if n.startswith(ACCEPT)}
     preset = PRESETS.get(name)

@@ -105,6 +105,14 @@ def test_a_preset_cannot_accept_the_candidates_of_another_method() -> None:
         choose("minhash", accept="short-texts")
 
 
+def test_two_methods_are_named_by_one_name_or_by_two() -> None:
+    named = choose("simhash+minhash", options=["accept.bands=10"])
+    assert named == choose("simhash", accept="minhash", options=["accept.bands=10"])
+    assert named.accept == "minhash"
+    with pytest.raises(SettingsError, match=r"simhash\+minhash names the method that accepts"):
+        choose("simhash+minhash", accept="bottom_k")
+
+
 def test_presets_are_methods_with_options_that_these_take() -> None:
     for name, preset in PRESETS.items():
         settings = choose(name)
