@@ -79,7 +79,7 @@ def table(results: Results) -> Table:
         ("CPU us a page, broker", f"{rate.broker_us:.1f}", f"{kafka_rate.BROKER_BUDGET_US:.0f}"),
         ("worker's peak MiB", f"{rate.worker_peak_bytes / (1 << 20):,.0f}", ""),
         ("pages/s of a rebuild", f"{rate.rebuild_rate:,.0f}", ""),
-        ("  times the live rate", f"{rate.rebuild_rate / rate.rate:.1f}", "5"),
+        ("  times the live rate", f"{rate.rebuild_rate / rate.rate:.1f}", "10"),
         ("steady pages/s", f"{latency.rate:,.0f}", f"{kafka_latency.RATE:,}"),
         ("verdict latency ms, p50", f"{latency.p50:.0f}", ""),
         ("verdict latency ms, p99", f"{latency.p99:.0f}", f"{latency.target_p99:.0f}"),
