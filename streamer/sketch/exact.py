@@ -103,9 +103,9 @@ class Uniqueness:
 
     words: Sequence[str]
     width: int
-    by_source: dict[str, int] = field(default_factory=dict)
     _counts: Counter[str] = field(init=False)
     _unseen: set[str] = field(init=False)
+    _found: dict[str, set[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.width = fit_width(self.width, len(self.words))
@@ -113,11 +113,19 @@ class Uniqueness:
         self._unseen = set(self._counts)
 
     def add(self, source: str, words: Sequence[str]) -> None:
-        """Look for the text's shingles in one text of the collection."""
+        """Look for the text's shingles in one text of the collection.
+
+        Texts of one source count as one: a page that was fetched again is no second source.
+        """
         found = self._counts.keys() & shingles(words, self.width)
         self._unseen -= found
         if found:
-            self.by_source[source] = self.by_source.get(source, 0) + self._total(found)
+            self._found.setdefault(source, set()).update(found)
+
+    @property
+    def by_source(self) -> dict[str, int]:
+        """Return how many of the text's shingles each source has, those that have any."""
+        return {source: self._total(found) for source, found in self._found.items()}
 
     @property
     def shingles(self) -> int:

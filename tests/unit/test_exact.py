@@ -32,6 +32,9 @@ def test_ninety_five_unique_shingles_of_a_hundred_are_95_percent() -> None:
     assert (uniqueness.shingles, uniqueness.unique) == (100, 95)
     assert uniqueness.percentage == 95.0
     assert uniqueness.by_source == {"source": 5}
+    uniqueness.add("source", text[2:])
+    uniqueness.add("source", text[2:])
+    assert uniqueness.by_source == {"source": uniqueness.shingles - 2}, "of 5 and of others, once"
 
 
 @given(items, items)
