@@ -17,9 +17,7 @@ import msgspec
 from benchmarks import corpus
 
 PAGE_BYTES = 4_600  # of JSON, a little above the mean
-# A kept page takes about 600 bytes in the index, and twice that while runs are merged; its verdict
-# 700.
-REPLAY_BYTES = 2_500
+REPLAY_BYTES = 1_400  # a kept page takes about 530 in the index, its verdict 700
 
 
 class DiskTooSmall(Exception):  # noqa: N818 - a state of the disk, told in one sentence and passed over

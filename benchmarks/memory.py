@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter, deque
 from importlib import import_module
+from mmap import mmap
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,8 @@ def array_bytes(owner: object) -> Counter[str]:
         seen.add(id(value))
         if isinstance(value, np.ndarray):
             sizes[path] += value.nbytes
+        elif isinstance(value, mmap):
+            sizes[path] += len(value)
         elif (members := _members(value)) is not None:
             waiting += [(f"{path}{name}", member) for name, member in members]
         if isinstance(value, _COUNTED):
@@ -137,8 +140,8 @@ def _kind(path: str) -> str:
     """Return to which part of the memory an attribute path of a detector belongs."""
     if ".head" in path:
         return "head"
-    if "filter" in path:
-        return "filters"
+    if ".table." in path:
+        return "key table"
     return "look-up tables and state"
 
 

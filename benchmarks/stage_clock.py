@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import streamer.stream.replay
-from streamer.index.filter import GrowingFilter
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
+from streamer.index.key_table import KeyTable
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.stream.detector import Detector
 from streamer.stream.line_reader import LineReader
 from streamer.stream.outputs import OutputFile
@@ -44,10 +44,10 @@ STAGES = (
     Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
     Stage("sign", 12, ((streamer.stream.replay, "sign"),)),
-    Stage("filter, head, verify, insert", 3, ((Detector, "judge"), (GrowingFilter, "places"))),
-    Stage("runs: look-ups", 3, ((RunLookup, "find"), (RunLookup, "rows"))),
-    Stage("runs: writing", 6, ((Store, "flush"),)),
-    Stage("runs: merging", 6, ((Store, "merge"),)),
+    Stage("head, verify, insert", 3, ((Detector, "judge"),)),
+    Stage("store: look-ups", 3, ((StoredLookup, "find"), (StoredLookup, "rows"))),
+    Stage("store: flushes", 6, ((Store, "flush"),)),
+    Stage("store: key table", 6, ((KeyTable, "add"),)),
     Stage(
         "verdict",
         3,

@@ -117,7 +117,6 @@ def _killed_starts(
 ) -> tuple[list[float], list[float]]:
     """Start, kill and start again over one file; return seconds to first and new verdicts.
 
-    No start finds filters that a clean stop has saved: this is the slow case.
     Each run is killed when it has given its part of the file's verdicts. It cannot have ended by
     then, if what is left is more than a pipe holds: nobody reads that, and it waits.
     """
@@ -127,8 +126,6 @@ def _killed_starts(
     starts: list[Start] = []
     judged = 0
     for _ in range(rounds + 1):
-        for saved in index.glob("filters-*"):
-            saved.unlink()  # as where more has changed since the last clean stop than fits it
         with _Command(index, name) as command:
             starts.append(command.follow(new_from=judged, count=part))
         judged = starts[-1].judged

@@ -80,7 +80,7 @@ def _throughput_lines(result: Throughput) -> Iterator[Figure]:
     yield Figure("kept pages", f"{run.unique:,}")
     yield Figure("index bytes a kept page", f"{result.index_bytes_a_page:.0f}")
     yield Figure("duplicates", f"{run.duplicates:,}")
-    yield Figure("  verified on a page in the runs", f"{run.duplicates_of_runs:,}")
+    yield Figure("  verified on a page that was flushed", f"{run.duplicates_of_flushed:,}")
 
 
 def signing_tables(result: Signing) -> Shown:

@@ -2,8 +2,8 @@
 
 Two replays of the same corpus, each in a process of its own: the first is left alone and gives rate
 and memory; in the second the stages are wrapped and give their CPU time. The second has all pages
-too, because runs are merged only when there are sixteen of them. Before both, a small replay
-compiles the kernels. The corpus is made or found first; the time for that is reported apart.
+too, because costs grow with the index. Before both, a small replay compiles the kernels. The corpus
+is made or found first; the time for that is reported apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGES = 1_000_000
 STEP = 100_000
 RATE_TARGET = 25_000  # pages/s
 WARM_PAGES = 2_000
-WARM_HEAD_PAGES = 64  # a small head flushes and merges, so that every kernel is called
+WARM_HEAD_PAGES = 64  # a small head flushes, so that every kernel is called
 
 
 class StageTime(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True):
     Attributes:
         cpu_seconds: of all threads, from the first read to the last flush.
         spans: the run in parts, in order; without the flush at the end, which `seconds` includes.
-        duplicates_of_runs: duplicates whose representative had left the head.
+        duplicates_of_flushed: duplicates whose representative had left the head.
         stages: CPU seconds a stage; empty in an unwrapped run.
         overhead_seconds: about what the wrapping cost.
     """
@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True):
     pages: int
     unique: int
     duplicates: int
-    duplicates_of_runs: int
+    duplicates_of_flushed: int
     seconds: float
     cpu_seconds: float
     spans: list[Span]
@@ -102,7 +102,7 @@ class Stopwatch:
 
 
 class _RunHits:
-    """Count the duplicates whose representative came from the runs: one sum a batch."""
+    """Count the duplicates whose representative was flushed: one sum a batch."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -131,7 +131,7 @@ def timed_replay(
         pages=summary["pages"],
         unique=summary["unique"],
         duplicates=summary["duplicates"],
-        duplicates_of_runs=hits.count,
+        duplicates_of_flushed=hits.count,
         seconds=summary["seconds"],
         cpu_seconds=stopwatch.cpu_seconds,
         spans=stopwatch.spans(),

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numba
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ if TYPE_CHECKING:
     def popcount(value: int) -> int: ...
     def trailing_zeros(value: int) -> int: ...
     def load_u64(array: npt.NDArray[np.uint8], index: int) -> int: ...
+    def word_at(address: int, index: int) -> int: ...
+    def put_word(address: int, index: int, word: int) -> None: ...
+    def prefetch(address: int, index: int) -> None: ...
 
 else:
     from numba import int32, int64, uint8, uint32, uint64  # noqa: F401 - kernels import them from here
@@ -122,3 +126,40 @@ else:
             return builder.load(word, align=1)
 
         return types.uint64(array, types.intp), generate
+
+    def _pointer(builder: Any, address: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
+        words = builder.inttoptr(address, ir.IntType(64).as_pointer())
+        return builder.gep(words, [index])
+
+    @intrinsic
+    def word_at(_context: Any, address: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Read word `index` of the 64-bit words that lie at an address."""
+
+        def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            return builder.load(_pointer(builder, *arguments), align=8)
+
+        return types.uint64(types.int64, types.int64), generate
+
+    @intrinsic
+    def put_word(_context: Any, address: Any, index: Any, word: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Write word `index` of the 64-bit words that lie at an address."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            builder.store(arguments[2], _pointer(builder, *arguments[:2]), align=8)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.uint64), generate
+
+    @intrinsic
+    def prefetch(_context: Any, address: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Have the processor fetch word `index` of the words at an address, without waiting."""
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            place = builder.bitcast(_pointer(builder, *arguments), ir.IntType(8).as_pointer())
+            flag = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+            hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            builder.call(hint, [place, flag(0), flag(3), flag(1)])  # to read, keep, data
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate

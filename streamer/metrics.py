@@ -42,7 +42,6 @@ class Stage(StrEnum):
     APPLY = "apply"
     PUBLISH_VERDICTS = "publish_verdicts"
     FLUSH = "flush"
-    MERGE = "merge"
 
 
 class PageHistogram(Collector):
@@ -185,13 +184,13 @@ class ShardMetrics:
             "Pages that the index holds; those dropped since the last flush count too.",
             ["shard"],
         )
-        self.filter_fill = gauge(
-            "streamer_shard_filter_fill_ratio",
-            "Postings on disk, as a share of those that the filter has room for.",
+        self.key_table_postings = gauge(
+            "streamer_shard_key_table_postings",
+            "Postings in the table of all keys that have left the head.",
             ["shard"],
         )
-        self.filter_bytes = gauge(
-            "streamer_shard_filter_bytes", "Memory of the filter over all runs.", ["shard"]
+        self.key_table_bytes = gauge(
+            "streamer_shard_key_table_bytes", "Memory of that table.", ["shard"]
         )
         self.index_bytes = gauge(
             "streamer_shard_index_bytes", "Disk space of the index at the last flush.", ["shard"]
@@ -210,7 +209,7 @@ class Metrics:
         self.shards = ShardMetrics(registry)
         self.stage_seconds = Histogram(
             "streamer_stage_seconds",
-            "Seconds that a chunk, a flush or a merge took; signers have no shard.",
+            "Seconds that a chunk or a flush took; signers have no shard.",
             ["shard", "stage"],
             buckets=STAGE_SECONDS,
             registry=registry,

@@ -49,7 +49,7 @@ class StreamerIndex:
             end,
             sequences=list(range(begin, end)),
             keys=[None] * pages,
-            urls=[f"https://site.example/{number}" for number in range(begin, end)],
+            urls=[b"https://site.example/%d" % number for number in range(begin, end)],
             bodies=list(texts),
             flags=[0] * pages,
             carried=[b""] * pages,
@@ -57,13 +57,13 @@ class StreamerIndex:
         return sign(self._signer, SOURCE, batch)
 
     def judge(self, signed: Pages) -> int:
-        """Look up, verify and insert a batch; flush if that is due."""
+        """Look up, verify and insert a batch; begin a flush if that is due, as a replay does."""
         detector, begin = self._detector, self._judged
         self._judged = end = begin + len(signed)
         found = detector.look_up(signed)
         verdicts = detector.judge(SOURCE, begin, end, signed, found)
         if detector.flush_is_due:
-            detector.flush(b"")
+            detector.begin_flush(lambda: b"")
         return sum(int(np.count_nonzero(block.similarities >= 0)) for block in verdicts)
 
     def settle(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.index.codec import StoreMeta
-from streamer.index.runs import Store
+from streamer.index.postings import PARTS, SEGMENTS, TAG_BITS
 from streamer.index.snapshot import Snapshot, unpack_snapshot
+from streamer.index.store import Store
 from streamer.kafka.log_position import stored_position
 from streamer.stream.catalogue import unpack_catalogue
 from streamer.stream.index_folder import read_meta
@@ -75,7 +77,7 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
         "pages_kept": sum(flush.rows for flush in disk.flushes),
         "undecided": len(shard.undecided.refs),
         "held": sum(len(pages) for _, pages in shard.held),
-        "runs": [{"level": run.level, "postings": run.postings} for run in disk.runs],
+        "postings": sum(flush.postings for flush in disk.flushes),
         "buckets": len(sizes),
         "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
         "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
@@ -84,11 +86,13 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
 
 
 def _bucket_sizes(store: Store, meta: StoreMeta, number: int) -> Any:  # noqa: ANN401 - an array of counts
-    """Return the postings of each bucket, over all runs."""
-    runs = meta.shards[number].runs
-    parts = [keys for run in runs for keys, _ in store.run_parts(number, run)]
-    keys = np.concatenate(parts) if parts else np.empty(0, np.uint64)
-    return np.unique(keys, return_counts=True)[1]
+    """Return the postings of each bucket, over all flushes; by the bits of keys that words have."""
+    keys = [np.empty(0, np.uint64)]
+    for flush, part in itertools.product(meta.shards[number].flushes, range(PARTS)):
+        words, starts = store.postings(number, flush, part)
+        segments = np.repeat(np.arange(SEGMENTS, dtype=np.uint64), np.diff(starts))
+        keys.append(segments << np.uint64(TAG_BITS) | words >> np.uint64(TAG_BITS))
+    return np.unique(np.concatenate(keys), return_counts=True)[1]
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -111,15 +115,12 @@ def _print(report: dict[str, Any]) -> None:
             "pages_kept",
             "undecided",
             "held",
+            "postings",
             "buckets",
             "buckets_saturated",
             "postings_refused",
         ):
             table.add_row(f"  {name.replace('_', ' ')}", f"{shard[name]:,}")
-        table.add_row(
-            "  runs",
-            ", ".join(f"{r['postings']:,} (level {r['level']})" for r in shard["runs"]) or "none",
-        )
         for size, count in shard["buckets_by_size"].items():
             table.add_row(f"  buckets {size} pages", f"{count:,}")
     console.print(table)

@@ -236,8 +236,6 @@ def _run(
         with _stopped_by_signals(job), bar as report:
             letters = outputs[1] if len(outputs) > 1 else None
             outcome = job.run(pages, outputs[0], letters, report)
-        if lasting:
-            detector.save_filters()
     finally:
         detector.stop()
         for output in outputs:

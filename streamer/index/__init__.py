@@ -1,1 +1,1 @@
-"""The index: a pure state machine over band keys, and its sorted runs on disk."""
+"""The index: a pure state machine over band keys, and its store on disk."""

@@ -1,15 +1,14 @@
 """The bytes of the store: keys that sort the way we read, and packed values.
 
     key                                              value
-    seq u64 | POSTINGS | shard u8 | block u32        postings of one block (postings.py)
+    seq u64 | POSTINGS | shard u8 | part u32         the postings of a flush, in parts (postings.py)
     seq u64 | ROWS     | shard u8 | block u32        8 rows (row_blocks.py)
     seq u64 | NUMBERS  | shard u8 | 0                the row numbers of a flush, if they have gaps
     seq u64 | 0xFF                                   the meta record: all state, as MessagePack
 
-Big-endian, so the store's order is the order of `seq`, the number of the step that brought the
+Big-endian, so the store's order is the order of `seq`, the number of the flush that brought the
 entry. Files therefore never overlap, the store never has to merge them, and the last key of all is
-the meta record of the newest step: to open an index is to read its last entry. Postings come before
-all else, because they lie in files of their own, which go as a whole when runs are merged.
+the meta record of the newest flush: to open an index is to read its last entry.
 """
 
 from __future__ import annotations
@@ -18,25 +17,16 @@ import struct
 
 import msgspec
 
-FORMAT = 1  # of this file, postings.py and row_blocks.py; an index of another format is refused
+FORMAT = 2  # of this file, postings.py and row_blocks.py; an index of another format is refused
 
 POSTINGS, ROWS, NUMBERS = 1, 2, 3
 _META = 0xFF
 
 
-class RunMeta(msgspec.Struct):
-    """A run: the sorted postings of one flush, or of several merged ones."""
-
-    seq: int
-    level: int
-    bits: int
-    postings: int
-
-
 class FlushMeta(msgspec.Struct):
     """The rows that one flush brought; `dense` if they are first_row .. last_row without gaps.
 
-    `keys` is how many keys a row has at its shard.
+    `keys` is how many keys a row has at its shard, `postings` how many of all have room in buckets.
     """
 
     seq: int
@@ -44,13 +34,13 @@ class FlushMeta(msgspec.Struct):
     last_row: int
     rows: int
     keys: int
+    postings: int
     dense: bool
 
 
 class ShardMeta(msgspec.Struct):
     """What the store knows of one shard, and the shard's own state as it packed it."""
 
-    runs: list[RunMeta] = []
     flushes: list[FlushMeta] = []
     state: bytes = b""
 
@@ -58,31 +48,19 @@ class ShardMeta(msgspec.Struct):
 class StoreMeta(msgspec.Struct):
     """The newest file's meta record: the whole state of an index that is not rows or postings.
 
-    `identity` names what must fit before anything is read; `owner` is the caller's own state;
-    `garbage` are the (shard, seq) of runs whose postings have been merged and are to be deleted.
+    `identity` names what must fit before anything is read; `owner` is the caller's own state.
     """
 
     format: int
     identity: dict[str, str | int | float]
     seq: int
     shards: list[ShardMeta]
-    garbage: list[tuple[int, int]] = []
     owner: bytes = b""
 
 
 def entry_key(seq: int, shard: int, kind: int, number: int = 0) -> bytes:
     """Return the key of a block."""
     return struct.pack(">QBBI", seq, kind, shard, number)
-
-
-def block_of(key: bytes) -> int:
-    """Return the number of the block that an entry's key names."""
-    return int.from_bytes(key[-4:], "big")
-
-
-def entry_prefix(seq: int, shard: int, kind: int) -> bytes:
-    """Return what the keys of a file's blocks of one kind begin with."""
-    return struct.pack(">QBB", seq, kind, shard)
 
 
 def meta_key(seq: int) -> bytes:

@@ -1,9 +1,9 @@
-"""Flushes and merges beside the judgement: what shards hand out goes to the store in threads.
+"""Flushes beside the judgement: what shards hand out goes to the store in a thread.
 
 A flush begins with a snapshot, which takes a moment; it is written while the shards go on, and what
-it has stays in their heads until the next one begins. Runs are merged in another thread, so that a
-long merge holds up no flush. Of each there is one at a time: where pages come faster than they are
-written, the next flush waits for the last, and whoever began it waits too.
+it has stays in their heads until look-ups done ahead have it, or the next one begins. There is one
+at a time: where pages come faster than they are written, the next flush waits for the last, and
+whoever began it waits too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
 from streamer.index.lookup import FlushedRows
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
 from streamer.index.shard import Shard
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.metrics import Stage
 
 Identity = dict[str, str | int | float]
@@ -30,7 +30,7 @@ class Flusher:
         store: Store,
         identity: Identity,
         shards: Sequence[Shard],
-        lookups: Sequence[RunLookup],
+        lookups: Sequence[StoredLookup],
     ) -> None:
         self._store = store
         self._identity = identity
@@ -39,12 +39,10 @@ class Flusher:
         self._timed: Timed = lambda _stage: nullcontext()
         self._written: Callable[[], None] = lambda: None
         self._flush_thread = ThreadPoolExecutor(1, "flush")
-        self._merge_thread = ThreadPoolExecutor(1, "merge")
         self._flushing: Future[None] | None = None
-        self._merging: Future[None] | None = None
 
     def observe(self, timed: Timed, written: Callable[[], None]) -> None:
-        """Have `timed` wrap flushes and merges, and `written` called after either; in threads."""
+        """Have `timed` wrap each flush, and `written` called after it; in a thread."""
         self._timed, self._written = timed, written
 
     def begin(self, owner_state: Callable[[], bytes]) -> None:
@@ -54,23 +52,29 @@ class Flusher:
         of must be safe.
 
         Raises:
-            StoreUnavailable: the flush before or a merge failed; the index is what it was.
+            StoreUnavailable: the flush before failed; the index is what it was.
         """
         self._await_flush()
-        if self._merging and self._merging.done():
-            self._merging.result()
         snapshots = [shard.snapshot() for shard in self._shards]
         self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
 
+    def let_go(self, seen: int) -> None:
+        """Let go of what is written, where a look-up done ahead had seen so many flushes.
+
+        Most that come after it have seen as many; what has not is looked up again.
+        """
+        flushing = self._flushing
+        written = flushing and flushing.done() and not flushing.exception()  # `begin` raises that
+        if written and seen >= self._lookups[0].flushes:
+            self._await_flush()
+
     def finish(self) -> None:
-        """Wait for all that was begun, merges too.
+        """Wait for what was begun.
 
         Raises:
             StoreUnavailable: as `begin`.
         """
         self._await_flush()
-        if self._merging:
-            self._merging.result()
 
     def _await_flush(self) -> None:
         """Wait until the flush that was begun is written, and let go of what it has."""
@@ -84,25 +88,10 @@ class Flusher:
         state = owner_state()
         with self._timed(Stage.FLUSH):
             self._store.flush(self._identity, snapshots, state)
-            self._refresh()
+            for lookup in self._lookups:
+                lookup.refresh()
         self._written()
-        self._merging = self._merge_thread.submit(self._merge)
-
-    def _merge(self) -> None:
-        merged = False
-        with self._timed(Stage.MERGE):
-            while self._store.merge():
-                merged = True
-                self._refresh()
-                self._store.drop_garbage()
-        if merged:
-            self._written()
-
-    def _refresh(self) -> None:
-        for lookup in self._lookups:
-            lookup.refresh()
 
     def close(self) -> None:
-        """End the threads, when they are done."""
+        """End the thread, when it is done."""
         self._flush_thread.shutdown()
-        self._merge_thread.shutdown()

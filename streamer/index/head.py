@@ -66,13 +66,13 @@ class Head:
     def __init__(self, own_keys: int, capacity: int) -> None:
         self.own_keys = own_keys
         self.count = 0
-        self.refs: list[int] = []
         self.urls: list[bytes] = []
         self._allocate(max(capacity, 16))
 
     def _allocate(self, capacity: int) -> None:
         slots = 1 << max(6, (2 * capacity * self.own_keys - 1).bit_length())
         self.rows = np.empty(capacity, np.int64)
+        self.refs = np.empty(capacity, np.uint64)
         self.keys = np.empty((capacity, self.own_keys), np.uint64)
         self.masks = np.empty(capacity, np.uint64)
         self.sketches = np.empty((capacity, SKETCH_WORDS), np.uint64)
@@ -105,20 +105,19 @@ class Head:
         """Make room for so many more entries, by doubling where the head may not be flushed."""
         if self.count + entries <= self.capacity:
             return
-        old: Sequence[npt.NDArray[Any]] = self.arrays()
+        old: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
         count = self.count
         self._allocate(max(self.count + entries, 2 * self.capacity))
-        new: Sequence[npt.NDArray[Any]] = self.arrays()
+        new: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
         for grown, column in zip(new, old, strict=True):
             grown[:count] = column[:count]
         rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, count)
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
-        columns: Sequence[npt.NDArray[Any]] = self.arrays()
+        columns: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
         for column in columns:
             column[: len(places)] = column[places]
-        self.refs = [self.refs[i] for i in places.tolist()]
         self.urls = [self.urls[i] for i in places.tolist()]
         self.count = len(places)
         rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, self.count)

@@ -22,7 +22,7 @@ class Hits:
         places: int64, the places of the keys that have postings, ascending.
         starts: int64, where each one's list starts in `rows`, and the end.
         rows: int64, ascending in each list.
-        flushes: how many the runs had had since the look-up was made.
+        flushes: how many the store had had since the look-up was made.
     """
 
     places: npt.NDArray[np.int64]
@@ -56,10 +56,10 @@ class Lookup(Protocol):
 
     @property
     def flushes(self) -> int:
-        """Return how many flushes the runs have had since the look-up was made."""
+        """Return how many flushes the store has had since the look-up was made."""
 
     def find(self, keys: Keys, flushes: int) -> Hits:
-        """Return the postings of `keys` in the runs, which must have so many flushes at least."""
+        """Return the postings of `keys` in the store, which must have so many flushes at least."""
 
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         """Return the rows of these numbers, in that order."""

@@ -1,10 +1,10 @@
 """The rule for one page at one shard, as a kernel: candidates, verification, insertion.
 
 Pages of a batch are placed one after another, each seeing the ones before it. Candidates are the
-postings under the page's own keys, in runs and head together, in row order (the order of
+postings under the page's own keys, in store and head together, in row order (the order of
 insertion), no more than the limit. The best kept match makes the page a duplicate: highest
 similarity, then lowest row. Otherwise the earliest undecided match holds the page; otherwise the
-page is inserted, with a posting under each key whose bucket, runs and head together, has room.
+page is inserted, with a posting under each key whose bucket, store and head together, has room.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
-# States of a head entry. A flushed one is kept, and may be found in the runs already.
+# States of a head entry. A flushed one is kept, and may be found in the store already.
 FREE, UNDECIDED, KEPT, FLUSHED = range(4)
 
 
@@ -62,7 +62,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     hits: tuple[
         npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
     ],
-    run_sketches: npt.NDArray[np.uint64],
+    stored_sketches: npt.NDArray[np.uint64],
     table: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]],
     head: tuple[
         npt.NDArray[np.int64],
@@ -87,14 +87,14 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         content_bit: the place of the content key among the own keys, -1 if another shard's.
         limits: similarity_min, bucket_max, candidates_max, and the measure of the sketches.
         final: whether this shard is the page's last: inserted pages are kept at once.
-        hits: postings in the runs, for keys that have any: flat key places (ascending), starts of
-            their lists (one more than keys), rows (ascending in a list), places in run_sketches
+        hits: postings in the store, for keys that have any: flat key places (ascending), starts of
+            their lists (one more than keys), rows (ascending in a list), places in stored_sketches
             (-1: not fetched, beyond the candidates that could count).
         table: the head's hash table: keys, entries.
         head: rows, keys, posting masks, sketches, states of the head's entries.
         newest_state: KEPT where `hits` have the flushed entries, FLUSHED where they do not.
         outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
-            head entry, or -1 - the place in run_sketches' rows, of the match.
+            head entry, or -1 - the place in stored_sketches' rows, of the match.
     """
     hit_keys, hit_starts, hit_rows, hit_places = hits
     head_rows, head_keys, head_masks, head_sketches, head_states = head
@@ -131,7 +131,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         for k in range(count):
             place = places[k]
             if place < 0:
-                score = compare_sketches(measure, sketches[i], run_sketches[-1 - place])
+                score = compare_sketches(measure, sketches[i], stored_sketches[-1 - place])
             else:
                 score = compare_sketches(measure, sketches[i], head_sketches[place])
             if score < similarity_min:

@@ -21,7 +21,7 @@ RowNumbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found for `keys` in the runs; `numbers` of its rows ascend."""
+    """What was found for `keys` in the store; `numbers` of its rows ascend."""
 
     keys: Keys
     hits: Hits
@@ -38,7 +38,7 @@ class PrefetchedLookup:
 
     @property
     def flushes(self) -> int:
-        """Return how many flushes the runs have had since the look-up was made."""
+        """Return how many flushes the store has had since the look-up was made."""
         return self._lookup.flushes
 
     def ahead(self, keys: Keys) -> Found:
@@ -53,7 +53,7 @@ class PrefetchedLookup:
         self._found = found
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
-        """Return the postings of `keys` in the runs, which must have so many flushes at least."""
+        """Return the postings of `keys` in the store, which must have so many flushes at least."""
         found = self._found
         if found is not None and found.hits.flushes >= flushes and np.array_equal(found.keys, keys):
             return found.hits

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.lookup import KeptRows
-from streamer.index.postings import joined_blocks
 from streamer.kernel import inline_kernel, kernel, load_u64, uint32
 from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
 
@@ -24,6 +23,13 @@ PADDING = bytes(8)  # behind blocks: kernels read eight bytes at a time, some be
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint32]
+
+
+def joined_blocks(values: Sequence[bytes]) -> tuple[Bytes, Places]:
+    """Return the bytes of blocks, and where each one starts in them, and the end."""
+    limits = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=limits[1:])
+    return np.frombuffer(b"".join(values), np.uint8), limits
 
 
 @inline_kernel
@@ -106,6 +112,18 @@ def _gather_marks(
 
 
 @kernel
+def _agreeing(
+    data: Bytes, starts: Places, counts: Places, keys: Places, places: Places,
+    wanted: npt.NDArray[np.uint64], out: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
+    for i in range(starts.shape[0]):
+        at = starts[i] + (8 + SKETCH_BYTES) * counts[i] + 4 * keys[i] * places[i]
+        out[i] = False
+        for j in range(keys[i]):
+            out[i] |= uint32(load_u64(data, at + 4 * j)) == uint32(wanted[i])
+
+
+@kernel
 def _gather_rows(
     data: Bytes,
     starts: Places,
@@ -135,6 +153,13 @@ def gather_marks(rows: RowPlaces, keys: int) -> Marks:
     """Return the marks of the keys that rows have postings under, as uint32[n, keys]."""
     out = np.zeros((len(rows.starts), keys), np.uint32)
     _gather_marks(rows.data, rows.starts, rows.counts, rows.keys, rows.places, out)
+    return out
+
+
+def agree(rows: RowPlaces, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Tell of each row whether one of its marks is that of keys[i]."""
+    out = np.empty(len(keys), np.bool_)
+    _agreeing(rows.data, rows.starts, rows.counts, rows.keys, rows.places, keys, out)
     return out
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.lookup import KeptRows
-from streamer.index.run_rows import RunRows
-from streamer.index.runs import Store
+from streamer.index.store import Store
+from streamer.index.stored_rows import StoredRows
 
 ROWS_A_PART = 4096
 
@@ -24,7 +24,7 @@ class ScannedRows(NamedTuple):
 
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     """Yield the rows of a shard as of the store's meta record, a few thousand at a time."""
-    reader = RunRows(store, shard)
+    reader = StoredRows(store, shard)
     for flush in store.meta.shards[shard].flushes if store.meta else []:
         numbers = (
             np.arange(flush.first_row, flush.last_row + 1)
@@ -34,4 +34,3 @@ def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
         for start in range(0, len(numbers), ROWS_A_PART):
             part = numbers[start : start + ROWS_A_PART]
             yield ScannedRows(reader.rows(part), reader.marks(part, flush.keys))
-            reader.forget()

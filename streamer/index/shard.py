@@ -12,6 +12,8 @@ flushes, nor on where a posting lies. docs/architecture.md has the rules and the
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -189,7 +191,7 @@ class Shard:
         self.refused += refused
         basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
-        self._note_inserted(pages, np.flatnonzero(outcome == UNIQUE), before)
+        self._note_inserted(pages, outcome == UNIQUE, before)
         self._hold(pages, np.flatnonzero(outcome == HELD), best)
         self._publish(pages, outcome, best, scores, basis, fetched)
 
@@ -212,7 +214,7 @@ class Shard:
     def _candidates(
         self, hits: Hits, masks: npt.NDArray[np.uint64], limit: int
     ) -> tuple[KeptRows, Places]:
-        """Fetch the rows found in the runs; return them, and the place of each hit among them.
+        """Fetch the rows found in the store; return them, and the place of each hit among them.
 
         Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
         `limit` rows all but the earliest: no others can be among its earliest candidates.
@@ -231,14 +233,17 @@ class Shard:
         places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
         return self._lookup.rows(distinct), places.astype(np.int64)
 
-    def _note_inserted(self, pages: Pages, inserted: Places, before: int) -> None:
-        refs = pages.refs[inserted].tolist()
-        self.head.refs += refs
-        self.head.urls += [pages.urls[i] for i in inserted.tolist()]
+    def _note_inserted(self, pages: Pages, inserted: npt.NDArray[np.bool_], before: int) -> None:
+        self.head.refs[before : self.head.count] = pages.refs[inserted]
+        self.head.urls += itertools.compress(pages.urls, inserted.tolist())
         if not self.last:
-            states = self.head.states[before : self.head.count]
-            for i in np.flatnonzero(states == UNDECIDED).tolist():
-                self._undecided[refs[i]] = before + i
+            self._undecided |= self._undecided_entries(before)
+
+    def _undecided_entries(self, first: int = 0) -> dict[int, int]:
+        """Return the undecided entries from the first on, by the refs of their pages."""
+        head = self.head
+        entries = first + np.flatnonzero(head.states[first : head.count] == UNDECIDED)
+        return dict(zip(head.refs[entries].tolist(), entries.tolist(), strict=True))
 
     def _hold(self, pages: Pages, held: Places, best: Places) -> None:
         for i in held.tolist():
@@ -261,11 +266,10 @@ class Shard:
         decided = np.flatnonzero(kept | (outcome == DUPLICATE) | (outcome == EMPTY))
         refs = np.zeros(len(decided), np.uint64)
         urls = [b""] * len(decided)
-        for i, page in enumerate(decided.tolist()):
-            if outcome[page] == DUPLICATE:
-                place = int(best[page])
-                refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
-                urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
+        duplicates = np.flatnonzero(outcome[decided] == DUPLICATE)
+        for i, place in zip(duplicates.tolist(), best[decided[duplicates]].tolist(), strict=True):
+            refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
+            urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
         similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
         judged = pages if len(decided) == len(pages) else pages.take(decided)
         self._emit(VERDICTS, Verdicts(judged, similarities, basis[decided], refs, urls))
@@ -302,7 +306,7 @@ class Shard:
             page,
             np.array([score], np.int32),
             np.array([CONTENT if same else SIGNATURE], np.uint8),
-            np.array([self.head.refs[entry]], np.uint64),
+            self.head.refs[entry : entry + 1].copy(),
             [self.head.urls[entry]],
         )
         self._emit(VERDICTS, verdict)
@@ -327,7 +331,7 @@ class Shard:
 
     @property
     def kept_in_head(self) -> int:
-        """Return the head's entries that the next flush would move to the runs, at most."""
+        """Return the head's entries that the next flush would move to the store, at most."""
         return self.head.count - len(self._undecided) - self._flushed_entries
 
     def snapshot(self) -> FlushedRows:
@@ -338,8 +342,8 @@ class Shard:
         """
         assert self._let_go == self._snapshots, "the flush before is not done"
         head = self.head
-        kept = np.flatnonzero(head.states[: head.count] == KEPT)
-        listed = kept.tolist()
+        is_kept = head.states[: head.count] == KEPT
+        kept = np.flatnonzero(is_kept)
         row_numbers, row_keys, masks = head.rows[kept], head.keys[kept], head.masks[kept]
         total = int(np.bitwise_count(masks).sum())
         keys, rows = np.empty(total, np.uint64), np.empty(total, np.uint32)
@@ -349,10 +353,10 @@ class Shard:
         self._snapshots += 1
         return FlushedRows(
             row_numbers,
-            np.array([head.refs[i] for i in listed], np.uint64),
+            head.refs[kept],
             head.sketches[kept],
             key_marks(row_keys, masks),
-            [head.urls[i] for i in listed],
+            list(itertools.compress(head.urls, is_kept.tolist())),
             keys,
             rows,
             self.state(),
@@ -363,18 +367,17 @@ class Shard:
         head = self.head
         states = head.states[: head.count]
         head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
-        undecided = np.flatnonzero(head.states[: head.count] == UNDECIDED).tolist()
-        self._undecided = {head.refs[entry]: entry for entry in undecided}
+        self._undecided = self._undecided_entries()
         self._flushed_entries = 0
         self._let_go = self._snapshots
 
     def state(self) -> bytes:
-        """Return all state that is neither a row nor a posting in the runs, as bytes."""
+        """Return all state that is neither a row nor a posting in the store, as bytes."""
         head = self.head
         left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
         undecided = Undecided(
             head.rows[left].tobytes(),
-            [head.refs[i] for i in left.tolist()],
+            head.refs[left].tolist(),
             head.keys[left].tobytes(),
             head.masks[left].tobytes(),
             head.sketches[left].tobytes(),
@@ -407,6 +410,7 @@ class Shard:
         head.masks[:count] = np.frombuffer(left.masks, np.uint64)
         head.sketches[:count] = np.frombuffer(left.sketches, np.uint64).reshape(count, SKETCH_WORDS)
         head.states[:count] = UNDECIDED
-        head.refs, head.urls, head.count = left.refs, left.urls, count
+        head.refs[:count] = left.refs
+        head.urls, head.count = left.urls, count
         head.retain(np.arange(count))
-        self._undecided = {ref: entry for entry, ref in enumerate(head.refs)}
+        self._undecided = self._undecided_entries()

@@ -1,4 +1,4 @@
-"""A lock that many threads share, and one has alone: look-ups share the runs, a change has them.
+"""A lock that many threads share, and one has alone: look-ups share the store, a change has them.
 
 Who waits to have it alone comes before others that would share it, so that a change need not wait
 for a moment without look-ups.

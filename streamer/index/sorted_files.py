@@ -1,7 +1,7 @@
 """Sorted files: how entries come into RocksDB, in whole files that it never rewrites.
 
-Files are written beside the database, in the folder for incoming ones, and are added together in
-one atomic step. This module and runs.py are the only ones that know RocksDB.
+A file is written beside the database, in the folder for incoming ones, and is added in one atomic
+step. This module and store.py are the only ones that know RocksDB.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from rocksdict import (
 )
 
 CACHE_BYTES = 64 << 20
-READ_AHEAD_BYTES = 1 << 20
 ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
@@ -45,9 +44,8 @@ def database_options() -> Options:
 
 
 def reading_once() -> ReadOptions:
-    """Return options for reading much in order, once: not by way of the cache."""
+    """Return options for reading much, once: not by way of the cache."""
     options = ReadOptions()
-    options.set_readahead_size(READ_AHEAD_BYTES)
     options.fill_cache(False)  # type: ignore[call-arg]  # the stub lacks its argument
     return options
 
@@ -62,20 +60,18 @@ def write_file(path: Path, entries: Entries) -> str:
     return str(path)
 
 
-def add_files(database: Any, files: list[str]) -> None:  # noqa: ANN401 - rocksdict has no types
-    """Add sorted files to the database in one atomic step; they are moved, not copied."""
+def add_file(database: Any, file: str) -> None:  # noqa: ANN401 - rocksdict has no types
+    """Add a sorted file to the database in one atomic step; it is moved, not copied."""
     how = IngestExternalFileOptions()
     how.set_move_files(True)
-    with _read_into_cache(files):
-        database.ingest_external_file(files, how)
+    with _read_into_cache(file):
+        database.ingest_external_file([file], how)
 
 
 @contextlib.contextmanager
-def _read_into_cache(files: list[str]) -> Iterator[None]:
-    """Have the system read files into its cache afterwards: the store drops what it has written."""
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(Path(file).open("rb")) for file in files]
+def _read_into_cache(file: str) -> Iterator[None]:
+    """Have the system read a file into its cache afterwards: the store drops what it wrote."""
+    with Path(file).open("rb") as opened:
         yield
-        for file in opened:
-            for start in range(0, os.fstat(file.fileno()).st_size, ADVICE_BYTES):
-                os.posix_fadvise(file.fileno(), start, ADVICE_BYTES, os.POSIX_FADV_WILLNEED)
+        for start in range(0, os.fstat(opened.fileno()).st_size, ADVICE_BYTES):
+            os.posix_fadvise(opened.fileno(), start, ADVICE_BYTES, os.POSIX_FADV_WILLNEED)

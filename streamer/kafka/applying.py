@@ -127,4 +127,4 @@ class Applier:
 
     def _observe_store(self) -> None:
         owner = self.owner
-        self.measures.observe_store(owner.stored, owner.index_bytes, owner.filter)
+        self.measures.observe_store(owner.stored, owner.index_bytes, owner.key_table)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import ShardMeta
-from streamer.index.filter import GrowingFilter
+from streamer.index.key_table import KeyTable
 from streamer.index.place import BASIS_NAMES
 from streamer.index.records import Verdicts
 from streamer.index.shard import Shard
@@ -127,7 +127,7 @@ class ShardMeasures:
             for counter, total, before in zip(self._counters, totals, self._totals, strict=True):
                 counter.inc(total - before)
             self._totals = totals
-            # What is being flushed is counted neither in the head nor, yet, in the runs.
+            # What is being flushed is counted neither in the head nor, yet, in the store.
             self._kept = max(self._kept, self._flushed_rows + shard.kept_in_head)
         metrics.undecided_pages.labels(name).set(shard.undecided_pages)
         metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
@@ -143,12 +143,11 @@ class ShardMeasures:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(self, stored: ShardMeta, index_bytes: int, keys: GrowingFilter) -> None:
+    def observe_store(self, stored: ShardMeta, index_bytes: int, table: KeyTable) -> None:
         """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
         self._flushed_rows = sum(flush.rows for flush in stored.flushes)
-        postings = sum(run.postings for run in stored.runs)
-        metrics.filter_fill.labels(name).set(postings / keys.capacity)
-        metrics.filter_bytes.labels(name).set(keys.size_bytes)
+        metrics.key_table_postings.labels(name).set(table.count)
+        metrics.key_table_bytes.labels(name).set(table.size_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
         self.observe_state()

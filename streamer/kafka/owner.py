@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 from streamer.index.codec import ShardMeta
-from streamer.index.filter import GrowingFilter
 from streamer.index.flusher import Flusher, Timed
 from streamer.index.head import HEAD_PAGES
+from streamer.index.key_table import KeyTable
 from streamer.index.prefetch import Found, PrefetchedLookup
 from streamer.index.records import Output, Pages, Record
-from streamer.index.run_lookup import RunLookup
 from streamer.index.shard import Shard
+from streamer.index.stored_lookup import StoredLookup
 from streamer.kafka.log_position import (
     LogBounds,
     LogPosition,
@@ -81,7 +81,7 @@ class Owner:
         wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
         try:
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
-            self._lookup = RunLookup(self._folder.store, 0)
+            self._lookup = StoredLookup(self._folder.store, 0)
             self._prefetched = PrefetchedLookup(self._lookup)
             self.shard = Shard(
                 log.number,
@@ -143,6 +143,8 @@ class Owner:
         """
         if read.offset < self._at.offset:
             return []
+        if read.found is not None:
+            self._flusher.let_go(read.found.hits.flushes)
         self._prefetched.expect(read.found)
         outputs = self.shard.apply(read.record)
         self._at.offset, self._newest = read.offset + 1, read.data
@@ -168,11 +170,11 @@ class Owner:
         return self._at.offset > self._flushed_offset
 
     def observe(self, timed: Timed, written: Callable[[], None]) -> None:
-        """Have `timed` wrap flushes and merges, and `written` called after either; in threads."""
+        """Have `timed` wrap each flush, and `written` called after it; in a thread."""
         self._flusher.observe(timed, written)
 
     def begin_flush(self, published: Callable[[], object]) -> None:
-        """Begin to write all state in one atomic step, and to merge runs where there are many.
+        """Begin to write all state in one atomic step.
 
         `published` is called in another thread; it returns when all that was emitted is out.
 
@@ -192,7 +194,7 @@ class Owner:
         self._flushed_at = self._clock()
 
     def flush(self) -> None:
-        """Write all state, and see the end of it and of all merging; what was emitted is out.
+        """Write all state, and see the end of it; what was emitted is out.
 
         Raises:
             StoreUnavailable: nothing was written; the index is what it was.
@@ -211,7 +213,6 @@ class Owner:
     def close(self) -> None:
         """Release the index; what was not flushed is folded again from the log."""
         self._flusher.close()
-        self._lookup.save()
         self._folder.store.close()
 
     @property
@@ -226,9 +227,9 @@ class Owner:
         return meta.shards[0] if meta else ShardMeta()
 
     @property
-    def filter(self) -> GrowingFilter:
-        """Return the filter over all runs."""
-        return self._lookup.filter
+    def key_table(self) -> KeyTable:
+        """Return the table of all keys that have left the head."""
+        return self._lookup.table
 
     @property
     def index_bytes(self) -> int:

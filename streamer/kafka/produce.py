@@ -119,16 +119,15 @@ def _messages(parser: PageParser, chunk: RawChunk, sent: Produced) -> Iterator[_
         elif len(value) >= MESSAGE_BYTES_MAX - 1024:
             sent.too_large += 1
         else:
-            url = keys.get(sequence)
-            yield (url.encode() if url else None), value
+            yield keys.get(sequence), value
 
 
 def _pages(batch: PageBatch) -> Iterator[_Message]:
     """Yield the pages of a WARC batch as messages of the `page` schema."""
     for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
         kind = "text/html" if flags & HTML else "text/plain"
-        page = Page(url, body=bytes(body).decode(errors="replace"), content_type=kind)
-        yield url.encode(), msgspec.json.encode(page)
+        page = Page(url.decode(), body=bytes(body).decode(errors="replace"), content_type=kind)
+        yield url, msgspec.json.encode(page)
 
 
 async def _send(

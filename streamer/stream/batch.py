@@ -33,15 +33,15 @@ class Rejected:
 class PageBatch:
     """Pages as parallel lists, one entry a page, ascending by `sequences`.
 
-    `bodies` are UTF-8 (as far as the source is honest), marked by `flags`, best in one block;
-    `carried` holds one JSON object a page as bytes, empty where nothing is carried.
+    `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags`, best in
+    one block; `carried` holds one JSON object a page as bytes, empty where nothing is carried.
     """
 
     start: int
     end: int
     sequences: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
-    urls: list[str] = field(default_factory=list)
+    urls: list[bytes] = field(default_factory=list)
     bodies: Sequence[Buffer] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     carried: list[bytes] = field(default_factory=list)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.text.slices import Slices
+from streamer.text.slices import Places, Slices
 from streamer.text.visible import Buffer
 
 
@@ -21,16 +21,17 @@ class BodySlices:
         self._made: list[Buffer] = []
         self._end = len(messages.data)
 
-    def add_place(self, start: int, end: int) -> None:
-        """Take the body that lies at data[start:end] of the messages."""
-        self._starts.append(start)
-        self._ends.append(end)
+    def add_places(self, starts: Places, ends: Places) -> None:
+        """Take the bodies that lie at data[starts[i]:ends[i]] of the messages."""
+        self._starts += starts.tolist()
+        self._ends += ends.tolist()
 
     def add(self, body: Buffer) -> None:
         """Take a body that lies elsewhere."""
         self._made.append(body)
-        self.add_place(self._end, self._end + len(body))
+        self._starts.append(self._end)
         self._end += len(body)
+        self._ends.append(self._end)
 
     def slices(self) -> Slices:
         """Return all bodies, in the order in which they were taken."""

@@ -26,9 +26,9 @@ from streamer.index.records import (
     shard_name,
     source_name,
 )
-from streamer.index.run_lookup import RunLookup
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
+from streamer.index.stored_lookup import StoredLookup
 from streamer.model import SEQUENCE_MASK
 from streamer.stream.index_folder import IndexFolder
 
@@ -57,7 +57,7 @@ class Detector:
         self.owner_state = meta.owner if meta else b""
         bands = int(folder.identity["bands"])
         states = [shard.state for shard in meta.shards] if meta else [b""] * settings.shards
-        self._lookups = [RunLookup(folder.store, i) for i in range(settings.shards)]
+        self._lookups = [StoredLookup(folder.store, i) for i in range(settings.shards)]
         self._prefetched = PrefetchedLookup(self._lookups[0])  # pages come to the first shard
         lookups: list[Lookup] = [self._prefetched, *self._lookups[1:]]
         self.shards = [
@@ -81,7 +81,7 @@ class Detector:
         return self.shards[0].marks.get(source_name(source), 0)
 
     def look_up(self, pages: Pages) -> Found:
-        """Find what the first shard will ask of the runs for these pages; in any thread."""
+        """Find what the first shard will ask of the store for these pages; in any thread."""
         return self._prefetched.ahead(self.shards[0].own_keys(pages))
 
     def judge(
@@ -91,6 +91,8 @@ class Detector:
 
         `found` is what `look_up` gave for the same pages, however long ago.
         """
+        if found is not None:
+            self._flusher.let_go(found.hits.flushes)
         self._prefetched.expect(found)
         numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
         queue = deque([(0, Record(source_name(source), start, end, numbers, pages))])
@@ -125,7 +127,7 @@ class Detector:
         )
 
     def begin_flush(self, owner_state: Callable[[], bytes]) -> None:
-        """Begin to write all state in one atomic step, and to merge runs where there are many.
+        """Begin to write all state in one atomic step.
 
         `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
         of must be on disk.
@@ -138,7 +140,7 @@ class Detector:
         self._flushed_at = self._clock()
 
     def flush(self, owner_state: bytes) -> None:
-        """Write all state, and see the end of it, and of all merging.
+        """Write all state, and see the end of it.
 
         Raises:
             StoreUnavailable: the index is what it was.
@@ -153,11 +155,6 @@ class Detector:
             StoreUnavailable: the index is what it was.
         """
         self._flusher.finish()
-
-    def save_filters(self) -> None:
-        """Leave the filters for the next start; when all that was begun is finished."""
-        for lookup in self._lookups:
-            lookup.save()
 
     def stop(self) -> None:
         """End the threads beside the judgement, when they are done with what was begun."""

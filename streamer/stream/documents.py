@@ -104,7 +104,7 @@ def _bodies(path: Path) -> Iterator[Body]:
     parser = PageParser()
     for chunk in Source(str(path), is_regular=True).read():
         batch = parser.parse(chunk)
-        yield from map(Body, batch.urls, batch.bodies, batch.flags)
+        yield from map(Body, map(bytes.decode, batch.urls), batch.bodies, batch.flags)
 
 
 def _read(path: Path) -> bytes:

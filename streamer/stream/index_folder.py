@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import StoreMeta
-from streamer.index.runs import Store
+from streamer.index.store import Store
 from streamer.sketch.secret import create_secret, derive_keys, read_secret
 from streamer.sketch.settings import NATIVE, SignatureSettings
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import StoreMeta
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
 from streamer.index.settings import key_columns
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
@@ -126,7 +126,7 @@ def _look_up(
     pages: dict[int, tuple[str, int]] = {}
     for number in range(len(meta.shards)):
         columns = key_columns(number, len(meta.shards), keys.shape[1] - 1)
-        lookup = RunLookup(store, number)
+        lookup = StoredLookup(store, number)
         hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
         rows, counts = np.unique(hits.rows, return_counts=True)
         kept = lookup.rows(rows)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from streamer.index.codec import StoreMeta
 from streamer.index.row_scan import scan_rows
-from streamer.index.runs import Store
 from streamer.index.settings import key_columns
+from streamer.index.store import Store
 from streamer.sketch.measures import sketch_similarity
 
 Progress = Callable[[int], None]  # rows read

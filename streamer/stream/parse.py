@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
 from streamer.stream.batch import ESCAPED, HTML, PageBatch, Rejected
@@ -24,20 +27,30 @@ from streamer.stream.httpblock import fields_and_body
 from streamer.stream.message import read_message
 from streamer.stream.presets import PRESETS
 from streamer.stream.url import URL_BYTES_MAX
-from streamer.text.page_fields import ESCAPES, UNTOLD, find_page_fields
+from streamer.text.page_fields import BODY, ESCAPES, TYPE, UNTOLD, URL, Spans, find_page_fields
+from streamer.text.plain_pages import gathered, mark_sure, mark_type_changes
+from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 from streamer.text.sniff import may_begin_html, sniffed_html, told_html
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-Place = tuple[int, bytes | None]  # sequence, key
 Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
-PlainPage = tuple[str, int, int, int]  # URL, begin and end of the body, flags
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
 _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
-_URL_CHARACTERS_MAX = URL_BYTES_MAX // 4  # at four bytes a character; longer ones are looked at
+_URL_BYTES_SURE = URL_BYTES_MAX // 4  # longer ones are looked at
+
+
+class PlainPages(NamedTuple):
+    """What is told of messages: which are plain, and of these URL, begin and end of body, flags."""
+
+    plain: npt.NDArray[np.bool_]
+    urls: list[bytes]
+    starts: Spans
+    ends: Spans
+    flags: list[int]
 
 
 class PageParser:
@@ -69,10 +82,8 @@ class PageParser:
         )
         bodies = BodySlices(chunk.lines)
         ordinals = range(chunk.start, chunk.start + len(chunk.lines))
-        keys = repeat(None, len(ordinals))
-        self._add_messages(
-            batch, bodies, chunk.lines, zip(ordinals, keys, strict=True), "blank_line"
-        )
+        keys = [None] * len(ordinals)
+        self._add_messages(batch, bodies, chunk.lines, ordinals, keys, "blank_line")
         for page in chunk.pages:
             self._add_record(batch, bodies, page)
         batch.bodies = bodies.slices()
@@ -87,14 +98,11 @@ class PageParser:
         `deletion`.
         """
         batch = PageBatch(start, end)
-        places: list[Place] = []
-        values: list[bytes] = []
-        for sequence, key, value in messages:
-            places.append((sequence, key))
-            values.append(value or b"")
-        slices = Slices.joined(values)
+        each = list(messages)
+        sequences, keys = [sequence for sequence, _, _ in each], [key for _, key, _ in each]
+        slices = Slices.joined([value or b"" for _, _, value in each])
         bodies = BodySlices(slices)
-        self._add_messages(batch, bodies, slices, places, "deletion")
+        self._add_messages(batch, bodies, slices, sequences, keys, "deletion")
         batch.bodies = bodies.slices()
         return batch
 
@@ -103,50 +111,79 @@ class PageParser:
         batch: PageBatch,
         bodies: BodySlices,
         values: Slices,
-        places: Iterable[Place],
+        sequences: Sequence[int],
+        keys: Sequence[bytes | None],
         empty: str,
     ) -> None:
         """Enter messages; one without a value is skipped as `empty`."""
-        plain = self._plain_pages(values) if self._plain else repeat(None, len(values))
-        for i, ((sequence, key), found) in enumerate(zip(places, plain, strict=True)):
-            if found is None:
-                page = self._careful_page(batch, sequence, key, values[i], empty)
-                if page is None:
-                    continue
-                url, body, flags, carried = page
-                bodies.add(body)
-            else:
-                url, start, end, flags = found
-                carried = b""
-                bodies.add_place(start, end)
-            batch.sequences.append(sequence)
-            batch.keys.append(key)
-            batch.urls.append(url)
-            batch.flags.append(flags)
-            batch.carried.append(carried)
+        pages = self._plain_pages(values)
+        done = 0
+        for odd in np.flatnonzero(~pages.plain).tolist():
+            if done < odd:
+                self._add_plain(batch, bodies, pages, sequences[done:odd], keys[done:odd], done)
+            done = odd + 1
+            page = self._careful_page(batch, sequences[odd], keys[odd], values[odd], empty)
+            if page is not None:
+                self._add_page(batch, bodies, sequences[odd], keys[odd], page)
+        self._add_plain(batch, bodies, pages, sequences[done:], keys[done:], done)
 
-    def _plain_pages(self, values: Slices) -> Iterator[PlainPage | None]:
-        """Yield the page of each ordinary message, None for one that needs the careful way.
+    def _add_plain(
+        self, batch: PageBatch, bodies: BodySlices, pages: PlainPages, sequences: Sequence[int],
+        keys: Sequence[bytes | None], first: int,
+    ) -> None:  # fmt: skip
+        """Enter plain pages that follow each other, from the first on."""
+        chosen = slice(first, first + len(sequences))
+        batch.sequences += sequences
+        batch.keys += keys
+        batch.urls += pages.urls[chosen]
+        batch.flags += pages.flags[chosen]
+        batch.carried += repeat(b"", len(sequences))
+        bodies.add_places(pages.starts[chosen], pages.ends[chosen])
 
-        A page is a bare tuple: a named one costs as much as all of the checks.
-        """
+    @staticmethod
+    def _add_page(
+        batch: PageBatch, bodies: BodySlices, sequence: int, key: bytes | None, page: PageFields
+    ) -> None:
+        """Enter one page."""
+        batch.sequences.append(sequence)
+        batch.keys.append(key)
+        batch.urls.append(page.url.encode())
+        batch.flags.append(page.flags)
+        batch.carried.append(page.carried)
+        bodies.add(page.body)
+
+    def _plain_pages(self, values: Slices) -> PlainPages:
+        """Return what is told of all messages at once; those that are not plain need more care."""
+        count, data = len(values), values.data
+        if not self._plain:
+            none = np.zeros(count, np.int64)
+            return PlainPages(none.astype(np.bool_), [b""] * count, none, none, [0] * count)
         told, spans = find_page_fields(values)
         told[values.lengths > self._limit] = UNTOLD
-        data = values.data.data
-        for known, fields in zip(told.tolist(), spans.reshape(-1, 6).tolist(), strict=True):
-            url_start, url_end, start, end, type_start, type_end = fields
-            kind = _REFUSED
-            if known and type_end - type_start <= _TYPE_BYTES_MAX:
-                kind = self._kind(bytes(data[type_start:type_end]))
-            url = _plain_url(data[url_start:url_end])
-            body = data[start:end]
-            if kind == _REFUSED or url is None or is_blank_escaped(body):
-                yield None
-                continue
-            flags = ESCAPED if known == ESCAPES else 0
-            if kind == HTML or (kind == _VAGUE and may_begin_html(body[0]) and sniffed_html(body)):
-                flags |= HTML
-            yield url, start, end, flags
+        plain = np.empty(count, np.bool_)
+        mark_sure(data, told, spans, _URL_BYTES_SURE, plain)
+        for i in np.flatnonzero((told != UNTOLD) & ~plain).tolist():
+            url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
+            plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
+        kinds = self._kinds(data, spans)
+        plain &= kinds != _REFUSED
+        starts, ends = spans[:, BODY, 0], spans[:, BODY, 1]
+        html = kinds == HTML
+        for i in np.flatnonzero(plain & (kinds == _VAGUE) & may_begin_html(data[starts])).tolist():
+            html[i] = sniffed_html(data[starts[i] : ends[i]].data)
+        flags = np.where(told == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
+        url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
+        urls = gathered(data, spans[:, URL, 0], url_ends)
+        return PlainPages(plain, urls, starts, ends, flags.tolist())
+
+    def _kinds(self, data: Bytes, spans: Spans) -> npt.NDArray[np.int64]:
+        """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""
+        changes = np.empty(len(spans), np.bool_)
+        mark_type_changes(data, spans, changes)
+        places = np.flatnonzero(changes)
+        types = [data[start:end].tobytes() for start, end in spans[places, TYPE].tolist()]
+        kinds = [self._kind(each) if len(each) <= _TYPE_BYTES_MAX else _REFUSED for each in types]
+        return np.repeat(np.array(kinds, np.int64), np.diff(places, append=len(spans)))
 
     def _found_kind(self, content_type: bytes) -> int:
         """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED."""
@@ -189,22 +226,16 @@ class PageParser:
         except SkippedRecord as skip:
             batch.skipped[skip.code] += 1
         else:
-            batch.sequences.append(record.sequence)
-            batch.keys.append(None)
-            batch.urls.append(page.url)
-            bodies.add(page.body)
-            batch.flags.append(page.flags)
-            batch.carried.append(page.carried)
+            self._add_page(batch, bodies, record.sequence, None, page)
 
 
-def _plain_url(raw: memoryview) -> str | None:
-    """Return a URL that can stand as it is; None for one that may not."""
+def _is_plain_url(raw: memoryview) -> bool:
+    """Tell whether a URL can stand as it is."""
     try:
         url = str(raw, "utf-8")
     except UnicodeDecodeError:
-        return None
-    plain = 0 < len(url) <= _URL_CHARACTERS_MAX and url.isprintable() and " " not in url
-    return url if plain else None
+        return False
+    return 0 < len(url) <= URL_BYTES_MAX // 4 and url.isprintable() and " " not in url
 
 
 def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> Rejected:

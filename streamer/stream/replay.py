@@ -199,8 +199,7 @@ class Replay:
         for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
             lines = partial(verdict_lines, block, self._locate, self._fingerprint)
             self._write(verdicts, lines)
-            for totals in (self._catalogue.totals, self._outcome.totals):
-                _count_verdicts(totals, block)
+            _count_verdicts(block, self._catalogue.totals, self._outcome.totals)
         for totals in (self._catalogue.totals, self._outcome.totals):
             _count_batch(totals, batch)
         entry = self._catalogue.entries[source]
@@ -243,14 +242,16 @@ def _give_way() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SIGNING_NICENESS)
 
 
-def _count_verdicts(totals: Totals, block: Verdicts) -> None:
+def _count_verdicts(block: Verdicts, *each: Totals) -> None:
     duplicate = block.similarities >= 0
-    totals.unique += int(np.count_nonzero(~duplicate))
-    totals.too_short += int(np.count_nonzero(block.basis == TOO_SHORT))
-    for basis, name in enumerate(BASIS_NAMES):
-        count = int(np.count_nonzero(duplicate & (block.basis == basis)))
-        if count:
-            totals.duplicates[name] = totals.duplicates.get(name, 0) + count
+    found = np.bincount(block.basis[duplicate], minlength=len(BASIS_NAMES)).tolist()
+    unique, too_short = len(block) - sum(found), int(np.count_nonzero(block.basis == TOO_SHORT))
+    for totals in each:
+        totals.unique += unique
+        totals.too_short += too_short
+        for name, count in zip(BASIS_NAMES, found, strict=True):
+            if count:
+                totals.duplicates[name] = totals.duplicates.get(name, 0) + count
 
 
 def _count_batch(totals: Totals, batch: PageBatch) -> None:

@@ -49,7 +49,7 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
         signatures.distinct,
         signatures.tokens,
         signatures.text_bytes,
-        [url.encode() for url in batch.urls],
+        batch.urls,
         batch.keys,
         batch.carried,
     )

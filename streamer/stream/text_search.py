@@ -44,7 +44,11 @@ def find_texts(
         for chunk in source.read():
             batch = parser.parse(chunk)
             for url, number, body, flags in zip(
-                batch.urls, batch.sequences, batch.bodies, batch.flags, strict=True
+                map(bytes.decode, batch.urls),
+                batch.sequences,
+                batch.bodies,
+                batch.flags,
+                strict=True,
             ):
                 place = by_place.get(f"{own}:{number}", url)
                 for name in wanted.intersection((url, place)):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamer.index.run_lookup import RunLookup
 from streamer.index.settings import IndexSettings
+from streamer.index.stored_lookup import StoredLookup
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.batch import ESCAPED, HTML, PageBatch
@@ -28,11 +28,11 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
         signer = make_signer(signature, bytes(32))
         for number in range(2):  # the second is found in the runs
             batch = PageBatch(
-                number, number + 1, [number], [None], ["u"],
+                number, number + 1, [number], [None], [b"u"],
                 [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""],
             )  # fmt: skip
             pages = sign(signer, 0, batch)
             detector.judge(0, number, number + 1, pages, detector.look_up(pages))
             detector.flush(b"")
-        RunLookup(index.store, 0)  # as an index that is opened again
+        StoredLookup(index.store, 0)  # as an index that is opened again
         detector.close()

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import numpy.typing as npt
+
 LEADING_MAX = 512
 
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
@@ -22,7 +25,8 @@ _ELEMENTS = (
     rb"html|head|body|title|meta|link|base|script|style|noscript|iframe|div|span|p|a|b|i|h[1-6]|br"
     rb"|table|ul|ol|li|dl|img|font|center|form|main|article|section|header|nav|pre|strong|em"
 )
-_BEGINNINGS = frozenset(b"\xef\\ \t\n\f\r<")
+_BEGINNINGS = np.zeros(256, np.bool_)
+_BEGINNINGS[list(b"\xef\\ \t\n\f\r<")] = True
 _HTML = re.compile(
     rb"(?:\xef\xbb\xbf|\\ufeff)?(?:[\t\n\f\r ]|\\[nrtf]){0,%d}+"
     rb"(?:%b\?xml[^<>]{0,200}>(?:[\t\n\f\r ]|\\[nrtf])*+)?"
@@ -40,9 +44,9 @@ def told_html(content_type: str | None) -> bool | None:
     return None if kind in _VAGUE_TYPES else False
 
 
-def may_begin_html(first: int) -> bool:
-    """Tell whether a body that begins with this byte may look like HTML."""
-    return first in _BEGINNINGS
+def may_begin_html(first: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Tell whether bodies that begin with these bytes may look like HTML."""
+    return _BEGINNINGS[first]
 
 
 def sniffed_html(body: bytes | bytearray | memoryview) -> bool:

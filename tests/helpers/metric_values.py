@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import flush
 
 if TYPE_CHECKING:
@@ -41,5 +41,5 @@ def store_of(path: Path, *flushes: int) -> Store:
 
 def observe(measures: ShardMeasures, store: Store) -> None:
     assert store.meta is not None
-    keys = RunLookup(store, 0).filter
-    measures.observe_store(store.meta.shards[0], store.size_bytes(), keys)
+    table = StoredLookup(store, 0).table
+    measures.observe_store(store.meta.shards[0], store.size_bytes(), table)

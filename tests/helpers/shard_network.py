@@ -25,7 +25,7 @@ SOURCE = "pages:0"
 
 
 class MemoryLookup:
-    """Flushed rows and postings in dictionaries: the plain form of RunLookup."""
+    """Flushed rows and postings in dictionaries: the plain form of StoredLookup."""
 
     def __init__(self) -> None:
         self.postings: dict[int, list[int]] = defaultdict(list)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import sort_postings
-from streamer.index.run_lookup import RunLookup
+from streamer.index.postings import PARTS
+from streamer.index.stored_lookup import StoredLookup
 from streamer.sketch.compact import SKETCH_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from streamer.index.codec import FlushMeta
     from streamer.index.postings import Keys
-    from streamer.index.runs import Store
+    from streamer.index.store import Store
 
 POSTINGS_A_ROW = 3
 
@@ -29,9 +30,8 @@ def keys_of(rows: Sequence[int]) -> Keys:
 def flushed(rows: Sequence[int], state: bytes = b"state") -> FlushedRows:
     """Return what a shard hands out that has kept these rows."""
     numbers = np.array(rows, np.int64)
-    keys, posted = sort_postings(
-        keys_of(rows).reshape(-1), numbers.repeat(POSTINGS_A_ROW).astype(np.uint32)
-    )
+    keys = keys_of(rows).reshape(-1)
+    posted = numbers.repeat(POSTINGS_A_ROW).astype(np.uint32)
     sketches = np.repeat(numbers.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
     urls = [b"https://example.org/%d" % row for row in rows]
     refs = numbers.astype(np.uint64) + np.uint64(7)
@@ -44,9 +44,27 @@ def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> None:
     store.flush({"bands": 14}, [flushed(rows)], owner)
 
 
+def stored_key(key: int) -> int:
+    """Return what the postings of a store have of a key: its top 40 bits."""
+    return key >> 24
+
+
+def stored_postings(store: Store, shard: int, flush: FlushMeta) -> list[tuple[int, int]]:
+    """Return the postings of a flush: what it has of the key, and the row."""
+    found = []
+    for part in range(PARTS):
+        words, starts = store.postings(shard, flush, part)
+        segments = np.repeat(np.arange(len(starts) - 1), np.diff(starts)).tolist()
+        found += [
+            (segment << 32 | word >> 32, word & 0xFFFFFFFF)
+            for segment, word in zip(segments, words.tolist(), strict=True)
+        ]
+    return found
+
+
 def assert_holds(store: Store, rows: Sequence[int]) -> None:
     """Check that exactly these rows and their postings are there."""
-    lookup = RunLookup(store, 0)
+    lookup = StoredLookup(store, 0)
     hits = lookup.find(keys_of(range(2000)))
     assert hits.rows.tolist() == [row for row in sorted(rows) for _ in range(POSTINGS_A_ROW)]
     kept = lookup.rows(np.array(rows, np.int64))

@@ -32,7 +32,6 @@ from streamer.stream.stages import sign
 from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000
-MERGED_RUNS = 4  # so that kills meet many merges
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
 
 
@@ -51,10 +50,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
     code = 1
     try:
-        with (
-            mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS),
-            mock.patch("streamer.index.runs.FAN_IN", MERGED_RUNS),
-        ):
+        with mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
             app(standalone_mode=False)
         code = 0
     finally:
@@ -66,7 +62,7 @@ def load_kernels() -> None:
 
     Not by a store: its threads would not be there in a child, which would wait for them for ever.
     """
-    batch = PageBatch(0, 1, [0], [None], ["u"], [b"<p>a b c d e f g"], [ESCAPED | HTML], [b""])
+    batch = PageBatch(0, 1, [0], [None], [b"u"], [b"<p>a b c d e f g"], [ESCAPED | HTML], [b""])
     pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
     shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))

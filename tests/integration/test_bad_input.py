@@ -224,8 +224,8 @@ def check_pages(batch: PageBatch) -> None:
     columns = (batch.keys, batch.urls, batch.bodies, batch.flags, batch.carried)
     assert {len(column) for column in columns} == {len(batch)}
     for url, body, flags, carried in zip(*columns[1:], strict=True):
-        assert url.encode()
-        assert "\n" not in url
+        assert url.decode()
+        assert b"\n" not in url
         if flags & ESCAPED:
             json.loads(b'"' + bytes(body).decode(errors="replace").encode() + b'"')
         else:

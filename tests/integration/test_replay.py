@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from streamer.cli.main import run
-from streamer.index.runs import Store
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import IndexFolder
 
@@ -363,16 +362,3 @@ def test_inspect_and_check_tell_what_an_index_is(
     assert "threshold 0.8 -> 0.9" in " ".join(capsys.readouterr().out.split())
     assert place.streamer("check", "--index", place.index, "--rows", "4") == 3
     assert place.streamer("inspect", place.folder / "none") == 1
-
-
-def test_a_clean_stop_leaves_the_filters_for_the_next_start(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamer.index.run_lookup.POSTINGS_MIN", 1)
-    assert place.replay(place.write("first.jsonl", *map(page, range(20)))) == 0
-    assert (place.index / "filters-0").exists()
-    monkeypatch.setattr(Store, "run_parts", lambda *_: pytest.fail("a run was read"))
-    copies = [page(n).replace(b"a.example", b"copy.example") for n in range(20)]
-    assert place.replay(place.write("second.jsonl", *copies, page(77))) == 0
-    judged = [line["verdict"] for line in lines(place.verdicts)]
-    assert judged == ["unique"] * 20 + ["duplicate"] * 20 + ["unique"]

@@ -7,21 +7,17 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index import runs
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
 from streamer.index.settings import IndexSettings, key_columns
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from streamer.index.lookup import FlushedRows
     from streamer.index.records import Pages
 
@@ -51,13 +47,6 @@ def test_one_shard_says_what_the_serial_index_says(
     assert run(Network(rules, BANDS), pages, seed, flush_share) == serial_verdicts(pages, rules)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _merge_early() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "FAN_IN", 2)
-        yield
-
-
 class StoredIndex:
     """A network whose shards flush to a real store."""
 
@@ -69,18 +58,15 @@ class StoredIndex:
         self.connect()
 
     def connect(self) -> None:
-        self.lookups = [RunLookup(self.store, i) for i in range(len(self.network.shards))]
+        self.lookups = [StoredLookup(self.store, i) for i in range(len(self.network.shards))]
         self.network.use(self.lookups, self.flush)
 
     def flush(self, flushed: list[FlushedRows]) -> None:
         for plain, rows in zip(self.plain, flushed, strict=True):
             plain.add(rows)
         self.store.flush({}, flushed, b"owner")
-        while self.store.merge():
-            pass
         for lookup in self.lookups:
             lookup.refresh()
-        self.store.drop_garbage()
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""
@@ -95,7 +81,7 @@ class StoredIndex:
 
 @settings(max_examples=8, deadline=None)
 @given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]))
-def test_flushes_and_merges_of_a_real_store_do_not_show(
+def test_flushes_to_a_real_store_do_not_show(
     seed: int, count: int, rules: IndexSettings, flush_share: float
 ) -> None:
     pages = family_pages(Random(seed), count)

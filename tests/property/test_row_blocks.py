@@ -8,13 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.postings import joined_blocks
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
     RowPlaces,
+    agree,
     gather_marks,
     gather_rows,
+    joined_blocks,
     pack_rows,
 )
 from streamer.sketch.compact import SKETCH_WORDS
@@ -61,3 +62,19 @@ def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
         assert block.marks(slot - start).tolist() == marks[i].tolist()
         assert block.sketch(slot - start).tolist() == kept.sketches[i].tolist()
         assert kept.sketches[i, 0] == slot
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of, st.integers(1, 4), st.randoms())
+def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
+    rows: Rows, keys: int, draw: random.Random
+) -> None:
+    count = min(len(rows), ROWS_A_BLOCK)
+    data, limits = joined_blocks([*packed(rows, keys)[:1], PADDING])
+    slots, same = np.arange(count), np.full(count, keys)
+    places = RowPlaces(data, limits[:1].repeat(count), np.full(count, count), same, slots)
+    marks = gather_marks(places, keys).tolist()
+    upper = draw.getrandbits(32) << 32
+    asked = [draw.choice([*own, draw.getrandbits(32)]) for own in marks]
+    found = agree(places, np.array([upper | half for half in asked], np.uint64))
+    assert found.tolist() == [half in own for half, own in zip(asked, marks, strict=True)]

@@ -7,22 +7,21 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
 from streamer.index.codec import ShardMeta
 from streamer.index.lookup import Hits, KeptRows, Keys, no_hits
 from streamer.index.place import FREE, KEPT
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
 from streamer.index.shard import Shard
 from streamer.index.snapshot import pack_pages
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.sketch.compact import SKETCH_WORDS
+from tests.helpers.stored_rows import stored_key, stored_postings
 from tests.simulation.pages import BANDS, split
 
 FOREVER = 10**9
-MERGED_RUNS = 8  # so that merges come between any other steps
 
 
 class NothingFlushed:
@@ -50,7 +49,7 @@ class Owner:
         self.number = number
         self.disk = disk
         self.store = Store.open(disk / "store")
-        self.lookup = RunLookup(self.store, 0)
+        self.lookup = StoredLookup(self.store, 0)
         meta = self.store.meta
         state = meta.shards[0].state if meta else b""
         self.shard = machine(number, shards, BANDS, self.lookup, state=state, head_capacity=4)
@@ -80,14 +79,10 @@ class Owner:
                 self.queues[output.destination] += [(n, item, position) for n, item in numbered]
 
     def flush(self) -> None:
-        """Flush and merge."""
+        """Move what is kept to the store."""
         self.store.flush({}, [self.shard.snapshot()], b"")
         self.shard.flushed()
-        with mock.patch("streamer.index.runs.FAN_IN", MERGED_RUNS):
-            while self.store.merge():
-                pass
         self.lookup.refresh()
-        self.store.drop_garbage()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)
@@ -104,18 +99,15 @@ def copy_disk(source: Path, target: Path) -> Path:
 
 
 def canon(shard: Shard, store: Store | None) -> Any:
-    """Return a shard's state in a form that does not tell head and runs apart."""
+    """Return a shard's state in a form that does not tell head and store apart."""
     head = shard.head
     rows: dict[int, tuple[int, bytes, bool]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
     disk = store.meta.shards[0] if store and store.meta else ShardMeta()
-    for run in disk.runs:
-        assert store is not None
-        for keys, posted in store.run_parts(0, run):
-            for key, row in zip(keys.tolist(), posted.tolist(), strict=True):
-                buckets[key].append(row)
     for flush in disk.flushes:
         assert store is not None
+        for key, row in stored_postings(store, 0, flush):
+            buckets[key].append(row)
         numbers = store.row_numbers(0, flush)
         stored = shard._lookup.rows(numbers)  # noqa: SLF001 - a simulator looks inside
         for row, ref, sketch in zip(numbers.tolist(), stored.refs, stored.sketches, strict=True):
@@ -125,13 +117,13 @@ def canon(shard: Shard, store: Store | None) -> Any:
             continue
         row = int(head.rows[entry])
         rows[row] = (
-            head.refs[entry],
+            int(head.refs[entry]),
             head.sketches[entry].tobytes(),
             bool(head.states[entry] == KEPT),
         )
         for bit in range(head.own_keys):
             if int(head.masks[entry]) >> bit & 1:
-                buckets[int(head.keys[entry, bit])].append(row)
+                buckets[stored_key(int(head.keys[entry, bit]))].append(row)
     held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
     return (
         rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,7 +222,7 @@ def test_the_parts_of_the_memory_add_up(measured: scale.Scale) -> None:
     whole = measured.run.memory
     parts = {part.name: part.size_bytes for part in whole.parts}
     assert sum(parts.values()) == whole.resident.total_bytes
-    assert {memory.BASE, memory.REST, "head", "filters", *memory.ROCKSDB} <= parts.keys()
+    assert {memory.BASE, memory.REST, "head", "key table", *memory.ROCKSDB} <= parts.keys()
     assert parts[memory.BASE] > 50 << 20
     assert parts["head"] >= (100 + 1024) * (8 + 15 * 8 + 8 + 33 * 8 + 1), "its columns alone"
     assert whole.kept_pages == measured.run.unique
@@ -309,17 +310,19 @@ class Holder:
         self.view = self.words[10:20]
         self.again = {"x": self.words, "y": [np.zeros(5, np.uint8)]}
         self.itself = self
+        self.mapped = mmap(-1, 4096)
 
 
 def test_each_array_counts_once_under_its_path() -> None:
     sizes = memory.array_bytes(Holder())
     assert sizes[".words"] + sizes[".view"] == 800
     assert sizes[".again[][]"] == 5
+    assert sizes[".mapped"] == 4096
 
 
 def test_a_path_tells_the_part() -> None:
-    kinds = [memory._kind(path) for path in (".shards[].head.keys", "._lookups[].filter.words")]  # noqa: SLF001
-    assert kinds == ["head", "filters"]
+    kinds = [memory._kind(path) for path in (".shards[].head.keys", "._lookups[].table._memory[]")]  # noqa: SLF001
+    assert kinds == ["head", "key table"]
 
 
 def test_a_last_part_that_is_short_has_no_rate(measured: scale.Scale) -> None:

@@ -65,7 +65,7 @@ def test_what_is_no_pointer_is_refused(text: str) -> None:
 
 def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
     batch = parse(rb'{"url": "http://a.example/", "body": "\"x\" \u00e9\n", "z": [1e999999]}')
-    assert batch.urls == ["http://a.example/"]
+    assert batch.urls == [b"http://a.example/"]
     assert bytes(batch.bodies[0]) == rb"\"x\" \u00e9\n"
     assert (batch.flags, batch.sequences, batch.keys) == ([ESCAPED], [7], [b"k"])
     assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
@@ -133,7 +133,7 @@ def test_a_null_value_is_a_deletion() -> None:
 
 
 def test_the_longest_url_passes() -> None:
-    assert parse({"url": "x" * URL_BYTES_MAX, "body": "b"}).urls == ["x" * URL_BYTES_MAX]
+    assert parse({"url": "x" * URL_BYTES_MAX, "body": "b"}).urls == [b"x" * URL_BYTES_MAX]
 
 
 def test_a_value_over_the_limit_is_refused_with_its_beginning() -> None:
@@ -151,24 +151,24 @@ def test_a_bomb_in_base64_is_refused_at_the_limit() -> None:
 def test_of_duplicate_names_the_last_one_counts() -> None:
     for carry in ([], ["x"]):
         batch = parse(b'{"url": "a", "body": "1", "url": "b", "body": "2"}', carry=carry)
-        assert (batch.urls, text_of(batch)) == (["b"], "2")
+        assert (batch.urls, text_of(batch)) == ([b"b"], "2")
 
 
 def test_half_surrogate_pairs_and_broken_utf8_become_replacement_characters() -> None:
     batch = parse(rb'{"url": "a\ud83d", "body": "x\udc00y\ud83d\ude00 \\ud800"}')
-    assert batch.urls == ["a\ufffd"]
+    assert batch.urls == ["a\ufffd".encode()]
     assert text_of(batch) == "x\ufffdy\U0001f600 \\ud800"
-    assert parse(b'{"url": "a\xff", "body": "b"}').urls == ["a\ufffd"]
+    assert parse(b'{"url": "a\xff", "body": "b"}').urls == ["a\ufffd".encode()]
 
 
 def test_controls_and_newlines_do_not_survive_in_a_url() -> None:
     batch = parse({"url": " \x00http://a.example/b\n c\x00d\x85\u2028\t", "body": "b"})
-    assert parse({"url": "http://a\nb\x7f", "body": "b"}).urls == ["http://ab%7F"]
-    assert batch.urls == ["http://a.example/b c%00d%C2%85%E2%80%A8"]
+    assert parse({"url": "http://a\nb\x7f", "body": "b"}).urls == [b"http://ab%7F"]
+    assert batch.urls == [b"http://a.example/b c%00d%C2%85%E2%80%A8"]
 
 
 def test_a_byte_order_mark_before_a_message_does_no_harm() -> None:
-    assert parse(b'\xef\xbb\xbf{"url": "a", "body": "b"}').urls == ["a"]
+    assert parse(b'\xef\xbb\xbf{"url": "a", "body": "b"}').urls == [b"a"]
 
 
 def test_body_counts_before_body_base64_unless_it_is_blank() -> None:
@@ -237,7 +237,7 @@ def test_fields_come_from_a_file_and_only_the_named_ones_count(tmp_path: Path) -
     path.write_text('{"url": ["/u", "/v"], "body": "/b"}')
     mapping = field_mapping(str(path))
     assert mapping.content_type == ()
-    assert parse({"u": None, "v": "x", "b": "y"}, mapping=mapping).urls == ["x"]
+    assert parse({"u": None, "v": "x", "b": "y"}, mapping=mapping).urls == [b"x"]
 
 
 @pytest.mark.parametrize(

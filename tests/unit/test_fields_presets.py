@@ -23,7 +23,7 @@ def parse(name: str, suffix: str = "jsonl") -> PageBatch:
 
 def test_scrapy_cluster() -> None:
     batch = parse("scrapy-cluster")
-    assert batch.urls == ["http://shop.example/new", "http://shop.example/b64"]
+    assert batch.urls == [b"http://shop.example/new", b"http://shop.example/b64"]
     assert list(batch.bodies) == [
         b"<html><body><p>Twelve chairs in stock.</p></body></html>",
         "<html><p>Täglich frisch</p></html>".encode(),
@@ -39,7 +39,7 @@ def test_scrapy_cluster() -> None:
 
 def test_nutch() -> None:
     batch = parse("nutch")
-    assert batch.urls == ["http://news.example/1", "http://news.example/2"]
+    assert batch.urls == [b"http://news.example/1", b"http://news.example/2"]
     assert list(batch.bodies) == [b"Rain is expected where 3 < 5 and later.", b"<p>Sun</p>"]
     assert batch.flags == [0, HTML]
     assert batch.skipped == {"type_not_text": 1}
@@ -48,7 +48,7 @@ def test_nutch() -> None:
 
 def test_norconex() -> None:
     batch = parse("norconex")
-    assert batch.urls == ["https://docs.example/start"]
+    assert batch.urls == [b"https://docs.example/start"]
     assert bytes(batch.bodies[0]) == b"How to begin, in three steps."
     assert batch.flags == [ESCAPED]
     assert batch.skipped == {"type_not_text": 1}
@@ -58,7 +58,7 @@ def test_norconex() -> None:
 
 def test_frontera() -> None:
     batch = parse("frontera")
-    assert batch.urls == ["http://blog.example/"]
+    assert batch.urls == [b"http://blog.example/"]
     assert list(batch.bodies) == [b"<html><h1>A blog</h1></html>"]
     assert batch.skipped == {"status_not_2xx": 1}
     assert [(dead.sequence, dead.code) for dead in batch.dead] == [(2, "missing_body")]
@@ -66,7 +66,7 @@ def test_frontera() -> None:
 
 def test_page() -> None:
     batch = parse("page")
-    assert batch.urls == ["https://plain.example/a", "https://plain.example/b"]
+    assert batch.urls == [b"https://plain.example/a", b"https://plain.example/b"]
     assert bytes(batch.bodies[0]) == rb"A line.\nAnother \"quoted\" one."
     assert batch.bodies[1] == "grün".encode()
     assert batch.carried[1] == b'{"fetched_at":"2026-01-01T00:00:00Z","content_type":"text/plain"}'
@@ -75,7 +75,7 @@ def test_page() -> None:
 def test_warc() -> None:
     batch = parse("warc", "warc")
     assert batch.sequences == [2, 3]
-    assert batch.urls == ["http://bakery.example/"] * 2
+    assert batch.urls == [b"http://bakery.example/"] * 2
     assert list(batch.bodies) == [b"<html><body>Bread at five.</body></html>", b"Bread at six."]
     assert batch.flags == [HTML, 0]
     assert batch.skipped == {"warc_warcinfo": 1, "warc_request": 1}

@@ -161,14 +161,13 @@ def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> N
     store.close()
 
 
-def test_the_filter_is_full_when_it_has_no_room_for_more_postings(tmp_path: Path) -> None:
+def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None:
     metrics = Metrics()
     measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
     store = store_of(tmp_path, 1000)
     observe(measures, store)
-    room = 1 << 24  # the least that a filter is made for, at 12 bits each
-    assert value(metrics, "streamer_shard_filter_fill_ratio", "0") == 3 * 1000 / room
-    assert value(metrics, "streamer_shard_filter_bytes", "0") == room * 12 / 8
+    assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
+    assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
     store.close()
 
 

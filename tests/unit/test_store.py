@@ -1,4 +1,4 @@
-"""The store: whole flushes or none, and every answer the same after merges and restarts."""
+"""The store: whole flushes or none, and every answer the same after restarts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.index import run_parts, runs
-from streamer.index.codec import POSTINGS, entry_key
+from streamer.index.postings import PARTS, segments_of
 from streamer.index.row_blocks import ROWS_A_BLOCK
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import FAN_IN, Store
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from streamer.index.codec import RunMeta
-    from streamer.index.postings import Keys, Rows
 
 
 @pytest.fixture
@@ -32,8 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_new_store_has_no_state_and_finds_nothing(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is None
-        assert RunLookup(store, 0).find(keys_of(range(50))).rows.size == 0
-        assert not store.merge()
+        assert StoredLookup(store, 0).find(keys_of(range(50))).rows.size == 0
 
 
 def test_all_state_of_the_last_flush_comes_back(folder: Path) -> None:
@@ -64,16 +58,13 @@ def test_a_flush_without_rows_still_brings_its_state(folder: Path) -> None:
         assert_holds(store, [0])
 
 
-def test_a_flush_whose_rows_have_no_postings_is_opened_and_merged_like_any_other(
-    folder: Path,
-) -> None:
+def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        for row in range(FAN_IN + 1):
+        for row in range(3):
             bare = flushed([row])
             bare.posting_keys, bare.posting_rows = bare.posting_keys[:0], bare.posting_rows[:0]
             store.flush({}, [bare], b"")
-            store.merge()
-        lookup = RunLookup(store, 0)
+        lookup = StoredLookup(store, 0)
         assert lookup.find(keys_of(range(20))).rows.size == 0
         assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
 
@@ -91,75 +82,7 @@ def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0, 1])
         with pytest.raises(AssertionError, match="row 2 of shard 0 is in no flush"):
-            RunLookup(store, 0).rows(np.array([2]))
-
-
-def test_merging_keeps_every_posting_and_every_answer(folder: Path) -> None:
-    parts = [list(range(at, at + 20)) for at in range(0, 20 * FAN_IN, 20)]
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = RunLookup(store, 0)
-        for part in parts:
-            assert not store.merge()
-            flush(store, part, b"owner")
-            lookup.refresh()
-        assert store.merge()
-        assert not store.merge()
-        assert store.meta is not None
-        assert [(run.level, run.postings) for run in store.meta.shards[0].runs] == [
-            (1, 60 * FAN_IN)
-        ]
-        assert (store.meta.owner, store.meta.shards[0].state) == (b"owner", b"state")
-        assert lookup.find(keys_of(range(2000))).rows.size == 60 * FAN_IN, "by the old runs"
-        lookup.refresh()
-        store.drop_garbage()
-        assert not any(old_postings(store))
-        assert lookup.find(keys_of(range(2000))).rows.size == 60 * FAN_IN
-        assert_holds(store, range(20 * FAN_IN))
-    with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(20 * FAN_IN))
-
-
-def test_a_merged_run_is_merged_again_with_its_like(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "FAN_IN", 2)
-    with contextlib.closing(Store.open(folder)) as store:
-        for row in range(8):
-            flush(store, [row])
-            while store.merge():
-                pass
-            store.drop_garbage()
-        assert store.meta is not None
-        assert [run.level for run in store.meta.shards[0].runs] == [3]
-        assert_holds(store, range(8))
-
-
-class KilledBeforeDeleting(Store):
-    """A writer that is killed when a merged run is in and the old ones are not yet deleted."""
-
-    def drop_garbage(self) -> None:
-        return
-
-
-def old_postings(store: Store) -> list[bytes]:
-    return store.read(
-        [entry_key(seq, 0, POSTINGS, block) for seq in range(1, 2 * FAN_IN, 2) for block in (0, 1)]
-    )
-
-
-def test_postings_left_by_a_kill_after_a_merge_are_deleted_at_the_next_start(folder: Path) -> None:
-    with contextlib.closing(KilledBeforeDeleting.open(folder)) as store:
-        for row in range(FAN_IN):
-            flush(store, [row])
-        assert store.merge()
-        assert any(old_postings(store))
-    with contextlib.closing(Store.open(folder)) as store:
-        assert not any(old_postings(store))
-        assert_holds(store, range(FAN_IN))
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [FAN_IN])
-        assert not any(old_postings(store))
-        assert_holds(store, range(FAN_IN + 1))
+            StoredLookup(store, 0).rows(np.array([2]))
 
 
 def test_a_file_left_by_a_kill_within_a_flush_is_removed_and_changes_nothing(folder: Path) -> None:
@@ -174,19 +97,7 @@ def test_a_file_left_by_a_kill_within_a_flush_is_removed_and_changes_nothing(fol
         assert_holds(store, [0, 1])
 
 
-def test_the_filter_over_all_runs_grows_with_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamer.index.run_lookup._FILTER_KEYS_MIN", 10)
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = RunLookup(store, 0)
-        for at in range(0, 60, 10):
-            flush(store, range(at, at + 10))
-            lookup.refresh()
-            assert lookup.find(keys_of(range(100))).rows.tolist() == sorted([*range(at + 10)] * 3)
-
-
-def test_keys_that_were_never_posted_hardly_read_the_disk(
+def test_keys_that_were_never_posted_do_not_read_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []
@@ -197,50 +108,61 @@ def test_keys_that_were_never_posted_hardly_read_the_disk(
 
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(100))
-        lookup = RunLookup(store, 0)
+        lookup = StoredLookup(store, 0)
         monkeypatch.setattr(Store, "read", read)
         lookup.find(keys_of(range(5000, 6000)))
-        assert len(asked) < 0.01 * 3000
+        assert not asked
         lookup.find(keys_of(range(10)))
-        assert len(asked) >= 30
+        assert len(asked) == 2, "blocks of eight rows"
 
 
-def test_a_flush_within_a_merge_is_kept_beside_the_merged_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = range(20 * FAN_IN)
+def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        for part in np.array_split(np.array(rows), FAN_IN):
-            flush(store, part.tolist())
-        merged = store._merged  # noqa: SLF001 - between its beginning and its end
-
-        def with_a_flush(shard: int, old: list[RunMeta]) -> Iterator[tuple[Keys, Rows]]:
-            flush(store, [500, 501], b"within")
-            yield from merged(shard, old)
-
-        monkeypatch.setattr(store, "_merged", with_a_flush)
-        assert store.merge()
+        flush(store, range(20))
+        lookup = StoredLookup(store, 0)
+        flush(store, range(20, 40))
         assert store.meta is not None
-        assert store.meta.owner == b"within"
-        assert [run.level for run in store.meta.shards[0].runs] == [0, 1]
-        assert_holds(store, [*rows, 500, 501])
-    with contextlib.closing(Store.open(folder)) as store:
-        assert store.meta is not None
-        assert (store.meta.owner, store.meta.garbage) == (b"within", [])
-        assert_holds(store, [*rows, 500, 501])
-
-
-def test_runs_of_many_blocks_are_merged_in_parts(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_parts, "PART_POSTINGS", 50)
-    with contextlib.closing(Store.open(folder)) as store:
-        lookup = RunLookup(store, 0)
-        for at in range(0, 120 * FAN_IN, 120):
-            flush(store, range(at, at + 120))
-        assert store.merge()
+        for part in range(PARTS // 2):
+            postings = store.postings(0, store.meta.shards[0].flushes[-1], part)
+            lookup.table.add(postings, segments_of(part))
+        found = lookup.find(keys_of(range(40)))
+        assert (found.flushes, set(found.rows.tolist())) == (0, set(range(20)))
+        lookup = StoredLookup(store, 0)
+        flush(store, range(40, 60))
         lookup.refresh()
-        store.drop_garbage()
-        assert lookup.find(keys_of(range(120 * FAN_IN))).rows.size == 3 * 120 * FAN_IN
+        found = lookup.find(keys_of(range(80)))
+        assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
+
+
+def test_what_agrees_with_a_key_in_the_bits_of_the_table_only_is_not_found(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(120 * FAN_IN))
+        flush(store, range(20))
+        lookup = StoredLookup(store, 0)
+        keys = keys_of(range(20))
+        near = keys ^ np.uint64(1)
+        assert len(lookup.table.find(near.reshape(-1))[0]) == near.size
+        assert lookup.find(near).rows.size == 0
+        keys[3:9] = near[3:9]
+        found = lookup.find(keys)
+        assert sorted({*found.rows.tolist()}) == [*range(3), *range(9, 20)]
+        assert found.places.tolist() == [*range(9), *range(27, 60)]
+
+
+def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(20))
+        turned = np.roll(keys_of(range(20)), 1, axis=1)
+        assert StoredLookup(store, 0).find(turned).rows.tolist() == sorted([*range(20)] * 3)
+
+
+def test_the_rows_of_a_crowded_bucket_are_not_read_to_be_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = flushed(range(600))
+    crowd.posting_keys[:] = keys_of([7])[0, 0]
+    crowd.marks[:] = crowd.posting_keys[0].astype(np.uint32)
+    with contextlib.closing(Store.open(folder)) as store:
+        store.flush({}, [crowd], b"")
+        lookup = StoredLookup(store, 0)
+        monkeypatch.setattr(Store, "read", lambda *_: pytest.fail("a block was read"))
+        assert lookup.find(keys_of([7])).rows.tolist() == sorted([*range(600)] * 3)

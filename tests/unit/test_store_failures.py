@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import StoreMismatch, StoreUnavailable
-from streamer.index import runs
-from streamer.index.codec import ShardMeta, StoreMeta
-from streamer.index.runs import Store
+from streamer.index.store import Store
 from tests.helpers.stored_rows import assert_holds, flush
 
 
@@ -55,7 +53,7 @@ def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> 
 
 def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from streamer.index.runs import Store\n"
+        "import sys; from pathlib import Path; from streamer.index.store import Store\n"
         "store = Store.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -72,12 +70,13 @@ def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
 def test_an_index_of_another_format_is_refused_with_the_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        store._add([], StoreMeta(99, {}, 1, [ShardMeta()]))  # noqa: SLF001 - no public way writes another format
+    with monkeypatch.context() as patch, contextlib.closing(Store.open(folder)) as store:
+        patch.setattr("streamer.index.store.FORMAT", 99)
+        flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 1\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 2\. Use the version"):
             Store.open(folder)
-    monkeypatch.setattr(runs, "FORMAT", 99)
+    monkeypatch.setattr("streamer.index.store.FORMAT", 99)
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
 
@@ -111,7 +110,7 @@ def test_on_a_full_disk_a_flush_adds_nothing_and_the_next_one_adds_all(folder: P
     """The system's own full device stands in for the file that the flush writes."""
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0], b"before")
-        file = folder.parent / "incoming" / "3-0.sst"  # of the run: two numbers a flush
+        file = folder.parent / "incoming" / "2.sst"  # of the second flush
         file.symlink_to("/dev/full")
         with pytest.raises(
             StoreUnavailable, match=r"No space is left .* Free some and run the same"
@@ -133,7 +132,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import flushed
 from streamer.errors import StoreUnavailable
-from streamer.index.runs import Store
+from streamer.index.store import Store
 store = Store.open(Path(sys.argv[2]))
 rows = flushed(range(1, 900))
 store.flush({}, [flushed([0])], b"before")

@@ -109,7 +109,7 @@ def test_records_of_the_usual_writer_are_read(path: Path, packed: bool) -> None:
         )
     batch = parse(path, out.getvalue())
     assert batch.sequences == [0, 5, 6]
-    assert batch.urls == [URL] * 3
+    assert batch.urls == [URL.encode()] * 3
     assert list(batch.bodies) == [PAGE] * 3
     assert batch.flags[0] == HTML
     assert batch.skipped == {

@@ -11,9 +11,9 @@ from pathlib import Path
 from streamer.index.flusher import Flusher
 from streamer.index.head import HEAD_PAGES
 from streamer.index.records import Output, Record
-from streamer.index.run_lookup import RunLookup
-from streamer.index.runs import Store
 from streamer.index.shard import Shard
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 
 
 class FreshShard:
@@ -24,7 +24,7 @@ class FreshShard:
     ) -> None:
         self._head_pages = head_pages
         self._store = Store.open(folder / "store")
-        lookup = RunLookup(self._store, 0)
+        lookup = StoredLookup(self._store, 0)
         self.shard = Shard(number, shards, bands, lookup, head_capacity=head_pages + 1024)
         self._flusher = Flusher(self._store, {}, [self.shard], [lookup])
 

@@ -1,0 +1,275 @@
+"""The key table: which rows are posted under a key, for all that has left the head, in memory.
+
+A posting is a word: 32 bits of its key, then its row. The key's top 8 bits choose one of 256
+segments, the 32 after them are in the word, so 40 bits of a key are told apart here; what is found
+is compared with the rest by whoever needs to be sure (stored_lookup.py).
+
+A segment is a hash table with linear probing whose words are in order: the home of a word goes up
+with it, a word lies at its home or behind it, and a free slot is greater than every word. So a
+search ends at the first greater word, about one cache line from home however full the segment is
+(Amble and Knuth, Ordered hash tables, 1974). A word is enough to find its home again: a segment
+grows without reading a key, by a fifth, and the segments grow one after another, not all at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import mmap
+
+import numpy as np
+
+from streamer.index.postings import SEGMENTS, TAG_BITS, Keys, Places, Postings, segment_of, tag_of
+from streamer.kernel import inline_kernel, int64, kernel, prefetch, put_word, uint64, word_at
+
+FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
+_SLOTS_MIN = 256
+_GROWTH = 1.2
+_LOAD_MAX = 0.9
+_MARGIN = 512  # slots behind the last home, for words that are moved on; the last stays free
+_PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
+_AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once
+
+
+@inline_kernel
+def _home(tag: int, slots: int) -> int:
+    home: int = int64(uint64(tag) * uint64(slots) >> uint64(TAG_BITS))
+    return home
+
+
+@kernel
+def _insert(
+    addresses: Places, slots: Places, ends: Places, words: Keys, starts: Places, first: int,
+    end: int, done: Places,
+) -> None:  # fmt: skip
+    """Insert the words of segments `first` up to `end`, those of segment i from starts[i] on.
+
+    done[i] is how many of segment i are in already, and is counted up; where a segment has no room
+    at its end, the rest is left.
+    """
+    for segment in range(first, end):
+        address, size = addresses[segment], slots[segment]
+        for i in range(starts[segment] + done[segment], starts[segment + 1]):
+            if word_at(address, ends[segment] - 2) != uint64(FREE_SLOT):
+                break
+            if i + _AHEAD < starts[segment + 1]:
+                prefetch(address, _home(words[i + _AHEAD] >> uint64(TAG_BITS), size))
+            _put(address, size, words[i])
+            done[segment] += 1
+
+
+@inline_kernel
+def _put(address: int, slots: int, word: int) -> None:
+    """Put a word into a segment that has room for it, and move the greater ones behind it on."""
+    slot = _home(word >> uint64(TAG_BITS), slots)
+    while word_at(address, slot) <= word:
+        slot += 1
+    while word != uint64(FREE_SLOT):
+        moved = word_at(address, slot)
+        put_word(address, slot, word)
+        word = moved
+        slot += 1
+
+
+@kernel
+def _move(old: int, old_end: int, new: int, new_slots: int, new_end: int) -> bool:
+    """Put the words of so many slots, in order, into a free segment; tell whether they fit."""
+    slot = int64(0)
+    for i in range(old_end):
+        word = word_at(old, i)
+        if word != uint64(FREE_SLOT):
+            slot = max(slot, _home(word >> uint64(TAG_BITS), new_slots))
+            if slot >= new_end - 1:
+                return False
+            put_word(new, slot, word)
+            slot += 1
+    return True
+
+
+@kernel
+def _sorted_words(words: Keys, starts: Places, segment: int, slots: int) -> Keys:
+    """Return the words of a segment in order; those of flush f begin at starts[f, segment].
+
+    A counting sort by home, then by insertion: homes go up with the words, and few words share one.
+    It goes by pieces that fit a cache, of which each flush has its own next words.
+    """
+    at = starts[:, segment].copy()
+    stops = at.copy()
+    out = np.empty((starts[:, segment + 1] - at).sum(), np.uint64)
+    places = np.empty(_PIECE_SLOTS + 1, np.int32)
+    done = 0
+    for first in range(0, slots, _PIECE_SLOTS):
+        places[:] = 0
+        for flush in range(starts.shape[0]):
+            i = at[flush]
+            while i < starts[flush, segment + 1]:
+                home = _home(words[i] >> uint64(TAG_BITS), slots) - first
+                if home >= _PIECE_SLOTS:
+                    break
+                places[home + 1] += 1
+                i += 1
+            stops[flush] = i
+        places[0] = done
+        for i in range(_PIECE_SLOTS):
+            places[i + 1] += places[i]
+        for flush in range(starts.shape[0]):
+            for i in range(at[flush], stops[flush]):
+                home = _home(words[i] >> uint64(TAG_BITS), slots) - first
+                out[places[home]] = words[i]
+                places[home] += 1
+        done = places[_PIECE_SLOTS]
+        at[:] = stops
+    _sort_nearly(out)
+    return out
+
+
+@inline_kernel
+def _sort_nearly(words: Keys) -> None:
+    """Sort words of which hardly one is far from its place."""
+    for i in range(1, words.shape[0]):
+        word, place = words[i], i
+        while place and words[place - 1] > word:
+            words[place] = words[place - 1]
+            place -= 1
+        words[place] = word
+
+
+@kernel
+def _find(
+    addresses: Places, slots: Places, keys: Keys, out_places: Places, out_rows: Places
+) -> int:
+    """Write the place of a key and a row for each posting, in order; return their number.
+
+    Where there are more than the arrays hold, the rest is only counted.
+    """
+    found = 0
+    count = keys.shape[0]
+    for i in range(-_AHEAD, count):
+        if i + _AHEAD < count:
+            segment = segment_of(keys[i + _AHEAD])
+            prefetch(addresses[segment], _home(tag_of(keys[i + _AHEAD]), slots[segment]))
+        if i < 0:
+            continue
+        segment, tag = segment_of(keys[i]), tag_of(keys[i])
+        address, slot = addresses[segment], _home(tag, slots[segment])
+        while word_at(address, slot) < tag << uint64(TAG_BITS):
+            slot += 1
+        word = word_at(address, slot)
+        while word >> uint64(TAG_BITS) == tag and word != uint64(FREE_SLOT):
+            if found < out_places.shape[0]:
+                out_places[found] = i
+                out_rows[found] = int64(word & uint64(0xFFFFFFFF))
+            found += 1
+            slot += 1
+            word = word_at(address, slot)
+    return found
+
+
+def slots_for(segment: int, words: float) -> int:
+    """Return the slots of a segment for so many words.
+
+    The sizes of a segment go up by a fifth, and those of the next lie a little above: so at any
+    time some segments have just grown and some are about to.
+    """
+    least = words / _LOAD_MAX / _SLOTS_MIN
+    shift = segment / SEGMENTS
+    steps = max(0, math.ceil(math.log(max(least, 1), _GROWTH) - shift))
+    return math.ceil(_SLOTS_MIN * math.pow(_GROWTH, steps + shift))
+
+
+class KeyTable:
+    """Rows by key, for any number of postings.
+
+    Any threads may find at once; one may add to a segment while nobody else uses it.
+    """
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(SEGMENTS, np.int64)
+        self._slots = np.array([slots_for(i, 0) for i in range(SEGMENTS)], np.int64)
+        self._ends = self._slots + _MARGIN
+        shared = _memory(int(self._ends.sum()))  # until each has grown: 256 small ones take long
+        self._memory = [shared] * SEGMENTS
+        self._addresses = _address(shared) + 8 * (np.cumsum(self._ends) - self._ends)
+
+    @property
+    def count(self) -> int:
+        """Return how many postings it holds."""
+        return int(self._counts.sum())
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of its segments."""
+        return 8 * int(self._ends.sum())
+
+    def fill(self, postings: Postings, segments: range) -> None:
+        """Take the postings of flushes that are joined for all of some segments, still empty."""
+        words, starts = postings
+        for segment in segments:
+            count = int(np.diff(starts[:, segment : segment + 2]).sum())
+            slots = slots_for(segment, count)
+            own = _sorted_words(words, starts, segment, slots)
+            self._renew(segment, own.ctypes.data, count, slots, _MARGIN)
+            self._counts[segment] = count
+
+    def add(self, postings: Postings, segments: range) -> None:
+        """Add the postings of some segments."""
+        words, starts = postings
+        done, new = np.zeros(SEGMENTS, np.int64), np.diff(starts)
+        for segment in segments:
+            count = int(self._counts[segment] + new[segment])
+            if count > _LOAD_MAX * self._slots[segment]:
+                self._grow(segment, slots_for(segment, count), _MARGIN)
+        left = list(segments)
+        while left:
+            _insert(
+                self._addresses, self._slots, self._ends, words, starts, segments.start,
+                segments.stop, done,
+            )  # fmt: skip
+            left = [segment for segment in segments if done[segment] < new[segment]]
+            for segment in left:
+                self._widen(segment)
+        self._counts[segments.start : segments.stop] += new[segments.start : segments.stop]
+
+    def _widen(self, segment: int) -> None:
+        """Make more room behind the last home: many words of one segment have the greatest tags."""
+        slots = int(self._slots[segment])
+        self._grow(segment, slots, 2 * (int(self._ends[segment]) - slots))
+
+    def _grow(self, segment: int, slots: int, margin: int) -> None:
+        old, end = int(self._addresses[segment]), int(self._ends[segment])
+        self._renew(segment, old, end, slots, margin)
+
+    def _renew(self, segment: int, source: int, end: int, slots: int, margin: int) -> None:
+        """Give a segment new memory, with the words of `end` slots that lie at the source."""
+        while True:
+            memory = _memory(slots + margin)
+            address = _address(memory)
+            if _move(source, end, address, slots, slots + margin):
+                break
+            margin *= 2
+        self._addresses[segment], self._slots[segment] = address, slots
+        self._ends[segment] = slots + margin
+        self._memory[segment] = memory
+
+    def find(self, keys: Keys) -> tuple[Places, Places]:
+        """Return (the place of a key, a row) for each posting: by place, rows ascending."""
+        room = len(keys)
+        while True:
+            places, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+            found = _find(self._addresses, self._slots, keys, places, rows)
+            if found <= room:
+                return places[:found], rows[:found]
+            room = found
+
+
+def _memory(slots: int) -> mmap.mmap:
+    """Return memory for free slots, which goes back to the system as soon as it is dropped."""
+    memory = mmap.mmap(-1, 8 * slots)
+    with contextlib.suppress(OSError):  # a system may have none; a look finds its page sooner
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    np.frombuffer(memory, np.uint64)[:] = FREE_SLOT
+    return memory
+
+
+def _address(memory: mmap.mmap) -> int:
+    return int(np.frombuffer(memory, np.uint64).ctypes.data)

@@ -1,0 +1,170 @@
+"""The store: RocksDB holds what has left the head, in files that are added whole and never changed.
+
+A flush writes one sorted file, of postings, rows and all other state, and adds it: that one step is
+atomic, so what is found after a kill is exactly some flush. There is no write-ahead log of ours,
+because the input already is one. Nothing is ever merged: rows are read by their numbers, and
+postings only when an index is opened, into the key table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from rocksdict import AccessType, Rdict
+
+from streamer.errors import StoreMismatch, StoreUnavailable
+from streamer.index.codec import (
+    FORMAT,
+    NUMBERS,
+    POSTINGS,
+    FlushMeta,
+    ShardMeta,
+    StoreMeta,
+    entry_key,
+    is_meta_key,
+    meta_key,
+)
+from streamer.index.entries import flush_entries, flush_meta
+from streamer.index.lookup import FlushedRows
+from streamer.index.postings import Postings, sort_postings, unpack_postings
+from streamer.index.sorted_files import add_file, database_options, reading_once, write_file
+from streamer.index.store_errors import explained
+
+
+class Store:
+    """An open index directory. One writer at a time; readers may open it beside one.
+
+    Attributes:
+        flushes: how many flushes there were since it was opened.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        database: Any,  # noqa: ANN401 - rocksdict has no types
+        meta: StoreMeta | None,
+        *,
+        writable: bool,
+    ) -> None:
+        self.path = path
+        self.writable = writable
+        self.flushes = 0
+        self._database = database
+        self._meta = meta
+        self._changing = threading.Lock()
+        self._numbers = itertools.count()
+
+    @classmethod
+    def open(cls, path: Path, *, writable: bool = True) -> Store:
+        """Open or (writable) create the store in the folder `path`.
+
+        Raises:
+            StoreUnavailable: it is locked, missing (reading), damaged, or the disk refuses.
+            StoreMismatch: its format is not ours.
+        """
+        if not writable and not (path / "CURRENT").exists():
+            raise StoreUnavailable(
+                f"There is no index in {path.parent}. Name the folder given as --index."
+            )
+        with explained(path):
+            path.mkdir(parents=True, exist_ok=True)
+            access = AccessType.read_write() if writable else AccessType.read_only(False)
+            database = Rdict(str(path), options=database_options(), access_type=access)
+        store = cls(path, database, None, writable=writable)
+        with explained(path):
+            store._meta = store._newest_meta()
+        store._numbers = itertools.count(store._meta.seq + 1 if store._meta else 1)
+        if writable:
+            shutil.rmtree(store._incoming, ignore_errors=True)
+        return store
+
+    def _newest_meta(self) -> StoreMeta | None:
+        cursor = self._database.iter()
+        cursor.seek_to_last()
+        if not cursor.valid():
+            return None
+        key = cursor.key()
+        if not is_meta_key(key):
+            raise StoreMismatch(
+                f"{self.path} holds something else than an index. Use another --index."
+            )
+        head = msgspec.msgpack.decode(cursor.value(), type=dict[str, Any])
+        if head.get("format") != FORMAT:
+            raise StoreMismatch(
+                f"The index {self.path} has format {head.get('format')}, ours is {FORMAT}. "
+                "Use the version that wrote it, or build a new index."
+            )
+        return msgspec.msgpack.decode(cursor.value(), type=StoreMeta)
+
+    @property
+    def meta(self) -> StoreMeta | None:
+        """Return the state of the newest flush; None in a store that has none yet."""
+        return self._meta
+
+    @property
+    def _incoming(self) -> Path:
+        return self.path.parent / "incoming"
+
+    def newest(self) -> tuple[StoreMeta | None, int]:
+        """Return the state of the newest flush, and how many there were: of one moment."""
+        with self._changing:
+            return self._meta, self.flushes
+
+    def flush(
+        self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
+    ) -> None:
+        """Add what all shards flush, and all state, in one atomic step.
+
+        Raises:
+            StoreUnavailable: nothing was added; the index is what it was.
+        """
+        seq = next(self._numbers)
+        brought = [[flush_meta(seq, shard)] if len(shard.rows) else [] for shard in shards]
+        old = self._meta.shards if self._meta else [ShardMeta() for _ in shards]
+        metas = [
+            ShardMeta([*before.flushes, *new], shard.state)
+            for before, new, shard in zip(old, brought, shards, strict=True)
+        ]
+        meta = StoreMeta(FORMAT, identity, seq, metas, owner)
+        last = (meta_key(seq), msgspec.msgpack.encode(meta))
+        with explained(self.path):
+            self._incoming.mkdir(exist_ok=True)
+            entries = itertools.chain(flush_entries(brought, shards), [last])
+            add_file(self._database, write_file(self._incoming / f"{seq}.sst", entries))
+        with self._changing:
+            self._meta = meta
+            self.flushes += 1
+
+    def postings(self, shard: int, flush: FlushMeta, part: int) -> Postings:
+        """Return a part of the postings that a flush brought."""
+        if not flush.postings:
+            return sort_postings(np.empty(0, np.uint64), np.empty(0, np.uint32))
+        key = entry_key(flush.seq, shard, POSTINGS, part)
+        with explained(self.path):
+            return unpack_postings(part, self._database.get(key, read_opt=reading_once()))
+
+    def read(self, keys: list[bytes]) -> list[bytes]:
+        """Return the values of `keys`, each of which exists, or b"" where it does not."""
+        with explained(self.path):
+            return [value or b"" for value in self._database.get(keys)] if keys else []
+
+    def row_numbers(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
+        """Return the row numbers that a flush brought, ascending."""
+        if flush.dense:
+            return np.arange(flush.first_row, flush.last_row + 1)
+        return np.frombuffer(self.read([entry_key(flush.seq, shard, NUMBERS)])[0], "<i8")
+
+    def size_bytes(self) -> int:
+        """Return the bytes of the store's files."""
+        return sum(file.stat().st_size for file in self.path.glob("*") if file.is_file())
+
+    def close(self) -> None:
+        """Release the store and its lock."""
+        self._database.close()

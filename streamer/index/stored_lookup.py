@@ -1,0 +1,109 @@
+"""Looking up what has left the head: postings by key and rows by number, of one shard's flushes.
+
+The key table tells which rows may be posted under a key: those that agree with it in 40 bits. The
+other bits are compared with the marks of the row, whose block is read anyway for the verdict. Only
+where one key leads to more than a few rows they are believed: that so many others agree with a key
+in 40 bits by chance does not happen, and a crowded bucket may lead to thousands of rows that nobody
+reads. The table holds all keys and is never older than the flushes; it is filled from them when an
+index is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from streamer.index.codec import FlushMeta
+from streamer.index.key_table import KeyTable
+from streamer.index.lookup import Hits, KeptRows, no_hits
+from streamer.index.postings import PARTS, Keys, Places, join_postings, segments_of
+from streamer.index.shared_lock import SharedLock
+from streamer.index.store import Store
+from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
+
+_CROWDED = 8  # rows under one key, of which more are not compared with it
+
+
+class StoredLookup:
+    """The look-ups of one shard in an open store; from any thread."""
+
+    def __init__(self, store: Store, shard: int) -> None:
+        self._lock = SharedLock()
+        self._refreshing = threading.Lock()
+        self._store = store
+        self._shard = shard
+        self._seq = 0
+        self._rows = StoredRows(store, shard)
+        self.flushes = 0
+        meta, self._flushes_before = store.newest()
+        flushes = meta.shards[shard].flushes if meta else []
+        self.table = KeyTable()
+        self._fill(flushes)
+
+    def refresh(self) -> None:
+        """Take up what flushes have brought since; in any thread."""
+        with self._refreshing:
+            meta, flushes = self._store.newest()
+            self._take_up(meta.shards[self._shard].flushes if meta else [])
+            # Rows of a flush are found from here on; until then they are in the head.
+            with self._lock.alone():
+                self._rows.refresh(meta)
+                self.flushes = flushes - self._flushes_before
+
+    def _fill(self, flushes: Sequence[FlushMeta]) -> None:
+        """Fill the table when the store is opened: part by part of all flushes, by all cores."""
+
+        def fill(part: int) -> None:
+            postings = [self._store.postings(self._shard, flush, part) for flush in flushes]
+            self.table.fill(join_postings(postings), segments_of(part))
+
+        if flushes:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(fill, range(PARTS)))
+            self._seq = flushes[-1].seq
+
+    def _take_up(self, flushes: Sequence[FlushMeta]) -> None:
+        """Add the postings of new flushes to the table; look-ups go on between its parts."""
+        for flush in flushes:
+            if flush.seq > self._seq:
+                for part in range(PARTS):
+                    postings = self._store.postings(self._shard, flush, part)
+                    with self._lock.alone():
+                        self.table.add(postings, segments_of(part))
+                self._seq = flush.seq
+
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
+        """Return the postings of `keys`, given as [page, key]; the store has so many flushes."""
+        flat = np.ascontiguousarray(keys).reshape(-1)
+        with self._lock.shared():
+            assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"
+            seen = self.flushes
+            places, rows = self.table.find(flat)
+            known = self._rows.known(rows)
+        if not known.all():  # a flush is being added
+            places, rows = places[known], rows[known]
+        if not len(places):
+            return no_hits(seen)
+        posted = self._posted(flat, places, rows)
+        if not posted.all():
+            places, rows = places[posted], rows[posted]
+        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        return Hits(places[starts], np.append(starts, len(rows)), rows, seen)
+
+    def _posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
+        """Tell which rows are posted under the key that led to them."""
+        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        lengths = np.diff(starts, append=len(places))
+        posted: Mask = np.repeat(lengths > _CROWDED, lengths)
+        compared = np.flatnonzero(~posted)
+        if len(compared):
+            posted[compared] = self._rows.posted(rows[compared], keys[places[compared]])
+        return posted
+
+    def rows(self, rows: RowNumbers) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+        return self._rows.rows(rows)

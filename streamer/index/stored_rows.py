@@ -1,0 +1,147 @@
+"""Reading kept rows by their numbers: from the flush that brought them, a block at a time.
+
+A batch asks twice for the same rows: once whether they are posted under a key, once for what a
+verdict needs. So the blocks of the last batch are remembered.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import ROWS, FlushMeta, StoreMeta, entry_key
+from streamer.index.lookup import KeptRows
+from streamer.index.row_blocks import (
+    PADDING,
+    ROWS_A_BLOCK,
+    RowPlaces,
+    agree,
+    gather_marks,
+    gather_rows,
+    joined_blocks,
+)
+from streamer.index.store import Store
+
+RowNumbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+_NONE = FlushMeta(0, -1, -1, 0, 0, 0, dense=True)  # before all flushes: it has no row
+_NO_BLOCKS = np.empty(0, np.int64)
+
+
+class _Located(NamedTuple):
+    """Where rows lie: which flush brought each, -1 if none did, and its slot among its rows."""
+
+    flushes: RowNumbers
+    slots: RowNumbers
+
+
+class _Flushes:
+    """The flushes of a shard as of one state of the store, in columns; it never changes."""
+
+    def __init__(self, store: Store, shard: int, meta: StoreMeta | None) -> None:
+        flushes = meta.shards[shard].flushes if meta else []
+        # Rows of a dense flush follow each other, so no other flush has one of them; but the rows
+        # of a later flush may be lower, where they were undecided for long.
+        dense = sorted((flush for flush in flushes if flush.dense), key=lambda each: each.first_row)
+        self._store, self._shard = store, shard
+        self._dense = 1 + len(dense)
+        self._flushes = [_NONE, *dense, *(flush for flush in flushes if not flush.dense)]
+        self._numbers: dict[int, RowNumbers] = {}
+        columns = [
+            (each.first_row, each.last_row, each.rows, each.keys, each.seq)
+            for each in self._flushes
+        ]
+        parts = np.array(columns, np.int64).T
+        self._first, self._last, self.count, self.keys, self.seq = parts
+
+    def locate(self, rows: RowNumbers) -> _Located:
+        """Return where rows lie."""
+        dense = self._dense
+        flushes = np.searchsorted(self._first[:dense], rows, side="right") - 1
+        slots = rows - self._first[flushes]
+        for i in np.flatnonzero(rows > self._last[flushes]).tolist():
+            flushes[i], slots[i] = self._among_sparse(int(rows[i]))
+        return _Located(flushes, slots)
+
+    def _among_sparse(self, row: int) -> tuple[int, int]:
+        for place in reversed(range(self._dense, len(self._flushes))):
+            flush = self._flushes[place]
+            if not flush.first_row <= row <= flush.last_row:
+                continue
+            if flush.seq not in self._numbers:
+                self._numbers[flush.seq] = self._store.row_numbers(self._shard, flush)
+            numbers = self._numbers[flush.seq]
+            slot = int(np.searchsorted(numbers, row))
+            if numbers[slot] == row:
+                return place, slot
+        return -1, 0
+
+
+class _Blocks(NamedTuple):
+    """Blocks that were read: their numbers, ascending, their bytes, and where each begins."""
+
+    numbers: RowNumbers
+    data: npt.NDArray[np.uint8]
+    limits: RowNumbers
+
+
+class StoredRows:
+    """The rows of one shard in an open store; from any thread."""
+
+    def __init__(self, store: Store, shard: int) -> None:
+        self._store = store
+        self._shard = shard
+        self._local = threading.local()
+        self.refresh(store.meta)
+
+    def refresh(self, meta: StoreMeta | None) -> None:
+        """Take up the rows that this state of the store has."""
+        self._flushes = _Flushes(self._store, self._shard, meta)
+
+    def known(self, rows: RowNumbers) -> Mask:
+        """Tell which rows the state has that was taken up."""
+        known: Mask = self._flushes.locate(rows).flushes >= 0
+        return known
+
+    def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
+        """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
+        return agree(self._read(rows), keys)
+
+    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
+        """Return the marks of the keys of rows, as uint32[n, keys]."""
+        return gather_marks(self._read(rows), keys)
+
+    def rows(self, rows: RowNumbers) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+        return gather_rows(self._read(rows))
+
+    def _read(self, rows: RowNumbers) -> RowPlaces:
+        """Read the blocks of rows, if they are not there yet."""
+        flushes = self._flushes
+        located = flushes.locate(rows)
+        missing = rows[located.flushes < 0]
+        assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
+        slots_in_block = located.slots % ROWS_A_BLOCK
+        first_slots = located.slots - slots_in_block
+        numbers = flushes.seq[located.flushes] << 32 | first_slots // ROWS_A_BLOCK
+        blocks = self._blocks_of(numbers)
+        places = np.searchsorted(blocks.numbers, numbers)
+        counts = np.minimum(ROWS_A_BLOCK, flushes.count[located.flushes] - first_slots)
+        keys = flushes.keys[located.flushes]
+        return RowPlaces(blocks.data, blocks.limits[places], counts, keys, slots_in_block)
+
+    def _blocks_of(self, numbers: RowNumbers) -> _Blocks:
+        last: _Blocks | None = getattr(self._local, "blocks", None)
+        wanted = np.unique(numbers)
+        if last is not None and np.isin(wanted, last.numbers, assume_unique=True).all():
+            return last
+        keys = [
+            entry_key(block >> 32, self._shard, ROWS, block & 0xFFFFFFFF)
+            for block in wanted.tolist()
+        ]
+        blocks = _Blocks(wanted, *joined_blocks([*self._store.read(keys), PADDING]))
+        self._local.blocks = blocks
+        return blocks

@@ -1,0 +1,149 @@
+"""The key table finds every posting of a key and no other, however it has grown."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamer.index import key_table
+from streamer.index.key_table import KeyTable, slots_for
+from streamer.index.postings import SEGMENTS, Keys, Postings, join_postings, sort_postings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WHOLE = range(SEGMENTS)
+SHARED_BITS = 24  # of a key that its words do not have
+ROW_MAX = 2**32 - 2
+Posting = tuple[int, int]
+
+few_keys = st.sampled_from([0, 1 << SHARED_BITS, 2**63, 2**64 - 1, (1 << 56) - 1, 7 << 60])
+rows = st.integers(0, 20) | st.integers(0, ROW_MAX)
+flushes = st.lists(
+    st.lists(st.tuples(few_keys | st.integers(0, 2**64 - 1), rows), max_size=60), max_size=6
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_segments() -> Iterator[None]:
+    """Have segments that grow at the second word, and that have no room behind the last home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_table, "_SLOTS_MIN", 1)
+        patch.setattr(key_table, "_MARGIN", 2)
+        yield
+
+
+def add(table: KeyTable, postings: list[Posting], parts: list[range] | None = None) -> None:
+    for part in parts or [WHOLE]:
+        table.add(packed(postings), part)
+
+
+def packed(postings: list[Posting]) -> Postings:
+    keys = np.array([key for key, _ in postings], np.uint64)
+    return sort_postings(keys, np.array([row for _, row in postings], np.uint32))
+
+
+def found(table: KeyTable, keys: Keys) -> dict[int, list[int]]:
+    """Return the rows under each place of a key that has any."""
+    result = defaultdict(list)
+    places, numbers = table.find(keys)
+    assert (np.diff(places) >= 0).all()
+    for place, row in zip(places.tolist(), numbers.tolist(), strict=True):
+        result[place].append(row)
+    return dict(result)
+
+
+def expected(postings: list[Posting], keys: list[int]) -> dict[int, list[int]]:
+    """Return the same by looking at every posting."""
+    lists = [
+        sorted(row for key, row in postings if key >> SHARED_BITS == asked >> SHARED_BITS)
+        for asked in keys
+    ]
+    return {place: numbers for place, numbers in enumerate(lists) if numbers}
+
+
+@settings(max_examples=200, deadline=None)
+@given(flushes, st.lists(few_keys | st.integers(0, 2**64 - 1), max_size=20), st.integers(0, 6))
+@example([[(2**64 - 1, ROW_MAX)] * 9], [2**64 - 1], 0)
+@example([[(2**64 - 1, ROW_MAX)] * 9, [(2**64 - 1, 3)] * 9], [2**64 - 1], 2)
+@example([[(0, 0)], [(0, 0)]], [0, 0, 1], 0)
+def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
+    parts: list[list[Posting]], others: list[int], filled: int
+) -> None:
+    table = KeyTable()
+    if parts[:filled]:
+        table.fill(join_postings([packed(part) for part in parts[:filled]]), WHOLE)
+    for part in parts[filled:]:
+        add(table, part)
+    everything = [posting for part in parts for posting in part]
+    asked = [key for key, _ in everything] + others
+    assert found(table, np.array(asked, np.uint64)) == expected(everything, asked)
+    assert table.count == len(everything)
+
+
+@settings(max_examples=50, deadline=None)
+@given(flushes, st.lists(st.integers(1, SEGMENTS - 1), max_size=5))
+def test_segments_may_be_added_one_part_after_another(
+    parts: list[list[Posting]], cuts: list[int]
+) -> None:
+    limits = [0, *sorted(cuts), SEGMENTS]
+    table = KeyTable()
+    for part in parts:
+        add(table, part, [range(*limit) for limit in itertools.pairwise(limits)])
+    everything = [posting for part in parts for posting in part]
+    asked = [key for key, _ in everything]
+    assert found(table, np.array(asked, np.uint64)) == expected(everything, asked)
+
+
+@pytest.mark.parametrize("top", [0, 0x7F, 0xFF])
+def test_a_crowd_under_one_tag_at_the_end_of_a_segment_has_room(top: int) -> None:
+    key = top << 56 | (1 << 56) - 1
+    table = KeyTable()
+    for row in range(0, 3000, 30):
+        add(table, [(key, each) for each in range(row, row + 30)])
+    assert found(table, np.array([key], np.uint64)) == {0: list(range(3000))}
+    assert found(table, np.array([key - (1 << SHARED_BITS)], np.uint64)) == {}
+
+
+def test_many_postings_are_found_after_much_growth() -> None:
+    drawn = np.random.default_rng(1).integers(0, 2**64, (40, 10_000), np.uint64)
+    table = KeyTable()
+    for number, keys in enumerate(drawn):
+        posted = np.full(len(keys), number, np.uint32)
+        table.add(sort_postings(keys, posted), WHOLE)
+    places, numbers = table.find(drawn.reshape(-1))
+    first = np.flatnonzero(np.diff(places, prepend=-1))
+    assert places[first].tolist() == list(range(drawn.size)), "every key has a posting"
+    right = numbers == places // drawn.shape[1]
+    assert right.sum() == drawn.size, "among its postings is its own"
+    assert (~right).sum() < 10, "others agree with it in 40 bits by chance"
+
+
+def test_a_table_that_is_filled_at_once_finds_what_one_finds_that_has_grown() -> None:
+    random = np.random.default_rng(2)
+    flushes = [
+        sort_postings(random.integers(0, 2**64, 20_000, np.uint64), np.full(20_000, i, np.uint32))
+        for i in range(30)
+    ]
+    grown, filled = KeyTable(), KeyTable()
+    filled.fill(join_postings(flushes), WHOLE)
+    for flush in flushes:
+        grown.add(flush, WHOLE)
+    asked = random.integers(0, 2**64, 100_000, np.uint64)
+    asked[::2] = flushes[7].words[:50_000:1].repeat(3)[:50_000]
+    for found, wanted in zip(filled.find(asked), grown.find(asked), strict=True):
+        assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("words", [0, 1, 100, 30_000, 470_000])
+def test_segments_have_sizes_between_a_fifth_more_and_a_tenth_more_than_words(words: int) -> None:
+    sizes = [slots_for(segment, words) for segment in range(SEGMENTS)]
+    assert min(sizes) >= words / key_table._LOAD_MAX  # noqa: SLF001 - no load is greater
+    assert max(sizes) <= key_table._GROWTH * words / key_table._LOAD_MAX + 2  # noqa: SLF001 - as above
+    assert len(set(sizes)) > SEGMENTS / 2 or words <= 100, "so they do not all grow at once"

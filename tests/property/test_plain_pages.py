@@ -1,0 +1,74 @@
+"""What is told of a batch of messages at once is what looking at each one tells."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamer.stream.parse import PageParser
+from streamer.text.page_fields import TYPE, UNTOLD, find_page_fields
+from streamer.text.plain_pages import gathered, mark_sure, mark_type_changes
+from streamer.text.slices import Slices
+
+URL_BYTES = 12
+
+urls = st.text("ab/ ?\x7f\x80é\u3000\\", max_size=14) | st.text(max_size=5)
+bodies = st.text(" \n\\a<é", max_size=4) | st.sampled_from(["<html>", " <p>x", "text"])
+kinds = st.sampled_from([None, "", "text/plain", "text/html", "text/html;", "image/png", "x" * 200])
+values = st.fixed_dictionaries({"url": urls, "body": bodies}, optional={"content_type": kinds})
+messages = st.builds(
+    lambda value, ascii_only: json.dumps(value, ensure_ascii=ascii_only).encode(
+        errors="surrogatepass"
+    ),
+    values,
+    st.booleans(),
+) | st.sampled_from([b"", b"{", b"[]", b'{"url": "a\xff", "body": "b"}'])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(messages, max_size=8))
+def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
+    slices = Slices.joined(batch)
+    told, spans = find_page_fields(slices)
+    sure = np.empty(len(batch), np.bool_)
+    mark_sure(slices.data, told, spans, URL_BYTES, sure)
+    for i, known in enumerate(told.tolist()):
+        url, body = (slices.data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
+        plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
+        assert sure[i] == (known != UNTOLD and plain and body[:1] not in (b" ", b"\\")), batch[i]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(messages, max_size=8))
+def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> None:
+    slices = Slices.joined(batch)
+    _, spans = find_page_fields(slices)
+    changes = np.empty(len(batch), np.bool_)
+    mark_type_changes(slices.data, spans, changes)
+    types = [slices.data[start:end].tobytes() for start, end in spans[:, TYPE].tolist()]
+    assert changes.tolist() == [i == 0 or types[i] != types[i - 1] for i in range(len(types))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=20).map(lambda each: each.replace(b"\n", b"")), max_size=8))
+@example([b""])
+@example([b"", b"a", b""])
+def test_strings_without_newlines_are_gathered_as_they_are(strings: list[bytes]) -> None:
+    slices = Slices.joined(strings)
+    assert gathered(slices.data, slices.starts, slices.ends) == strings
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(messages, max_size=8))
+def test_a_batch_gives_the_pages_of_the_careful_way_in_order(batch: list[bytes]) -> None:
+    listed = [(i, b"k%d" % i, value) for i, value in enumerate(batch)]
+    quick = PageParser().parse_messages(0, len(batch), listed)
+    careful = PageParser(carry=["nothing"]).parse_messages(0, len(batch), listed)
+    assert (quick.sequences, quick.keys, quick.urls, quick.carried, quick.skipped) == (
+        careful.sequences, careful.keys, careful.urls, careful.carried, careful.skipped,
+    )  # fmt: skip
+    assert [letter.code for letter in quick.dead] == [letter.code for letter in careful.dead]
+    assert {len(quick), len(quick.flags), len(quick.bodies)} == {len(quick)}
