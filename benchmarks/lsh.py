@@ -107,7 +107,7 @@ def timed(name: str, peer: IndexPeer, documents: int) -> IndexTime:
     peer.settle()
     signed = [peer.sign(texts) for texts in batches(indexed, indexed + window, BATCH)]
     begin, cpu_begin = time.perf_counter(), time.process_time()
-    duplicates = sum(map(peer.judge, signed))
+    duplicates = peer.judge(signed)
     peer.settle()
     seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
     return IndexTime(
@@ -126,7 +126,7 @@ def _fill(peer: IndexPeer, documents: int) -> tuple[int, str | None]:
     """Give a system its first documents; return how many, and why these are not all."""
     begin, indexed = time.monotonic(), 0
     for texts in batches(0, documents, BATCH):
-        peer.judge(peer.sign(texts))
+        peer.judge([peer.sign(texts)])
         indexed += len(texts)
         if resident().total_bytes > MEMORY_MAX_BYTES:
             return indexed, f"its memory passed {MEMORY_MAX_BYTES >> 30} GiB"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class MemoryIndex:
@@ -12,15 +16,15 @@ class MemoryIndex:
         self._index = index
         self._documents = 0
 
-    def judge(self, signed: list[Any]) -> int:
+    def judge(self, batches: Sequence[list[Any]]) -> int:
         """Look up and insert, one document after the other; return the duplicates."""
         index, duplicates = self._index, 0
-        for number, sketch in enumerate(signed, self._documents):
+        for number, sketch in enumerate(chain.from_iterable(batches), self._documents):
             if index.query(sketch):
                 duplicates += 1
             else:
                 index.insert(number, sketch)
-        self._documents += len(signed)
+        self._documents += sum(map(len, batches))
         return duplicates
 
     def settle(self) -> None:

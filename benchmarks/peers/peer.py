@@ -40,8 +40,8 @@ class IndexPeer(Protocol):
     def sign(self, texts: Sequence[bytes]) -> Any:  # noqa: ANN401 - a peer's own
         """Return the signatures of `texts`, as `judge` takes them."""
 
-    def judge(self, signed: Any) -> int:  # noqa: ANN401 - as above
-        """Look up and insert; return how many were called duplicates."""
+    def judge(self, batches: Sequence[Any]) -> int:
+        """Look up and insert signed batches, in order; return how many were called duplicates."""
 
     def settle(self) -> None:
         """Bring to the disk what belongs there."""

@@ -1,12 +1,15 @@
 """Streamer's detector with its index in a folder: look up, verify, insert, flush when it is due.
 
-Signed pages come in batches, as in a replay, and each batch is looked up in the runs and judged in
-the calling thread. Every candidate is verified by its sketch, and a page that is kept is flushed
-and merged like any other; nothing of that is left out.
+Signed pages come in batches, as in a replay, and as there batches are looked up in the store some
+ahead of the judgement, in a thread beside it, and flushes are written in another. Every candidate
+is verified by its sketch, and a page that is kept is flushed like any other; nothing of that is
+left out.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from streamer.index.prefetch import Found
     from streamer.index.records import Pages
 
 SOURCE = 0
+BATCHES_AHEAD = 4
 
 
 class StreamerIndex:
@@ -38,6 +43,7 @@ class StreamerIndex:
         opened = IndexFolder.open(folder / "index", SignatureSettings(), settings.shards)
         self._detector = Detector(opened, settings)
         self._signer = Signer(SignatureSettings(), opened.secret)
+        self._ahead = ThreadPoolExecutor(1, "look-up")
         self._signed = self._judged = 0
 
     def sign(self, texts: Sequence[bytes]) -> Pages:
@@ -56,12 +62,21 @@ class StreamerIndex:
         )
         return sign(self._signer, SOURCE, batch)
 
-    def judge(self, signed: Pages) -> int:
-        """Look up, verify and insert a batch; begin a flush if that is due, as a replay does."""
+    def judge(self, batches: Sequence[Pages]) -> int:
+        """Look up, verify and insert batches in order; return how many pages are duplicates."""
+        waiting: deque[tuple[Pages, Future[Found]]] = deque()
+        duplicates = 0
+        for signed in batches:
+            waiting.append((signed, self._ahead.submit(self._detector.look_up, signed)))
+            if len(waiting) > BATCHES_AHEAD:
+                duplicates += self._judge(*waiting.popleft())
+        return duplicates + sum(self._judge(*each) for each in waiting)
+
+    def _judge(self, signed: Pages, found: Future[Found]) -> int:
+        """Verify and insert a batch; begin a flush if that is due, as a replay does."""
         detector, begin = self._detector, self._judged
         self._judged = end = begin + len(signed)
-        found = detector.look_up(signed)
-        verdicts = detector.judge(SOURCE, begin, end, signed, found)
+        verdicts = detector.judge(SOURCE, begin, end, signed, found.result())
         if detector.flush_is_due:
             detector.begin_flush(lambda: b"")
         return sum(int(np.count_nonzero(block.similarities >= 0)) for block in verdicts)

@@ -25,7 +25,7 @@ def inspect(
     index: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Show an index: format, fingerprint, position, pages kept, bytes, runs, buckets.
+    """Show an index: format, fingerprint, position, pages kept, bytes, flushes, buckets.
 
     Example: streamer inspect my-index
     """

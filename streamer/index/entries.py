@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from streamer.index.codec import NUMBERS, POSTINGS, ROWS, FlushMeta, entry_key
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import pack_postings, sort_postings
 from streamer.index.row_blocks import pack_rows
-
-Entries = Iterator[tuple[bytes, bytes]]
+from streamer.index.sorted_files import Entries
 
 
 def flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:

@@ -1,8 +1,8 @@
 """The head: the newest kept pages, and every undecided one, in memory.
 
 Entries lie in arrays in the order of insertion; a hash table with open addressing leads from a key
-to its entries, one slot a posting. The head is the memtable of our log-structured index: a flush
-moves its kept entries to a run, and only undecided ones stay.
+to its entries, one slot a posting. The head is our memtable: a flush moves its kept entries to the
+store and the key table, and only undecided ones stay.
 """
 
 from __future__ import annotations
@@ -101,22 +101,22 @@ class Head:
         """Return the hash table's columns."""
         return self.table_keys, self.table_entries
 
+    def _columns(self) -> Sequence[npt.NDArray[Any]]:
+        return (self.refs, *self.arrays())
+
     def reserve(self, entries: int) -> None:
         """Make room for so many more entries, by doubling where the head may not be flushed."""
         if self.count + entries <= self.capacity:
             return
-        old: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
-        count = self.count
+        old, count = self._columns(), self.count
         self._allocate(max(self.count + entries, 2 * self.capacity))
-        new: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
-        for grown, column in zip(new, old, strict=True):
+        for grown, column in zip(self._columns(), old, strict=True):
             grown[:count] = column[:count]
         rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, count)
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
-        columns: Sequence[npt.NDArray[Any]] = (self.refs, *self.arrays())
-        for column in columns:
+        for column in self._columns():
             column[: len(places)] = column[places]
         self.urls = [self.urls[i] for i in places.tolist()]
         self.count = len(places)

@@ -9,11 +9,11 @@ with it, a word lies at its home or behind it, and a free slot is greater than e
 search ends at the first greater word, about one cache line from home however full the segment is
 (Amble and Knuth, Ordered hash tables, 1974). A word is enough to find its home again: a segment
 grows without reading a key, by a fifth, and the segments grow one after another, not all at once.
+In memory words are complemented, so that memory as the system gives it is free slots.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import mmap
 
@@ -32,6 +32,16 @@ _AHEAD = 12  # keys between what is asked for and what is read: as many as memor
 
 
 @inline_kernel
+def _read(address: int, slot: int) -> int:
+    return uint64(~word_at(address, slot))
+
+
+@inline_kernel
+def _write(address: int, slot: int, word: int) -> None:
+    put_word(address, slot, uint64(~word))
+
+
+@inline_kernel
 def _home(tag: int, slots: int) -> int:
     home: int = int64(uint64(tag) * uint64(slots) >> uint64(TAG_BITS))
     return home
@@ -39,50 +49,63 @@ def _home(tag: int, slots: int) -> int:
 
 @kernel
 def _insert(
-    addresses: Places, slots: Places, ends: Places, words: Keys, starts: Places, first: int,
+    columns: tuple[Places, Places, Places, Places], words: Keys, starts: Places, first: int,
     end: int, done: Places,
 ) -> None:  # fmt: skip
     """Insert the words of segments `first` up to `end`, those of segment i from starts[i] on.
 
-    done[i] is how many of segment i are in already, and is counted up; where a segment has no room
-    at its end, the rest is left.
+    done[i] is how many of segment i are in already, and is counted up as counts[i] is; where a
+    segment has no room at its end, the rest is left.
     """
+    addresses, slots, ends, counts = columns
     for segment in range(first, end):
         address, size = addresses[segment], slots[segment]
         for i in range(starts[segment] + done[segment], starts[segment + 1]):
-            if word_at(address, ends[segment] - 2) != uint64(FREE_SLOT):
+            if _read(address, ends[segment] - 2) != uint64(FREE_SLOT):
                 break
             if i + _AHEAD < starts[segment + 1]:
                 prefetch(address, _home(words[i + _AHEAD] >> uint64(TAG_BITS), size))
             _put(address, size, words[i])
             done[segment] += 1
+            counts[segment] += 1
 
 
 @inline_kernel
 def _put(address: int, slots: int, word: int) -> None:
     """Put a word into a segment that has room for it, and move the greater ones behind it on."""
     slot = _home(word >> uint64(TAG_BITS), slots)
-    while word_at(address, slot) <= word:
+    while _read(address, slot) <= word:
         slot += 1
     while word != uint64(FREE_SLOT):
-        moved = word_at(address, slot)
-        put_word(address, slot, word)
+        moved = _read(address, slot)
+        _write(address, slot, word)
         word = moved
         slot += 1
 
 
 @kernel
-def _move(old: int, old_end: int, new: int, new_slots: int, new_end: int) -> bool:
-    """Put the words of so many slots, in order, into a free segment; tell whether they fit."""
-    slot = int64(0)
-    for i in range(old_end):
-        word = word_at(old, i)
+def _words_in(address: int, end: int, count: int) -> Keys:
+    """Return the so many words of a segment, in order."""
+    words = np.empty(count, np.uint64)
+    found = 0
+    for slot in range(end):
+        word = _read(address, slot)
         if word != uint64(FREE_SLOT):
-            slot = max(slot, _home(word >> uint64(TAG_BITS), new_slots))
-            if slot >= new_end - 1:
-                return False
-            put_word(new, slot, word)
-            slot += 1
+            words[found] = word
+            found += 1
+    return words
+
+
+@kernel
+def _place(words: Keys, address: int, slots: int, end: int) -> bool:
+    """Put words that are in order into a free segment; tell whether they fit."""
+    slot = int64(0)
+    for i in range(words.shape[0]):
+        slot = max(slot, _home(words[i] >> uint64(TAG_BITS), slots))
+        if slot >= end - 1:
+            return False
+        _write(address, slot, words[i])
+        slot += 1
     return True
 
 
@@ -152,16 +175,16 @@ def _find(
             continue
         segment, tag = segment_of(keys[i]), tag_of(keys[i])
         address, slot = addresses[segment], _home(tag, slots[segment])
-        while word_at(address, slot) < tag << uint64(TAG_BITS):
+        while _read(address, slot) < tag << uint64(TAG_BITS):
             slot += 1
-        word = word_at(address, slot)
+        word = _read(address, slot)
         while word >> uint64(TAG_BITS) == tag and word != uint64(FREE_SLOT):
             if found < out_places.shape[0]:
                 out_places[found] = i
                 out_rows[found] = int64(word & uint64(0xFFFFFFFF))
             found += 1
             slot += 1
-            word = word_at(address, slot)
+            word = _read(address, slot)
     return found
 
 
@@ -207,9 +230,7 @@ class KeyTable:
         for segment in segments:
             count = int(np.diff(starts[:, segment : segment + 2]).sum())
             slots = slots_for(segment, count)
-            own = _sorted_words(words, starts, segment, slots)
-            self._renew(segment, own.ctypes.data, count, slots, _MARGIN)
-            self._counts[segment] = count
+            self._renew(segment, _sorted_words(words, starts, segment, slots), slots, _MARGIN)
 
     def add(self, postings: Postings, segments: range) -> None:
         """Add the postings of some segments."""
@@ -218,35 +239,30 @@ class KeyTable:
         for segment in segments:
             count = int(self._counts[segment] + new[segment])
             if count > _LOAD_MAX * self._slots[segment]:
-                self._grow(segment, slots_for(segment, count), _MARGIN)
+                self._renew(segment, self._words(segment), slots_for(segment, count), _MARGIN)
         left = list(segments)
         while left:
-            _insert(
-                self._addresses, self._slots, self._ends, words, starts, segments.start,
-                segments.stop, done,
-            )  # fmt: skip
+            columns = self._addresses, self._slots, self._ends, self._counts
+            _insert(columns, words, starts, segments.start, segments.stop, done)
             left = [segment for segment in segments if done[segment] < new[segment]]
-            for segment in left:
-                self._widen(segment)
-        self._counts[segments.start : segments.stop] += new[segments.start : segments.stop]
+            for segment in left:  # many words have the greatest tags: more room behind them
+                slots = int(self._slots[segment])
+                margin = 2 * (int(self._ends[segment]) - slots)
+                self._renew(segment, self._words(segment), slots, margin)
 
-    def _widen(self, segment: int) -> None:
-        """Make more room behind the last home: many words of one segment have the greatest tags."""
-        slots = int(self._slots[segment])
-        self._grow(segment, slots, 2 * (int(self._ends[segment]) - slots))
+    def _words(self, segment: int) -> Keys:
+        address, end = self._addresses[segment], self._ends[segment]
+        return _words_in(address, end, self._counts[segment])
 
-    def _grow(self, segment: int, slots: int, margin: int) -> None:
-        old, end = int(self._addresses[segment]), int(self._ends[segment])
-        self._renew(segment, old, end, slots, margin)
-
-    def _renew(self, segment: int, source: int, end: int, slots: int, margin: int) -> None:
-        """Give a segment new memory, with the words of `end` slots that lie at the source."""
+    def _renew(self, segment: int, words: Keys, slots: int, margin: int) -> None:
+        """Give a segment new memory, with these words, which are in order."""
         while True:
             memory = _memory(slots + margin)
             address = _address(memory)
-            if _move(source, end, address, slots, slots + margin):
+            if _place(words, address, slots, slots + margin):
                 break
             margin *= 2
+        self._counts[segment] = len(words)
         self._addresses[segment], self._slots[segment] = address, slots
         self._ends[segment] = slots + margin
         self._memory[segment] = memory
@@ -264,11 +280,7 @@ class KeyTable:
 
 def _memory(slots: int) -> mmap.mmap:
     """Return memory for free slots, which goes back to the system as soon as it is dropped."""
-    memory = mmap.mmap(-1, 8 * slots)
-    with contextlib.suppress(OSError):  # a system may have none; a look finds its page sooner
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    np.frombuffer(memory, np.uint64)[:] = FREE_SLOT
-    return memory
+    return mmap.mmap(-1, 8 * slots, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _address(memory: mmap.mmap) -> int:

@@ -198,8 +198,8 @@ def _same_content(
 ) -> bool:
     """Tell whether the match at `place` has a posting under the same content key.
 
-    A posting, not just the key: a run has no other trace of it, and where the match lies must not
-    show.
+    A posting, not just the key: the store has no other trace of it, and where the match lies must
+    not show.
     """
     if place >= 0:
         posted = head_masks[place] >> uint64(content_bit) & uint64(1)

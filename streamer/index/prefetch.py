@@ -1,7 +1,7 @@
 """Look-ups ahead of the judgement: most of what a page needs from disk is read by other threads.
 
-Runs grow at flushes only. What was found before a flush still holds after it, while the shard has
-the flushed entries in its head as well; later it is thrown away, and found again by the shard
+The store grows at flushes only. What was found before a flush still holds after it, while the shard
+has the flushed entries in its head as well; later it is thrown away, and found again by the shard
 itself. So it does not matter whether, when, or in which order anything is prefetched.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ CACHE_BYTES = 64 << 20
 ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
-Entries = Iterable[tuple[bytes, bytes]]
+Entries = Iterator[tuple[bytes, bytes]]
 
 
 def database_options() -> Options:

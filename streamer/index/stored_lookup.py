@@ -91,13 +91,12 @@ class StoredLookup:
         posted = self._posted(flat, places, rows)
         if not posted.all():
             places, rows = places[posted], rows[posted]
-        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        starts = _starts(places)
         return Hits(places[starts], np.append(starts, len(rows)), rows, seen)
 
     def _posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
         """Tell which rows are posted under the key that led to them."""
-        starts = np.flatnonzero(np.diff(places, prepend=-1))
-        lengths = np.diff(starts, append=len(places))
+        lengths = np.diff(_starts(places), append=len(places))
         posted: Mask = np.repeat(lengths > _CROWDED, lengths)
         compared = np.flatnonzero(~posted)
         if len(compared):
@@ -107,3 +106,8 @@ class StoredLookup:
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
         return self._rows.rows(rows)
+
+
+def _starts(places: Places) -> Places:
+    """Return where each place's postings begin; places ascend."""
+    return np.flatnonzero(np.diff(places, prepend=-1))

@@ -1,9 +1,8 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-DIR/store/        the runs and all state
+DIR/store/        all rows, postings and state
 DIR/incoming/     the file that a flush is writing; of no use after a kill
-DIR/filters-N     the filters of shard N as a clean stop left them; may be removed at any time
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
 _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
-_URL_BYTES_SURE = URL_BYTES_MAX // 4  # longer ones are looked at
+_URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
 
 
 class PlainPages(NamedTuple):
@@ -161,7 +161,7 @@ class PageParser:
         told, spans = find_page_fields(values)
         told[values.lengths > self._limit] = UNTOLD
         plain = np.empty(count, np.bool_)
-        mark_sure(data, told, spans, _URL_BYTES_SURE, plain)
+        mark_sure(data, told, spans, _URL_SURE_MAX, plain)
         for i in np.flatnonzero((told != UNTOLD) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
             plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
@@ -235,7 +235,7 @@ def _is_plain_url(raw: memoryview) -> bool:
         url = str(raw, "utf-8")
     except UnicodeDecodeError:
         return False
-    return 0 < len(url) <= URL_BYTES_MAX // 4 and url.isprintable() and " " not in url
+    return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
 
 
 def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> Rejected:

@@ -26,7 +26,7 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
         index = IndexFolder.open(Path(folder), signature, 1)
         detector = Detector(index, IndexSettings(measure=signature.measure))
         signer = make_signer(signature, bytes(32))
-        for number in range(2):  # the second is found in the runs
+        for number in range(2):  # the second meets the first in the store
             batch = PageBatch(
                 number, number + 1, [number], [None], [b"u"],
                 [b"<p>a b c d e f g h i j k l m n"], [ESCAPED | HTML], [b""],

@@ -373,8 +373,8 @@ class Endless:
     def sign(self, texts: Sequence[bytes]) -> int:
         return len(texts)
 
-    def judge(self, signed: int) -> int:
-        self.judged.append(signed)
+    def judge(self, batches: Sequence[int]) -> int:
+        self.judged += batches
         return 0
 
     def settle(self) -> None:

@@ -9,7 +9,7 @@ from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import FAR, SAME, apart, index, judge, representatives, shares
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
-flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the runs"])
+flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
 
 
 @flushing
