@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.corpus_file import obtain
 from benchmarks.figures import Figure, figures_table
 from benchmarks.machine import ROOT
-from streamer.stream.index_folder import read_meta, store_folder
+from streamer.stream.index_folder import read_meta
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,6 +85,7 @@ def measure(
     small = obtain(folder, SMALL_PAGES, SEED).path
     large = obtain(folder, killed_pages, SEED).path
     store, meta = read_meta(index)
+    index_bytes = store.size_bytes()
     store.close()
     with tempfile.TemporaryDirectory(prefix="start-", dir=folder.absolute()) as scratch:
         work = Path(scratch)
@@ -93,7 +94,7 @@ def measure(
         killed, caught_up = _killed_starts(index, large, work / "killed.jsonl", rounds)
     return StartTime(
         index_pages=sum(flush.rows for flush in meta.shards[-1].flushes),
-        index_bytes=sum(file.stat().st_size for file in store_folder(index).iterdir()),
+        index_bytes=index_bytes,
         clean=clean,
         killed=killed,
         caught_up=caught_up,

@@ -2,7 +2,7 @@
 
     key                                              value
     seq u64 | POSTINGS | shard u8 | part u32         the postings of a flush, in parts (postings.py)
-    seq u64 | ROWS     | shard u8 | block u32        8 rows (row_blocks.py)
+    seq u64 | BLOCKS   | shard u8 | 0                the lengths of its row blocks (row_file.py)
     seq u64 | NUMBERS  | shard u8 | 0                the row numbers of a flush, if they have gaps
     seq u64 | 0xFF                                   the meta record: all state, as MessagePack
 
@@ -19,14 +19,15 @@ import msgspec
 
 FORMAT = 2  # of this file, postings.py and row_blocks.py; an index of another format is refused
 
-POSTINGS, ROWS, NUMBERS = 1, 2, 3
+POSTINGS, BLOCKS, NUMBERS = 1, 2, 3
 _META = 0xFF
 
 
 class FlushMeta(msgspec.Struct):
     """The rows that one flush brought; `dense` if they are first_row .. last_row without gaps.
 
-    `keys` is how many keys a row has at its shard, `postings` how many of all have room in buckets.
+    `keys` is how many keys a row has at its shard, `postings` how many of all have room in buckets,
+    `size` how many bytes it added to the shard's row file.
     """
 
     seq: int
@@ -35,6 +36,7 @@ class FlushMeta(msgspec.Struct):
     rows: int
     keys: int
     postings: int
+    size: int
     dense: bool
 
 

@@ -4,45 +4,52 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from streamer.index.codec import NUMBERS, POSTINGS, ROWS, FlushMeta, entry_key
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import BLOCKS, NUMBERS, POSTINGS, FlushMeta, entry_key
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import pack_postings, sort_postings
-from streamer.index.row_blocks import pack_rows
 from streamer.index.sorted_files import Entries
 
 
-def flush_meta(seq: int, shard: FlushedRows) -> FlushMeta:
-    """Return what the store knows of the rows that a shard flushes."""
-    first, last, count = int(shard.rows[0]), int(shard.rows[-1]), len(shard.rows)
-    keys, postings = shard.marks.shape[1], len(shard.posting_keys)
-    return FlushMeta(seq, first, last, count, keys, postings, dense=last - first + 1 == count)
+class Brought(NamedTuple):
+    """What a flush brings of one shard that has rows: its record, and where its blocks end."""
+
+    shard: int
+    flush: FlushMeta
+    rows: FlushedRows
+    ends: npt.NDArray[np.int64]
 
 
-def flush_entries(brought: Sequence[Sequence[FlushMeta]], shards: Sequence[FlushedRows]) -> Entries:
-    """Yield the entries of what all shards flush; of each, its record, or none without rows."""
-    each = [
-        (number, flush, flushed)
-        for number, (flushes, flushed) in enumerate(zip(brought, shards, strict=True))
-        for flush in flushes
-    ]
-    for entries in (_posting_entries, _row_entries, _number_entries):
-        yield from itertools.chain.from_iterable(itertools.starmap(entries, each))
+def flush_meta(seq: int, rows: FlushedRows, size: int) -> FlushMeta:
+    """Return what the store knows of the rows that a shard flushes, in blocks of so many bytes."""
+    first, last, count = int(rows.rows[0]), int(rows.rows[-1]), len(rows.rows)
+    keys, postings = rows.marks.shape[1], len(rows.posting_keys)
+    dense = last - first + 1 == count
+    return FlushMeta(seq, first, last, count, keys, postings, size, dense=dense)
 
 
-def _posting_entries(shard: int, flush: FlushMeta, flushed: FlushedRows) -> Entries:
-    if flush.postings:  # none, if every bucket that the rows met was full
-        postings = sort_postings(flushed.posting_keys, flushed.posting_rows)
+def flush_entries(brought: Sequence[Brought]) -> Entries:
+    """Yield the entries of what all shards flush."""
+    for entries in (_posting_entries, _block_entries, _number_entries):
+        yield from itertools.chain.from_iterable(map(entries, brought))
+
+
+def _posting_entries(of: Brought) -> Entries:
+    if of.flush.postings:  # none, if every bucket that the rows met was full
+        postings = sort_postings(of.rows.posting_keys, of.rows.posting_rows)
         for part, value in enumerate(pack_postings(postings)):
-            yield entry_key(flush.seq, shard, POSTINGS, part), value
+            yield entry_key(of.flush.seq, of.shard, POSTINGS, part), value
 
 
-def _row_entries(shard: int, flush: FlushMeta, flushed: FlushedRows) -> Entries:
-    blocks = pack_rows(flushed.refs, flushed.sketches, flushed.marks, flushed.urls)
-    for block, value in enumerate(blocks):
-        yield entry_key(flush.seq, shard, ROWS, block), value
+def _block_entries(of: Brought) -> Entries:
+    lengths = np.diff(of.ends, prepend=0).astype("<u4")
+    yield entry_key(of.flush.seq, of.shard, BLOCKS), lengths.tobytes()
 
 
-def _number_entries(shard: int, flush: FlushMeta, flushed: FlushedRows) -> Entries:
-    if not flush.dense:
-        yield entry_key(flush.seq, shard, NUMBERS), flushed.rows.astype("<i8").tobytes()
+def _number_entries(of: Brought) -> Entries:
+    if not of.flush.dense:
+        yield entry_key(of.flush.seq, of.shard, NUMBERS), of.rows.rows.astype("<i8").tobytes()

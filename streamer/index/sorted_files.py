@@ -22,7 +22,8 @@ from rocksdict import (
     SstFileWriter,
 )
 
-CACHE_BYTES = 64 << 20
+CACHE_BYTES = 4 << 20  # hardly anything is read twice
+FILES_OPEN_MAX = 64  # a file is read when it is new, and when an index is opened
 ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
@@ -39,6 +40,7 @@ def database_options() -> Options:
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
     options.set_max_background_jobs(2)
+    options.set_max_open_files(FILES_OPEN_MAX)
     options.set_keep_log_file_num(2)
     return options
 

@@ -12,23 +12,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import ROWS, FlushMeta, StoreMeta, entry_key
+from streamer.index.codec import FlushMeta, StoreMeta
 from streamer.index.lookup import KeptRows
 from streamer.index.row_blocks import (
-    PADDING,
     ROWS_A_BLOCK,
     RowPlaces,
     agree,
     gather_marks,
     gather_rows,
-    joined_blocks,
 )
 from streamer.index.store import Store
 
 RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_NONE = FlushMeta(0, -1, -1, 0, 0, 0, dense=True)  # before all flushes: it has no row
-_NO_BLOCKS = np.empty(0, np.int64)
+_NONE = FlushMeta(0, -1, -1, 0, 0, 0, 0, dense=True)  # before all flushes: it has no row
 
 
 class _Located(NamedTuple):
@@ -39,10 +36,22 @@ class _Located(NamedTuple):
 
 
 class _Flushes:
-    """The flushes of a shard as of one state of the store, in columns; it never changes."""
+    """The flushes of a shard as of one state of the store, in columns; it never changes.
 
-    def __init__(self, store: Store, shard: int, meta: StoreMeta | None) -> None:
+    `limits` are those of all blocks in the row file; those of flush i begin at first_block[i].
+    `before` is a state that the store had before, which spares reading what that has.
+    """
+
+    def __init__(
+        self, store: Store, shard: int, meta: StoreMeta | None, before: _Flushes | None = None
+    ) -> None:
         flushes = meta.shards[shard].flushes if meta else []
+        self.newest = flushes[-1].seq if flushes else -1
+        seen, limits = (before.newest, before.limits) if before else (-1, np.zeros(1, np.int64))
+        lengths = [store.block_lengths(shard, flush) for flush in flushes if flush.seq > seen]
+        self.limits: RowNumbers = np.cumsum(np.concatenate((limits[-1:], *lengths)))
+        self.limits = np.concatenate((limits[:-1], self.limits))
+        first_block = _first_blocks(flushes)
         # Rows of a dense flush follow each other, so no other flush has one of them; but the rows
         # of a later flush may be lower, where they were undecided for long.
         dense = sorted((flush for flush in flushes if flush.dense), key=lambda each: each.first_row)
@@ -51,11 +60,11 @@ class _Flushes:
         self._flushes = [_NONE, *dense, *(flush for flush in flushes if not flush.dense)]
         self._numbers: dict[int, RowNumbers] = {}
         columns = [
-            (each.first_row, each.last_row, each.rows, each.keys, each.seq)
+            (each.first_row, each.last_row, each.rows, each.keys, first_block.get(each.seq, 0))
             for each in self._flushes
         ]
         parts = np.array(columns, np.int64).T
-        self._first, self._last, self.count, self.keys, self.seq = parts
+        self._first, self._last, self.count, self.keys, self.first_block = parts
 
     def locate(self, rows: RowNumbers) -> _Located:
         """Return where rows lie."""
@@ -80,12 +89,24 @@ class _Flushes:
         return -1, 0
 
 
+def _first_blocks(flushes: list[FlushMeta]) -> dict[int, int]:
+    """Return the number of the first block of each flush, by its `seq`."""
+    found, first = {}, 0
+    for flush in flushes:
+        found[flush.seq] = first
+        first += -(-flush.rows // ROWS_A_BLOCK)
+    return found
+
+
 class _Blocks(NamedTuple):
     """Blocks that were read: their numbers, ascending, their bytes, and where each begins."""
 
     numbers: RowNumbers
     data: npt.NDArray[np.uint8]
     limits: RowNumbers
+
+
+_NO_BLOCKS = _Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.zeros(1, np.int64))
 
 
 class StoredRows:
@@ -95,11 +116,11 @@ class StoredRows:
         self._store = store
         self._shard = shard
         self._local = threading.local()
-        self.refresh(store.meta)
+        self._flushes = _Flushes(store, shard, store.meta)
 
     def refresh(self, meta: StoreMeta | None) -> None:
         """Take up the rows that this state of the store has."""
-        self._flushes = _Flushes(self._store, self._shard, meta)
+        self._flushes = _Flushes(self._store, self._shard, meta, self._flushes)
 
     def known(self, rows: RowNumbers) -> Mask:
         """Tell which rows the state has that was taken up."""
@@ -126,22 +147,19 @@ class StoredRows:
         assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
         slots_in_block = located.slots % ROWS_A_BLOCK
         first_slots = located.slots - slots_in_block
-        numbers = flushes.seq[located.flushes] << 32 | first_slots // ROWS_A_BLOCK
-        blocks = self._blocks_of(numbers)
+        numbers = flushes.first_block[located.flushes] + first_slots // ROWS_A_BLOCK
+        blocks = self._blocks_of(flushes, numbers)
         places = np.searchsorted(blocks.numbers, numbers)
         counts = np.minimum(ROWS_A_BLOCK, flushes.count[located.flushes] - first_slots)
         keys = flushes.keys[located.flushes]
         return RowPlaces(blocks.data, blocks.limits[places], counts, keys, slots_in_block)
 
-    def _blocks_of(self, numbers: RowNumbers) -> _Blocks:
-        last: _Blocks | None = getattr(self._local, "blocks", None)
+    def _blocks_of(self, flushes: _Flushes, numbers: RowNumbers) -> _Blocks:
+        last: _Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
         wanted = np.unique(numbers)
-        if last is not None and np.isin(wanted, last.numbers, assume_unique=True).all():
+        if np.isin(wanted, last.numbers, assume_unique=True).all():
             return last
-        keys = [
-            entry_key(block >> 32, self._shard, ROWS, block & 0xFFFFFFFF)
-            for block in wanted.tolist()
-        ]
-        blocks = _Blocks(wanted, *joined_blocks([*self._store.read(keys), PADDING]))
+        starts, ends = flushes.limits[wanted], flushes.limits[wanted + 1]
+        blocks = _Blocks(wanted, *self._store.read_blocks(self._shard, starts, ends))
         self._local.blocks = blocks
         return blocks

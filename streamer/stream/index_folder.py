@@ -1,7 +1,8 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-DIR/store/        all rows, postings and state
+DIR/store/        postings and all state
+DIR/rows-N        the rows of shard N
 DIR/incoming/     the file that a flush is writing; of no use after a kill
 """
 

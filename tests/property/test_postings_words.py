@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.codec import (
+    BLOCKS,
     NUMBERS,
     POSTINGS,
-    ROWS,
     entry_key,
     is_meta_key,
     meta_key,
@@ -109,7 +109,7 @@ def test_entries_are_listed_with_the_postings_of_their_masks(
 places = st.tuples(
     st.integers(1, 2**63),
     st.integers(0, 63),
-    st.sampled_from([POSTINGS, ROWS, NUMBERS]),
+    st.sampled_from([POSTINGS, BLOCKS, NUMBERS]),
     st.integers(0, 2**32 - 1),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 
 import numpy as np
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
+    Bytes,
+    Places,
     RowPlaces,
     agree,
+    damaged_block,
     gather_marks,
     gather_rows,
-    joined_blocks,
     pack_rows,
 )
 from streamer.sketch.compact import SKETCH_WORDS
@@ -33,7 +37,15 @@ def packed(rows: Rows, keys: int) -> list[bytes]:
     refs = np.array([ref for ref, _, _ in rows], np.uint64)
     marks = seeds.astype(np.uint32).repeat(keys).reshape(-1, keys)
     marks[:, 1:2] = np.arange(len(rows))[:, None]
-    return list(pack_rows(refs, sketches, marks, [url for _, _, url in rows]))
+    data, ends = pack_rows(refs, sketches, marks, [url for _, _, url in rows])
+    starts = [0, *ends.tolist()]
+    return [data[start:end].tobytes() for start, end in itertools.pairwise(starts)]
+
+
+def joined(blocks: list[bytes]) -> tuple[Bytes, Places]:
+    """Return blocks as they are read from a row file, and their limits."""
+    limits = np.cumsum([0, *map(len, blocks)])
+    return np.frombuffer(b"".join([*blocks, PADDING]), np.uint8), limits
 
 
 @settings(max_examples=100, deadline=None)
@@ -45,7 +57,7 @@ def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
     assert len(blocks) == -(-len(rows) // ROWS_A_BLOCK)
     slots = np.array(draw.choices(range(len(rows)), k=20) if rows else [], np.int64)
     first = slots - slots % ROWS_A_BLOCK
-    data, limits = joined_blocks([*blocks, PADDING])
+    data, limits = joined(blocks)
     places = RowPlaces(
         data,
         limits[slots // ROWS_A_BLOCK],
@@ -70,7 +82,7 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
     rows: Rows, keys: int, draw: random.Random
 ) -> None:
     count = min(len(rows), ROWS_A_BLOCK)
-    data, limits = joined_blocks([*packed(rows, keys)[:1], PADDING])
+    data, limits = joined(packed(rows, keys)[:1])
     slots, same = np.arange(count), np.full(count, keys)
     places = RowPlaces(data, limits[:1].repeat(count), np.full(count, count), same, slots)
     marks = gather_marks(places, keys).tolist()
@@ -78,3 +90,35 @@ def test_a_row_agrees_with_keys_whose_lower_half_is_one_of_its_marks(
     asked = [draw.choice([*own, draw.getrandbits(32)]) for own in marks]
     found = agree(places, np.array([upper | half for half in asked], np.uint64))
     assert found.tolist() == [half in own for half, own in zip(asked, marks, strict=True)]
+
+
+def sum_of(data: bytes) -> int:
+    """Return the checksum of a block, word by word with whole numbers."""
+    factor, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+    lanes = [len(data), 1, 2, 3]
+    whole = len(data) // 32 * 32
+    words = np.frombuffer(data, "<u8", len(data) // 8).tolist()
+    for place, word in enumerate(words):
+        lane = place % 4 if 8 * place < whole else 0
+        lanes[lane] = (lanes[lane] * factor + word) & mask
+    if rest := data[len(data) // 8 * 8 :]:
+        lanes[1] = (lanes[1] * factor + int.from_bytes(rest, "little")) & mask
+    return functools.reduce(lambda total, lane: (total * factor + lane) & mask, lanes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows_of.filter(bool), st.integers(1, 4), st.data())
+def test_a_block_ends_with_its_checksum_and_any_other_byte_is_told(
+    rows: Rows, keys: int, draw: st.DataObject
+) -> None:
+    blocks = packed(rows, keys)
+    assert [int.from_bytes(block[-8:], "little") for block in blocks] == [
+        sum_of(block[:-8]) for block in blocks
+    ]
+    assert damaged_block(*joined(blocks)) == -1
+    bad = draw.draw(st.integers(0, len(blocks) - 1))
+    place = draw.draw(st.integers(0, len(blocks[bad]) - 1))
+    changed = bytearray(blocks[bad])
+    changed[place] ^= draw.draw(st.integers(1, 255))
+    assert damaged_block(*joined([*blocks[:bad], bytes(changed), *blocks[bad + 1 :]])) == bad
+    assert damaged_block(*joined([bytes(len(blocks[0]))])) == 0, "a hole"

@@ -11,6 +11,7 @@ import pytest
 
 from streamer.index.postings import PARTS, segments_of
 from streamer.index.row_blocks import ROWS_A_BLOCK
+from streamer.index.row_file import Bytes, Places, RowFile
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
@@ -100,16 +101,17 @@ def test_a_file_left_by_a_kill_within_a_flush_is_removed_and_changes_nothing(fol
 def test_keys_that_were_never_posted_do_not_read_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[bytes] = []
+    asked: list[int] = []
+    read = RowFile.read
 
-    def read(_store: Store, keys: list[bytes]) -> list[bytes]:
-        asked.extend(keys)
-        return [b""] * len(keys)
+    def listen(file: RowFile, starts: Places, ends: Places) -> tuple[Bytes, Places]:
+        asked.extend(starts.tolist())
+        return read(file, starts, ends)
 
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(100))
         lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(Store, "read", read)
+        monkeypatch.setattr(RowFile, "read", listen)
         lookup.find(keys_of(range(5000, 6000)))
         assert not asked
         lookup.find(keys_of(range(10)))
@@ -164,5 +166,5 @@ def test_the_rows_of_a_crowded_bucket_are_not_read_to_be_found(
     with contextlib.closing(Store.open(folder)) as store:
         store.flush({}, [crowd], b"")
         lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(Store, "read", lambda *_: pytest.fail("a block was read"))
+        monkeypatch.setattr(RowFile, "read", lambda *_: pytest.fail("a block was read"))
         assert lookup.find(keys_of([7])).rows.tolist() == sorted([*range(600)] * 3)

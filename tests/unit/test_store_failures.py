@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch, StoreUnavailable
 from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import assert_holds, flush
 
 
@@ -100,6 +103,54 @@ def test_a_damaged_store_is_unavailable_and_named(folder: Path, name: str) -> No
     assert str(folder) in str(caught.value)
 
 
+def test_a_row_file_that_is_too_short_or_missing_is_told_at_once(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(20))
+    rows = folder.parent / "rows-0"
+    for damage, said in ((rows.read_bytes()[:-1], "it is too short"), (b"", "it is too short")):
+        rows.write_bytes(damage)
+        with pytest.raises(StoreUnavailable, match=rf"{rows} is damaged \({said}\)\. Take"):
+            Store.open(folder)
+    rows.unlink()
+    with pytest.raises(StoreUnavailable, match=f"Cannot use the index {rows}: .*No such file"):
+        Store.open(folder, writable=False)
+
+
+@pytest.mark.parametrize("damage", [b"\1", bytes(4096)], ids=["a byte", "a hole"])
+def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
+    folder: Path, damage: bytes
+) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+        rows = folder.parent / "rows-0"
+        with rows.open("r+b") as file:
+            file.seek(rows.stat().st_size // 2)
+            file.write(damage)
+        lookup = StoredLookup(store, 0)
+        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
+        with pytest.raises(StoreUnavailable, match=rf"{rows} is damaged \(the block at \d+\)"):
+            lookup.rows(np.arange(40))
+
+
+def test_a_row_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+        os.truncate(folder.parent / "rows-0", 5_000)
+        with pytest.raises(StoreUnavailable, match="it ends too early"):
+            StoredLookup(store, 0).rows(np.arange(40))
+
+
+def test_what_a_killed_flush_has_left_of_its_rows_is_written_over(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(10))
+    with (folder.parent / "rows-0").open("ab") as file:
+        file.write(b"\xff" * 100_000)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(10))
+        flush(store, range(10, 20))
+        assert_holds(store, range(20))
+
+
 def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
     folder.write_text("a file")
     with pytest.raises(StoreUnavailable, match="Cannot use the index"):
@@ -154,7 +205,7 @@ def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path
     )  # fmt: skip
     said = done.stdout.splitlines()
     assert len(said) == 3
-    assert all(line.startswith(f"before Cannot use the index {folder}: ") for line in said)
+    assert all(line.startswith(f"before Cannot use the index {folder.parent}") for line in said)
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
         assert store.meta.owner == b"before"
