@@ -1,8 +1,10 @@
 """The head: the newest kept pages, and every undecided one, in memory.
 
 Entries lie in arrays in the order of insertion; a hash table with open addressing leads from a key
-to its entries, one slot a posting. The head is our memtable: a flush moves its kept entries to the
-store and the key table, and only undecided ones stay.
+to its entries, one slot a posting. A slot is one word, so that a probe is one look into memory: 32
+bits of the key, the entry, and the place of the key among the entry's own. The head is our
+memtable: a flush moves its kept entries to the store and the key table, and only undecided ones
+stay.
 """
 
 from __future__ import annotations
@@ -13,48 +15,57 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, int32, int64, kernel, uint64
+from streamer.kernel import inline_kernel, int64, kernel, uint64
 from streamer.sketch.compact import SKETCH_WORDS
 
 HEAD_PAGES = 32_768  # kept pages that make a flush due, unless another number is set
-EMPTY_SLOT = -1
+EMPTY_SLOT = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = 0x9E3779B97F4A7C15
+_PLACE_BITS = 6
+ENTRIES_MAX = 1 << 26
+
+Words = npt.NDArray[np.uint64]
 
 
 @inline_kernel
-def find_slot(entries: npt.NDArray[np.int32], key: int) -> int:
+def find_slot(table: Words, key: int) -> int:
     """Return the slot where the search for `key` begins; the size is a power of two."""
     mixed = uint64(key) * uint64(_GOLDEN)
-    slot: int = int64((mixed >> uint64(24)) & uint64(entries.shape[0] - 1))
+    slot: int = int64((mixed >> uint64(24)) & uint64(table.shape[0] - 1))
     return slot
 
 
 @inline_kernel
-def add_posting(
-    table_keys: npt.NDArray[np.uint64], entries: npt.NDArray[np.int32], key: int, entry: int
-) -> None:
-    """Put a posting into the first free slot; the table is never full."""
-    slot = find_slot(entries, key)
-    while entries[slot] >= 0:
-        slot = (slot + 1) & (entries.shape[0] - 1)
-    table_keys[slot] = key
-    entries[slot] = int32(entry)
+def entry_of(slot: int, key: int, keys: Words) -> int:
+    """Return the entry that a slot posts under `key`, -1 if it posts another one's.
+
+    `keys` are those of all entries, uint64[n, own keys].
+    """
+    entry = int64(-1)
+    if (slot ^ key << uint64(32)) >> uint64(32) == 0:
+        posted = int64((slot & uint64(0xFFFFFFFF)) >> uint64(_PLACE_BITS))
+        if keys[posted, int64(slot & uint64((1 << _PLACE_BITS) - 1))] == key:
+            entry = posted
+    return entry
+
+
+@inline_kernel
+def add_posting(table: Words, key: int, entry: int, place: int) -> None:
+    """Put a posting of an entry's key at `place` into the first free slot; there is one."""
+    slot = find_slot(table, key)
+    while table[slot] != uint64(EMPTY_SLOT):
+        slot = (slot + 1) & (table.shape[0] - 1)
+    table[slot] = key << uint64(32) | uint64(entry << _PLACE_BITS | place)
 
 
 @kernel
-def rebuild_table(
-    table_keys: npt.NDArray[np.uint64],
-    entries: npt.NDArray[np.int32],
-    keys: npt.NDArray[np.uint64],
-    masks: npt.NDArray[np.uint64],
-    count: int,
-) -> None:
+def rebuild_table(table: Words, keys: Words, masks: Words, count: int) -> None:
     """Empty the table and add the postings of the first `count` entries."""
-    entries[:] = EMPTY_SLOT
+    table[:] = uint64(EMPTY_SLOT)
     for entry in range(count):
         for j in range(keys.shape[1]):
             if masks[entry] >> uint64(j) & uint64(1):
-                add_posting(table_keys, entries, keys[entry, j], entry)
+                add_posting(table, keys[entry, j], entry, j)
 
 
 class Head:
@@ -77,8 +88,7 @@ class Head:
         self.masks = np.empty(capacity, np.uint64)
         self.sketches = np.empty((capacity, SKETCH_WORDS), np.uint64)
         self.states = np.empty(capacity, np.uint8)
-        self.table_keys = np.empty(slots, np.uint64)
-        self.table_entries = np.full(slots, EMPTY_SLOT, np.int32)
+        self.table = np.full(slots, EMPTY_SLOT, np.uint64)
 
     @property
     def capacity(self) -> int:
@@ -97,10 +107,6 @@ class Head:
         """Return the columns that the placing kernel works on."""
         return self.rows, self.keys, self.masks, self.sketches, self.states
 
-    def table(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
-        """Return the hash table's columns."""
-        return self.table_keys, self.table_entries
-
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
         return (self.refs, *self.arrays())
 
@@ -108,11 +114,12 @@ class Head:
         """Make room for so many more entries, by doubling where the head may not be flushed."""
         if self.count + entries <= self.capacity:
             return
+        assert self.count + entries <= ENTRIES_MAX, f"{self.count} undecided pages"
         old, count = self._columns(), self.count
         self._allocate(max(self.count + entries, 2 * self.capacity))
         for grown, column in zip(self._columns(), old, strict=True):
             grown[:count] = column[:count]
-        rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, count)
+        rebuild_table(self.table, self.keys, self.masks, count)
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
@@ -120,4 +127,4 @@ class Head:
             column[: len(places)] = column[places]
         self.urls = [self.urls[i] for i in places.tolist()]
         self.count = len(places)
-        rebuild_table(self.table_keys, self.table_entries, self.keys, self.masks, self.count)
+        rebuild_table(self.table, self.keys, self.masks, self.count)

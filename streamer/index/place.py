@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import add_posting, find_slot
-from streamer.kernel import inline_kernel, int64, kernel, uint8, uint64
+from streamer.index.head import EMPTY_SLOT, add_posting, entry_of, find_slot
+from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.measures import compare_sketches
 
@@ -63,7 +63,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
     ],
     stored_sketches: npt.NDArray[np.uint64],
-    table: tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]],
+    table: npt.NDArray[np.uint64],
     head: tuple[
         npt.NDArray[np.int64],
         npt.NDArray[np.uint64],
@@ -90,7 +90,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         hits: postings in the store, for keys that have any: flat key places (ascending), starts of
             their lists (one more than keys), rows (ascending in a list), places in stored_sketches
             (-1: not fetched, beyond the candidates that could count).
-        table: the head's hash table: keys, entries.
+        table: the head's hash table.
         head: rows, keys, posting masks, sketches, states of the head's entries.
         newest_state: KEPT where `hits` have the flushed entries, FLUSHED where they do not.
         outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
@@ -106,6 +106,9 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     hit = refused = 0
     for i in range(keys.shape[0]):
         count = 0
+        if i + 1 < keys.shape[0]:
+            for j in range(own):  # or each would be waited for, since a guess may be wrong
+                prefetch(table.ctypes.data, find_slot(table, keys[i + 1, j]))
         for j in range(own):
             sizes[j] = 0
             while hit < hit_keys.shape[0] and hit_keys[hit] < i * own + j:
@@ -117,14 +120,13 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                 for k in range(hit_starts[hit], hit_starts[hit + 1]):
                     if hit_places[k] >= 0:
                         count = _insert_sorted(rows, places, count, hit_rows[k], -1 - hit_places[k])
-            slot = find_slot(table[1], keys[i, j])
-            while table[1][slot] >= 0:
-                entry = int64(table[1][slot])
-                state = head_states[entry]
-                if table[0][slot] == keys[i, j] and FREE < state <= newest_state:
+            slot = find_slot(table, keys[i, j])
+            while table[slot] != uint64(EMPTY_SLOT):
+                entry = entry_of(table[slot], keys[i, j], head_keys)
+                if entry >= 0 and FREE < head_states[entry] <= newest_state:
                     sizes[j] += 1
                     count = _insert_sorted(rows, places, count, head_rows[entry], entry)
-                slot = (slot + 1) & (table[0].shape[0] - 1)
+                slot = (slot + 1) & (table.shape[0] - 1)
         best_place = waits_for = int64(-1)
         best_score = int64(-1)
         found = False
@@ -173,10 +175,11 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                 refused += 1
                 continue
             mask |= uint64(1) << uint64(j)
-            add_posting(table[0], table[1], keys[i, j], head_count)
+            add_posting(table, keys[i, j], head_count, j)
         head_rows[head_count] = next_row
         head_masks[head_count] = mask
-        head_sketches[head_count] = sketches[i]
+        for word in range(sketches.shape[1]):
+            head_sketches[head_count, word] = sketches[i, word]
         head_states[head_count] = uint8(KEPT if final[i] else UNDECIDED)
         best[i] = head_count
         head_count += 1

@@ -185,7 +185,7 @@ class Shard:
              int(settings.measure)),
             ~comparable | self.last,
             (hits.places, hits.starts, hits.rows, places), fetched.sketches,
-            self.head.table(), self.head.arrays(), self.head.count, self.next_row,
+            self.head.table, self.head.arrays(), self.head.count, self.next_row,
             newest_state, outcome, best, scores, content,
         )  # fmt: skip
         self.refused += refused
