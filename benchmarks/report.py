@@ -81,7 +81,7 @@ SECTIONS = (
         "lsh",
         "Query and insert, beside other indexes",
         "python benchmarks/run.py --only lsh",
-        "Equal short documents to each, 14 bands of 6, signed beforehand; the last tenth is timed,"
+        "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is timed,"
         " by the clock on the wall. A document is looked up, and inserted where nothing like it is"
         " there. Ours lies on disk, verifies each candidate by its sketch, and has its flushes in"
         " the time; the others lie in memory and call a duplicate whatever shares a band. Ours has"

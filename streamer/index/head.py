@@ -50,9 +50,8 @@ def entry_of(slot: int, key: int, keys: Words) -> int:
 
 
 @inline_kernel
-def add_posting(table: Words, key: int, entry: int, place: int) -> None:
-    """Put a posting of an entry's key at `place` into the first free slot; there is one."""
-    slot = find_slot(table, key)
+def add_posting(table: Words, slot: int, key: int, entry: int, place: int) -> None:
+    """Put a posting of an entry's key at `place` into the first free slot from `slot` on."""
     while table[slot] != uint64(EMPTY_SLOT):
         slot = (slot + 1) & (table.shape[0] - 1)
     table[slot] = key << uint64(32) | uint64(entry << _PLACE_BITS | place)
@@ -65,7 +64,8 @@ def rebuild_table(table: Words, keys: Words, masks: Words, count: int) -> None:
     for entry in range(count):
         for j in range(keys.shape[1]):
             if masks[entry] >> uint64(j) & uint64(1):
-                add_posting(table, keys[entry, j], entry, j)
+                key = keys[entry, j]
+                add_posting(table, find_slot(table, key), key, entry, j)
 
 
 class Head:

@@ -25,7 +25,7 @@ from streamer.kernel import inline_kernel, int64, kernel, prefetch, put_word, ui
 FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
 _SLOTS_MIN = 256
 _GROWTH = 1.2
-_LOAD_MAX = 0.9
+_LOAD_MAX = 0.8  # more, and both a look and a posting that comes in take a third longer
 _MARGIN = 512  # slots behind the last home, for words that are moved on; the last stays free
 _PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
 _AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once

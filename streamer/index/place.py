@@ -102,13 +102,14 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     own = keys.shape[1]
     rows = np.empty(candidates_max, np.int64)
     places = np.empty(candidates_max, np.int64)
-    sizes = np.empty(own, np.int64)
+    sizes, free = np.empty(own, np.int64), np.empty(own, np.int64)
+    address = table.ctypes.data
     hit = refused = 0
     for i in range(keys.shape[0]):
         count = 0
         if i + 1 < keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
-                prefetch(table.ctypes.data, find_slot(table, keys[i + 1, j]))
+                prefetch(address, find_slot(table, keys[i + 1, j]))
         for j in range(own):
             sizes[j] = 0
             while hit < hit_keys.shape[0] and hit_keys[hit] < i * own + j:
@@ -127,6 +128,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                     sizes[j] += 1
                     count = _insert_sorted(rows, places, count, head_rows[entry], entry)
                 slot = (slot + 1) & (table.shape[0] - 1)
+            free[j] = slot
         best_place = waits_for = int64(-1)
         best_score = int64(-1)
         found = False
@@ -175,7 +177,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
                 refused += 1
                 continue
             mask |= uint64(1) << uint64(j)
-            add_posting(table, keys[i, j], head_count, j)
+            add_posting(table, free[j], keys[i, j], head_count, j)
         head_rows[head_count] = next_row
         head_masks[head_count] = mask
         for word in range(sketches.shape[1]):

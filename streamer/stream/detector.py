@@ -33,7 +33,7 @@ from streamer.model import SEQUENCE_MASK
 from streamer.stream.index_folder import IndexFolder
 
 RECORDS_BETWEEN_FLUSHES = 1 << 20  # bounds what a restart repeats where hardly a page is kept
-SECONDS_BETWEEN_FLUSHES = 60.0
+SECONDS_BETWEEN_FLUSHES = 600.0  # what a killed run repeats of a slow input
 
 
 class Detector:

@@ -354,13 +354,13 @@ def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -
     names = [one.name for one in indexed.systems] + [one.name for one in indexed.absent]
     assert sorted(names) == sorted(entry.name for entry in INDEX_PEERS)
     for one in indexed.systems:
-        assert (one.indexed, one.timed, one.sentence) == (1_800, 200, None)
-        assert 37 <= one.duplicates <= 42, one
+        assert (one.indexed, one.timed, one.sentence) == (1_600, 400, None)
+        assert 77 <= one.duplicates <= 82, one
         assert one.us > 0
         assert one.ratio == pytest.approx(one.us / indexed.systems[0].us)
     text = printed(tables.lsh_tables(indexed))
     assert all(entry.name in text for entry in INDEX_PEERS)
-    assert "of 200" in text
+    assert "of 400" in text
 
 
 class Endless:
@@ -384,7 +384,7 @@ class Endless:
 def test_an_index_is_settled_before_and_after_the_timed_documents() -> None:
     index = Endless()
     lsh.timed("x", index, 30_000)
-    assert index.settled_at == [27_000, 30_000]
+    assert index.settled_at == [24_000, 30_000]
 
 
 @pytest.mark.parametrize(
@@ -396,11 +396,11 @@ def test_an_index_that_takes_too_much_is_given_fewer_documents_and_that_is_said(
 ) -> None:
     monkeypatch.setattr(lsh, limit, value)
     result = lsh.timed("x", Endless(), 30_000)
-    assert (result.indexed, result.timed) == (lsh.BATCH, 3_000)
+    assert (result.indexed, result.timed) == (lsh.BATCH, 6_000)
     assert result.sentence is not None
     assert said in result.sentence
     text = printed(tables.lsh_tables(lsh.Lsh(30_000, [result], [])))
-    assert f"x was given 1,000 documents only: {result.sentence}." in text
+    assert f"x was given {lsh.BATCH:,} documents only: {result.sentence}." in text
 
 
 def test_the_results_are_json_with_the_machine(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from streamer.index.records import CONFIG, Output, Record, Verdicts
 from streamer.index.settings import IndexSettings
 from streamer.index.snapshot import pack_pages
 from streamer.kafka.log_position import LogBounds, ShardLog
-from streamer.kafka.owner import Owner
+from streamer.kafka.owner import SECONDS_BETWEEN_FLUSHES, Owner
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import identity_of
@@ -160,7 +160,7 @@ def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
     now = [0.0]
     log = ShardLog(0, 1, "log", IDENTITY)
     one = Owner(tmp_path / "index", log, SIGNATURE, key, clock=lambda: now[0])
-    now[0] += 1000
+    now[0] += SECONDS_BETWEEN_FLUSHES + 1
     assert not one.flush_is_due, "nothing has been applied"
     config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())
     one.take(0, pack_record(config, IDENTITY))
