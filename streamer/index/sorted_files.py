@@ -23,7 +23,7 @@ from rocksdict import (
 )
 
 CACHE_BYTES = 4 << 20  # hardly anything is read twice
-FILES_OPEN_MAX = 64  # a file is read when it is new, and when an index is opened
+FILES_OPEN_MAX = 512  # of the 1,024 that a process may have open; more of them are opened anew
 ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
 
