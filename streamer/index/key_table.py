@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -110,8 +111,10 @@ def _place(words: Keys, address: int, slots: int, end: int) -> bool:
 
 
 @kernel
-def _sorted_words(words: Keys, starts: Places, segment: int, slots: int) -> Keys:
-    """Return the words of a segment in order; those of flush f begin at starts[f, segment].
+def _sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> Keys:
+    """Return the words of a segment in order, out of those that lie at the addresses of flushes.
+
+    Of flush f they begin at its word starts[f, segment].
 
     A counting sort by home, then by insertion: homes go up with the words, and few words share one.
     It goes by pieces that fit a cache, of which each flush has its own next words.
@@ -124,9 +127,9 @@ def _sorted_words(words: Keys, starts: Places, segment: int, slots: int) -> Keys
     for first in range(0, slots, _PIECE_SLOTS):
         places[:] = 0
         for flush in range(starts.shape[0]):
-            i = at[flush]
+            words, i = flushes[flush], at[flush]
             while i < starts[flush, segment + 1]:
-                home = _home(words[i] >> uint64(TAG_BITS), slots) - first
+                home = _home(word_at(words, i) >> uint64(TAG_BITS), slots) - first
                 if home >= _PIECE_SLOTS:
                     break
                 places[home + 1] += 1
@@ -136,9 +139,11 @@ def _sorted_words(words: Keys, starts: Places, segment: int, slots: int) -> Keys
         for i in range(_PIECE_SLOTS):
             places[i + 1] += places[i]
         for flush in range(starts.shape[0]):
+            words = flushes[flush]
             for i in range(at[flush], stops[flush]):
-                home = _home(words[i] >> uint64(TAG_BITS), slots) - first
-                out[places[home]] = words[i]
+                word = word_at(words, i)
+                home = _home(word >> uint64(TAG_BITS), slots) - first
+                out[places[home]] = word
                 places[home] += 1
         done = places[_PIECE_SLOTS]
         at[:] = stops
@@ -224,13 +229,14 @@ class KeyTable:
         """Return the bytes of its segments."""
         return 8 * int(self._ends.sum())
 
-    def fill(self, postings: Postings, segments: range) -> None:
-        """Take the postings of flushes that are joined for all of some segments, still empty."""
-        words, starts = postings
+    def fill(self, flushes: Sequence[Postings], segments: range) -> None:
+        """Take all postings of flushes in some segments, which are empty."""
+        addresses = np.array([words.ctypes.data for words, _ in flushes], np.int64)
+        starts = np.stack([starts for _, starts in flushes])
         for segment in segments:
             count = int(np.diff(starts[:, segment : segment + 2]).sum())
             slots = slots_for(segment, count)
-            self._renew(segment, _sorted_words(words, starts, segment, slots), slots, _MARGIN)
+            self._renew(segment, _sorted_words(addresses, starts, segment, slots), slots, _MARGIN)
 
     def add(self, postings: Postings, segments: range) -> None:
         """Add the postings of some segments."""

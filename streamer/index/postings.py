@@ -11,7 +11,7 @@ then all words in the order of the segments, as uint64; little-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -32,10 +32,7 @@ Places = npt.NDArray[np.int64]
 
 
 class Postings(NamedTuple):
-    """Postings by segment: those of segment i are words[starts[i]:starts[i + 1]], ascending.
-
-    Of several flushes joined, `starts` has a row each.
-    """
+    """Postings by segment: those of segment i are words[starts[i]:starts[i + 1]], ascending."""
 
     words: npt.NDArray[np.uint64]
     starts: Places
@@ -92,17 +89,6 @@ def sort_postings(keys: Keys, rows: Rows) -> Postings:
     cuts = starts.tolist()
     for segment in range(SEGMENTS):
         words[cuts[segment] : cuts[segment + 1]].sort()
-    return Postings(words, starts)
-
-
-def join_postings(flushes: Sequence[Postings]) -> Postings:
-    """Return the postings of several flushes in one array, those of one after those of another."""
-    counts = np.array([len(postings.words) for postings in flushes])
-    before = np.cumsum(counts) - counts
-    starts = np.stack([postings.starts for postings in flushes]) + before[:, None]
-    words = np.empty(counts.sum(), np.uint64)
-    for postings, first in zip(flushes, before.tolist(), strict=True):
-        words[first : first + len(postings.words)] = postings.words  # other threads go on meanwhile
     return Postings(words, starts)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from streamer.index.codec import FlushMeta
 from streamer.index.key_table import KeyTable
 from streamer.index.lookup import Hits, KeptRows, no_hits
-from streamer.index.postings import PARTS, Keys, Places, join_postings, segments_of
+from streamer.index.postings import PARTS, Keys, Places, segments_of
 from streamer.index.shared_lock import SharedLock
 from streamer.index.store import Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
@@ -59,7 +59,7 @@ class StoredLookup:
 
         def fill(part: int) -> None:
             postings = [self._store.postings(self._shard, flush, part) for flush in flushes]
-            self.table.fill(join_postings(postings), segments_of(part))
+            self.table.fill(postings, segments_of(part))
 
         if flushes:
             with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamer.index import key_table
 from streamer.index.key_table import KeyTable, slots_for
-from streamer.index.postings import SEGMENTS, Keys, Postings, join_postings, sort_postings
+from streamer.index.postings import SEGMENTS, Keys, Postings, sort_postings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
 ) -> None:
     table = KeyTable()
     if parts[:filled]:
-        table.fill(join_postings([packed(part) for part in parts[:filled]]), WHOLE)
+        table.fill([packed(part) for part in parts[:filled]], WHOLE)
     for part in parts[filled:]:
         add(table, part)
     everything = [posting for part in parts for posting in part]
@@ -132,7 +132,7 @@ def test_a_table_that_is_filled_at_once_finds_what_one_finds_that_has_grown() ->
         for i in range(30)
     ]
     grown, filled = KeyTable(), KeyTable()
-    filled.fill(join_postings(flushes), WHOLE)
+    filled.fill(flushes, WHOLE)
     for flush in flushes:
         grown.add(flush, WHOLE)
     asked = random.integers(0, 2**64, 100_000, np.uint64)

@@ -22,7 +22,6 @@ from streamer.index.postings import (
     SEGMENTS,
     Keys,
     Rows,
-    join_postings,
     own_postings,
     pack_postings,
     segments_of,
@@ -72,16 +71,6 @@ def test_packed_postings_come_back(postings: list[Posting]) -> None:
     assert np.sum(counts, axis=0).tolist() == np.diff(written.starts).tolist()
     for part, own in enumerate(counts):
         assert {*np.flatnonzero(own).tolist()} <= {*segments_of(part)}
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(posting_lists, min_size=1, max_size=4))
-def test_joined_postings_have_those_of_each_flush(flushes: list[list[Posting]]) -> None:
-    each = [sort_postings(*columns(postings)) for postings in flushes]
-    words, starts = join_postings(each)
-    for one, own in zip(each, starts, strict=True):
-        assert words[own[0] : own[-1]].tolist() == one.words.tolist()
-        assert (own - own[0]).tolist() == one.starts.tolist()
 
 
 @settings(max_examples=100, deadline=None)
