@@ -177,6 +177,27 @@ def test_on_a_full_disk_a_flush_adds_nothing_and_the_next_one_adds_all(folder: P
         assert_holds(store, [0, 1, 2])
 
 
+MANY_FLUSHES = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.helpers.stored_rows import assert_holds, flush
+from streamer.index.sorted_files import FILES_OPEN_MAX
+from streamer.index.store import Store
+limit = FILES_OPEN_MAX + 50
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+store = Store.open(Path(sys.argv[2]))
+for row in range(limit + 50):
+    flush(store, [row])
+assert_holds(store, range(limit + 50))
+"""
+
+
+def test_flushes_do_not_use_up_the_files_that_a_process_may_have_open(folder: Path) -> None:
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=120)
+
+
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
