@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.index.codec import StoreMeta
-from streamer.index.postings import PARTS, SEGMENTS, TAG_BITS
+from streamer.index.postings import PARTS
 from streamer.index.snapshot import Snapshot, unpack_snapshot
 from streamer.index.store import Store
 from streamer.kafka.log_position import stored_position
@@ -87,12 +87,11 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
 
 def _bucket_sizes(store: Store, meta: StoreMeta, number: int) -> Any:  # noqa: ANN401 - an array of counts
     """Return the postings of each bucket, over all flushes; by the bits of keys that words have."""
-    keys = [np.empty(0, np.uint64)]
-    for flush, part in itertools.product(meta.shards[number].flushes, range(PARTS)):
-        words, starts = store.postings(number, flush, part)
-        segments = np.repeat(np.arange(SEGMENTS, dtype=np.uint64), np.diff(starts))
-        keys.append(segments << np.uint64(TAG_BITS) | words >> np.uint64(TAG_BITS))
-    return np.unique(np.concatenate(keys), return_counts=True)[1]
+    keys = [
+        store.postings(number, flush, part).known_keys()
+        for flush, part in itertools.product(meta.shards[number].flushes, range(PARTS))
+    ]
+    return np.unique(np.concatenate([np.empty(0, np.uint64), *keys]), return_counts=True)[1]
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -37,6 +37,11 @@ class Postings(NamedTuple):
     words: npt.NDArray[np.uint64]
     starts: Places
 
+    def known_keys(self) -> Keys:
+        """Return what is known of each posting's key: its top 40 bits."""
+        segments = np.repeat(np.arange(SEGMENTS, dtype=np.uint64), np.diff(self.starts))
+        return segments << np.uint64(TAG_BITS) | self.words >> np.uint64(TAG_BITS)
+
 
 @inline_kernel
 def segment_of(key: int) -> int:

@@ -51,14 +51,11 @@ def stored_key(key: int) -> int:
 
 def stored_postings(store: Store, shard: int, flush: FlushMeta) -> list[tuple[int, int]]:
     """Return the postings of a flush: what it has of the key, and the row."""
-    found = []
+    found: list[tuple[int, int]] = []
     for part in range(PARTS):
-        words, starts = store.postings(shard, flush, part)
-        segments = np.repeat(np.arange(len(starts) - 1), np.diff(starts)).tolist()
-        found += [
-            (segment << 32 | word >> 32, word & 0xFFFFFFFF)
-            for segment, word in zip(segments, words.tolist(), strict=True)
-        ]
+        postings = store.postings(shard, flush, part)
+        rows = (postings.words & np.uint64(0xFFFFFFFF)).tolist()
+        found += zip(postings.known_keys().tolist(), rows, strict=True)
     return found
 
 

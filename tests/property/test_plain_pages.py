@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.stream.parse import PageParser
-from streamer.text.page_fields import TYPE, UNTOLD, find_page_fields
+from streamer.text.page_fields import TYPE, UNTOLD, Spans, find_page_fields
 from streamer.text.plain_pages import gathered, mark_sure, mark_type_changes
+from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 
 URL_BYTES = 12
@@ -28,15 +30,20 @@ messages = st.builds(
 ) | st.sampled_from([b"", b"{", b"[]", b'{"url": "a\xff", "body": "b"}'])
 
 
+def fields_of(batch: list[bytes]) -> tuple[Bytes, npt.NDArray[np.uint8], Spans]:
+    """Return the messages' bytes, and what is told of their fields."""
+    slices = Slices.joined(batch)
+    return slices.data, *find_page_fields(slices)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(messages, max_size=8))
 def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
-    slices = Slices.joined(batch)
-    told, spans = find_page_fields(slices)
+    data, told, spans = fields_of(batch)
     sure = np.empty(len(batch), np.bool_)
-    mark_sure(slices.data, told, spans, URL_BYTES, sure)
+    mark_sure(data, told, spans, URL_BYTES, sure)
     for i, known in enumerate(told.tolist()):
-        url, body = (slices.data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
+        url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
         plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
         assert sure[i] == (known != UNTOLD and plain and body[:1] not in (b" ", b"\\")), batch[i]
 
@@ -44,11 +51,10 @@ def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(messages, max_size=8))
 def test_a_type_changes_where_it_is_not_the_one_before(batch: list[bytes]) -> None:
-    slices = Slices.joined(batch)
-    _, spans = find_page_fields(slices)
+    data, _, spans = fields_of(batch)
     changes = np.empty(len(batch), np.bool_)
-    mark_type_changes(slices.data, spans, changes)
-    types = [slices.data[start:end].tobytes() for start, end in spans[:, TYPE].tolist()]
+    mark_type_changes(data, spans, changes)
+    types = [data[start:end].tobytes() for start, end in spans[:, TYPE].tolist()]
     assert changes.tolist() == [i == 0 or types[i] != types[i - 1] for i in range(len(types))]
 
 
