@@ -14,6 +14,7 @@ the meta record of the newest flush: to open an index is to read its last entry.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import msgspec
 
@@ -21,6 +22,8 @@ FORMAT = 2  # of this file, postings.py and row_blocks.py; an index of another f
 
 POSTINGS, BLOCKS, NUMBERS = 1, 2, 3
 _META = 0xFF
+
+Entries = Iterator[tuple[bytes, bytes]]  # keys and values, in the order of keys
 
 
 class FlushMeta(msgspec.Struct):

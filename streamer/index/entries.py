@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import BLOCKS, NUMBERS, POSTINGS, FlushMeta, entry_key
+from streamer.index.codec import BLOCKS, NUMBERS, POSTINGS, Entries, FlushMeta, entry_key
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import pack_postings, sort_postings
-from streamer.index.sorted_files import Entries
 
 
 class Brought(NamedTuple):

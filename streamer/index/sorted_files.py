@@ -22,12 +22,12 @@ from rocksdict import (
     SstFileWriter,
 )
 
+from streamer.index.codec import Entries
+
 CACHE_BYTES = 4 << 20  # hardly anything is read twice
 FILES_OPEN_MAX = 512  # of the 1,024 that a process may have open; more of them are opened anew
 ADVICE_BYTES = 128 << 10  # the system takes no more at a time, of what it is asked to read ahead
 BLOCK_BYTES = 1 << 10  # less than any value of ours: one is read without its neighbours
-
-Entries = Iterator[tuple[bytes, bytes]]
 
 
 def database_options() -> Options:
