@@ -82,7 +82,6 @@ def inline_kernel(function: Function) -> Function:
 if TYPE_CHECKING:
     # For the type checker a kernel computes with plain integers; what follows gives them their
     # width.
-    def int32(value: int) -> int: ...
     def int64(value: int) -> int: ...
     def uint8(value: int) -> int: ...
     def uint32(value: int) -> int: ...
@@ -96,7 +95,7 @@ if TYPE_CHECKING:
     def read_file(file: int, address: int, count: int, offset: int) -> int: ...
 
 else:
-    from numba import int32, int64, uint8, uint32, uint64  # noqa: F401 - kernels import them from here
+    from numba import int64, uint8, uint32, uint64  # noqa: F401 - kernels import them from here
 
     # The system's own `pread`: so many bytes of a file from an offset on, to an address. It returns
     # how many came; 0 at the end of the file, -1 for an error.

@@ -38,10 +38,9 @@ def flush_entries(brought: Sequence[Brought]) -> Entries:
 
 
 def _posting_entries(of: Brought) -> Entries:
-    if of.flush.postings:  # none, if every bucket that the rows met was full
-        postings = sort_postings(of.rows.posting_keys, of.rows.posting_rows)
-        for part, value in enumerate(pack_postings(postings)):
-            yield entry_key(of.flush.seq, of.shard, POSTINGS, part), value
+    postings = sort_postings(of.rows.posting_keys, of.rows.posting_rows)
+    for part, value in enumerate(pack_postings(postings)):
+        yield entry_key(of.flush.seq, of.shard, POSTINGS, part), value
 
 
 def _block_entries(of: Brought) -> Entries:

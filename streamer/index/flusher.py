@@ -54,7 +54,7 @@ class Flusher:
         Raises:
             StoreUnavailable: the flush before failed; the index is what it was.
         """
-        self._await_flush()
+        self.finish()
         snapshots = [shard.snapshot() for shard in self._shards]
         self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
 
@@ -66,18 +66,14 @@ class Flusher:
         flushing = self._flushing
         written = flushing and flushing.done() and not flushing.exception()  # `begin` raises that
         if written and seen >= self._lookups[0].flushes:
-            self._await_flush()
+            self.finish()
 
     def finish(self) -> None:
-        """Wait for what was begun.
+        """Wait until the flush that was begun is written, and let go of what it has.
 
         Raises:
             StoreUnavailable: as `begin`.
         """
-        self._await_flush()
-
-    def _await_flush(self) -> None:
-        """Wait until the flush that was begun is written, and let go of what it has."""
         flushing, self._flushing = self._flushing, None
         if flushing is not None:
             flushing.result()

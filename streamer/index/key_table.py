@@ -193,7 +193,7 @@ def _find(
     return found
 
 
-def slots_for(segment: int, words: float) -> int:
+def slots_for(segment: int, words: int) -> int:
     """Return the slots of a segment for so many words.
 
     The sizes of a segment go up by a fifth, and those of the next lie a little above: so at any

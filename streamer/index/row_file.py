@@ -12,15 +12,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable
-from streamer.index.row_blocks import PADDING, damaged_block
+from streamer.index.row_blocks import PADDING, Bytes, Places, damaged_block
 from streamer.index.store_errors import explained
 from streamer.kernel import int64, kernel, read_file
-
-Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
 
 
 @kernel
@@ -48,9 +44,10 @@ class RowFile:
         self._path = path
         self.size = size
         with explained(path):
+            is_new = writable and not path.exists()
             flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
             self._file = os.open(path, flags | os.O_CLOEXEC, 0o644)
-            if writable:
+            if is_new:
                 _sync_folder(path.parent)
         if os.fstat(self._file).st_size < size:
             self.close()

@@ -26,11 +26,7 @@ def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     """Yield the rows of a shard as of the store's meta record, a few thousand at a time."""
     reader = StoredRows(store, shard)
     for flush in store.meta.shards[shard].flushes if store.meta else []:
-        numbers = (
-            np.arange(flush.first_row, flush.last_row + 1)
-            if flush.dense
-            else store.row_numbers(shard, flush)
-        )
+        numbers = store.row_numbers(shard, flush)
         for start in range(0, len(numbers), ROWS_A_PART):
             part = numbers[start : start + ROWS_A_PART]
             yield ScannedRows(reader.rows(part), reader.marks(part, flush.keys))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from streamer.index.codec import (
 )
 from streamer.index.entries import Brought, flush_entries, flush_meta
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import Postings, sort_postings, unpack_postings
+from streamer.index.postings import Postings, unpack_postings
 from streamer.index.row_blocks import pack_rows
 from streamer.index.row_file import RowFile
 from streamer.index.sorted_files import add_file, database_options, reading_once, write_file
@@ -63,7 +62,6 @@ class Store:
         self.flushes = 0
         self._database = database
         self._meta = meta
-        self._changing = threading.Lock()
         self._row_files: list[RowFile] = []
         self._numbers = itertools.count()
 
@@ -125,11 +123,6 @@ class Store:
     def _incoming(self) -> Path:
         return self.path.parent / "incoming"
 
-    def newest(self) -> tuple[StoreMeta | None, int]:
-        """Return the state of the newest flush, and how many there were: of one moment."""
-        with self._changing:
-            return self._meta, self.flushes
-
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
     ) -> None:
@@ -160,9 +153,8 @@ class Store:
             add_file(self._database, write_file(self._incoming / f"{seq}.sst", entries))
         for each in brought:
             self._row_files[each.shard].size += each.flush.size
-        with self._changing:
-            self._meta = meta
-            self.flushes += 1
+        self._meta = meta
+        self.flushes += 1
 
     def _append_rows(self, seq: int, shard: int, rows: FlushedRows) -> Brought:
         """Write the rows that a shard flushes; they count when the flush is added."""
@@ -172,8 +164,6 @@ class Store:
 
     def postings(self, shard: int, flush: FlushMeta, part: int) -> Postings:
         """Return a part of the postings that a flush brought."""
-        if not flush.postings:
-            return sort_postings(np.empty(0, np.uint64), np.empty(0, np.uint32))
         return unpack_postings(part, self._read(entry_key(flush.seq, shard, POSTINGS, part)))
 
     def block_lengths(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:

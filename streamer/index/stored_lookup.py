@@ -11,7 +11,6 @@ index is opened.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,30 +28,28 @@ _CROWDED = 8  # rows under one key, of which more are not compared with it
 
 
 class StoredLookup:
-    """The look-ups of one shard in an open store; from any thread."""
+    """The look-ups of one shard in an open store; from any thread, but for `refresh`."""
 
     def __init__(self, store: Store, shard: int) -> None:
         self._lock = SharedLock()
-        self._refreshing = threading.Lock()
         self._store = store
         self._shard = shard
         self._seq = 0
         self._rows = StoredRows(store, shard)
         self.flushes = 0
-        meta, self._flushes_before = store.newest()
-        flushes = meta.shards[shard].flushes if meta else []
+        self._flushes_before = store.flushes
+        flushes = store.meta.shards[shard].flushes if store.meta else []
         self.table = KeyTable()
         self._fill(flushes)
 
     def refresh(self) -> None:
-        """Take up what flushes have brought since; in any thread."""
-        with self._refreshing:
-            meta, flushes = self._store.newest()
-            self._take_up(meta.shards[self._shard].flushes if meta else [])
-            # Rows of a flush are found from here on; until then they are in the head.
-            with self._lock.alone():
-                self._rows.refresh(meta)
-                self.flushes = flushes - self._flushes_before
+        """Take up what flushes have brought since; in the thread that flushes."""
+        meta = self._store.meta
+        self._take_up(meta.shards[self._shard].flushes if meta else [])
+        # Rows of a flush are found from here on; until then they are in the head.
+        with self._lock.alone():
+            self._rows.refresh(meta)
+            self.flushes = self._store.flushes - self._flushes_before
 
     def _fill(self, flushes: Sequence[FlushMeta]) -> None:
         """Fill the table when the store is opened: part by part of all flushes, by all cores."""

@@ -49,8 +49,8 @@ class _Flushes:
         self.newest = flushes[-1].seq if flushes else -1
         seen, limits = (before.newest, before.limits) if before else (-1, np.zeros(1, np.int64))
         lengths = [store.block_lengths(shard, flush) for flush in flushes if flush.seq > seen]
-        self.limits: RowNumbers = np.cumsum(np.concatenate((limits[-1:], *lengths)))
-        self.limits = np.concatenate((limits[:-1], self.limits))
+        new_limits = np.cumsum(np.concatenate((limits[-1:], *lengths)))
+        self.limits: RowNumbers = np.concatenate((limits[:-1], new_limits))
         first_block = _first_blocks(flushes)
         # Rows of a dense flush follow each other, so no other flush has one of them; but the rows
         # of a later flush may be lower, where they were undecided for long.

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from streamer.index.postings import PARTS, segments_of
-from streamer.index.row_blocks import ROWS_A_BLOCK
-from streamer.index.row_file import Bytes, Places, RowFile
+from streamer.index.row_blocks import ROWS_A_BLOCK, Bytes, Places
+from streamer.index.row_file import RowFile
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
