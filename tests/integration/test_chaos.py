@@ -13,8 +13,8 @@ from tests.integration.chaos import Run, disturb
 
 RUNS = (
     Run("kills", 1, 20, 20_000),
-    Run("kills", 3, 12, 12_000),
-    Run("rebalances+zombies+takeovers", 3, 2, 15_000, 20),
+    Run("kills", 3, 20, 20_000),
+    Run("rebalances+zombies+takeovers", 3, 2, 20_000, 30),
     Run("lost-indexes+broker-kills", 1, 2, 10_000, 12),
 )
 
