@@ -53,6 +53,7 @@ def rendered(folder: Path) -> list[Manifest]:
     """Return what `kubectl apply -k` would send; it asks no cluster."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
+        # A tool of its own, of no package registry; the files as written are checked without it.
         pytest.skip("kubectl is not installed")
     command = [kubectl, "kustomize", str(folder)]
     return load_all(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from tests.helpers.broker import free_port, running_broker, wait_for_listeners
+from tests.helpers.broker import free_port, listens, running_broker
+from tests.helpers.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -118,7 +119,7 @@ def running_secure_broker(folder: Path) -> Iterator[SecureBroker]:
         "BROKER_SCRAM": f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]",
     }
     with patch.dict(os.environ, environment), running_broker(folder, ports["plaintext"]):
-        wait_for_listeners(ports.values())  # they open one after the other
+        wait_until(lambda: all(map(listens, ports.values())))  # they open one after the other
         yield SecureBroker(authority, **{name: f"127.0.0.1:{port}" for name, port in ports.items()})
 
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.wire import unpack_record
 from streamer.stream.replay import Replay
 from tests.helpers.broker import free_port, messages_of, running_broker
+from tests.helpers.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -163,13 +163,6 @@ def thresholds(brokers: str, log: str) -> list[float]:
     """Return the thresholds of the settings in a log."""
     items = [unpack_record(message.value).items for message in messages_of(brokers, log)[0]]
     return [settings.threshold for settings in items if isinstance(settings, IndexSettings)]
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
-    while not true():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.2)
 
 
 class Place:

@@ -38,6 +38,7 @@ document.body.append(found);
 </script>
 """
 
+# A browser comes with the system: CI installs one, who tries the tests at home need not.
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium; `.ci/browser` installs it")
 
 FILLING = "".join(f"Line {{0}}{number} of this text alone.\n" for number in range(200))

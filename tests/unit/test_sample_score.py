@@ -296,6 +296,7 @@ def test_no_verdicts_have_no_clusters() -> None:
 @pytest.fixture(scope="session")
 def documentation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not DATA.exists():
+        # The set is shared beside the project and is no part of it.
         pytest.skip("the documentation pages are not beside this checkout (../shared/data)")
     folder = tmp_path_factory.mktemp("pages")
     with tarfile.open(DATA) as archive:

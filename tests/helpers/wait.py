@@ -1,0 +1,20 @@
+"""Waiting for what another process does."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE_S = 90
+POLL_S = 0.2
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait until `true` says so, and fail if it does not in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(POLL_S)
