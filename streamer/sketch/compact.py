@@ -43,21 +43,34 @@ def level_of(sketch: npt.NDArray[np.uint64]) -> int:
 @inline_kernel
 def symbol_of(value: int) -> int:
     """Return the symbol (1 to 3) of a bin whose least hash is `value`: of its low 32 bits."""
-    return uint64(1) + (value & uint64(0xFFFFFFFF)) % uint64(3)
+    return uint64(1) + ((value & uint64(0xFFFFFFFF)) * uint64(3) >> uint64(32))
+
+
+@inline_kernel
+def _joined(symbols: int) -> int:
+    """Return eight bytes of two bits each as 16 bits."""
+    pairs = (symbols | (symbols >> uint64(6))) & uint64(0x000F000F000F000F)
+    fours = (pairs | (pairs >> uint64(12))) & uint64(0x000000FF000000FF)
+    return (fours | (fours >> uint64(24))) & uint64(0xFFFF)
 
 
 @kernel
 def pack_dense(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint64]) -> None:
     """Write uint64[1024] least hashes (EMPTY_BIN: none) as a sketch of the dense level."""
+    symbols = np.empty(BINS, np.uint8)  # a byte each at first: so several are made at once
     filled = uint64(0)
+    for i in range(BINS):
+        some = bins[i] != uint64(EMPTY_BIN)
+        symbols[i] = symbol_of(bins[i]) if some else uint64(0)
+        filled += uint64(some)
+    eights = symbols.view(np.uint64)
     for i in range(PAYLOAD_WORDS):
-        word = uint64(0)
-        for j in range(32):
-            value = bins[32 * i + j]
-            if value != uint64(EMPTY_BIN):
-                filled += uint64(1)
-                word |= symbol_of(value) << uint64(2 * j)
-        sketch[1 + i] = word
+        sketch[1 + i] = (
+            _joined(eights[4 * i])
+            | (_joined(eights[4 * i + 1]) << uint64(16))
+            | (_joined(eights[4 * i + 2]) << uint64(32))
+            | (_joined(eights[4 * i + 3]) << uint64(48))
+        )
     sketch[0] = uint64(DENSE_LEVEL) | (filled << uint64(8))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import int64, kernel, uint64
-from streamer.sketch.compact import EMPTY_BIN, LISTED_MAX
+from streamer.sketch.compact import BINS, EMPTY_BIN, LISTED_MAX
 
 FEW_MAX = 2 * LISTED_MAX  # far more than distinct hashes in LISTED_MAX bins, but by chance
 SLOTS = 2048
@@ -19,10 +19,20 @@ SLOTS = 2048
 @kernel
 def may_be_few(bins: npt.NDArray[np.uint64]) -> bool:
     """Tell whether so few bins are filled that a listed sketch may fit."""
-    filled = 0
-    for value in bins:
-        filled += value != uint64(EMPTY_BIN)
+    filled = uint64(0)
+    for i in range(BINS):
+        filled += uint64(bins[i] != uint64(EMPTY_BIN))
     return filled <= LISTED_MAX
+
+
+@kernel
+def filled_bins(bins: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
+    """Write the least hashes of the filled bins to `out`; return their number."""
+    count = 0
+    for value in bins:
+        out[count] = value
+        count += value != uint64(EMPTY_BIN)
+    return count
 
 
 @kernel

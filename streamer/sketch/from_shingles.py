@@ -9,9 +9,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.sketch.compact import BINS, EMPTY_BIN, pack_dense, pack_listed
+from streamer.sketch.compact import (
+    BINS,
+    DENSE_LEVEL,
+    EMPTY_BIN,
+    LISTED_MAX,
+    pack_dense,
+    pack_listed,
+)
+from streamer.sketch.few import FEW_MAX
 from streamer.sketch.method import ABSENT_KEY, Sketch, empty_sketch
-from streamer.sketch.minhash import EMPTY_MINIMUM, fill_band_keys, lower_minima
+from streamer.sketch.minhash import EMPTY_MINIMUM, fill_band_keys, fill_empty, lower_minima
 from streamer.sketch.resemblance import hash_for_sketch, lower_bins
 from streamer.sketch.secret import HashKeys
 
@@ -21,16 +29,25 @@ Minima = npt.NDArray[np.uint32]
 
 def mixed(values: Hashes, mask: int = 0) -> Hashes:
     """Return MurmurHash3's finaliser of each value XOR `mask`: a bijection."""
-    result = np.empty_like(values)
-    hash_for_sketch(values ^ np.uint64(mask), len(values), 0, result)
+    result = values ^ np.uint64(mask)
+    hash_for_sketch(result, len(result), 0)
     return result
 
 
 def min_hashes(hashes: Hashes, keys: HashKeys) -> Minima:
-    """Return the least hash under each permutation of `keys`: uint32[permutations]."""
-    minima = np.full(len(keys.multipliers), EMPTY_MINIMUM, np.uint32)
-    lower_minima(hashes, len(hashes), keys.multipliers, keys.offsets, minima)
+    """Return the min-hashes of a set: uint32[hashes of `keys`]."""
+    minima = np.full(len(keys.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
+    lower_minima(hashes, len(hashes), minima)
+    further = _of_further_rounds(np.sort(mixed(hashes, keys.sketch_mask)))
+    fill_empty(further, len(further), keys.round_masks, minima)
     return minima
+
+
+def _of_further_rounds(hashes: Hashes) -> Hashes:
+    """Return of ascending sketch hashes all if they are few, else the least one of each bin."""
+    _, firsts = np.unique(hashes >> np.uint64(64 - DENSE_LEVEL), return_index=True)
+    few = len(firsts) <= LISTED_MAX and len(hashes) <= FEW_MAX
+    return hashes if few else hashes[firsts]
 
 
 def block_hashes(minima: Minima, rows: int, seed: int) -> list[int]:

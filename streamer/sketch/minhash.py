@@ -1,8 +1,15 @@
 """Min-hashes and band keys: pages that resemble each other share a band key.
 
 Broder's min-hash: under a random permutation, two sets have the same minimum with probability equal
-to their resemblance. The signature is cut into bands x rows; with resemblance s, two pages share at
-least one band key with probability 1 - (1 - s**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4).
+to their resemblance. k permutations cost k hashes a shingle; here one hash is enough for most pages
+(Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, 2017). It throws each shingle into one of k
+bins, and a bin's minimum is a min-hash. While bins are empty, which they are of short pages, there
+are further rounds with further hashes, in which only these bins take part. The round in which a bin
+is filled, and by which shingle, depends on the union of two sets as a permutation does, so that a
+bin of both agrees with probability equal to their resemblance, whatever their size.
+
+The signature is cut into bands x rows; with resemblance s, two pages share at least one band key
+with probability 1 - (1 - s**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4).
 """
 
 from __future__ import annotations
@@ -10,41 +17,68 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.hashing import absorb, finish
-from streamer.kernel import kernel, uint32, uint64
+from streamer.hashing import absorb, finish, fmix
+from streamer.kernel import inline_kernel, int64, kernel, uint32, uint64
 
 EMPTY_MINIMUM = 0xFFFFFFFF
 
 
+@inline_kernel
+def _bin_of(word: int, bins: int) -> int:
+    """Return the upper half of `word`, scaled to [0, bins)."""
+    return int64(((uint64(word) >> uint64(32)) * uint64(bins)) >> uint64(32))
+
+
 @kernel
 def lower_minima(
+    shingles: npt.NDArray[np.uint64], count: int, minima: npt.NDArray[np.uint32]
+) -> None:
+    """Let shingles[:count] compete for `minima`, which start as EMPTY_MINIMUM: the first round.
+
+    The upper half of a shingle's hash tells its bin, the lower half competes there.
+    """
+    bins = minima.shape[0]
+    for i in range(count):
+        place = _bin_of(shingles[i], bins)
+        minima[place] = min(minima[place], uint32(shingles[i]))
+
+
+@kernel
+def has_empty(minima: npt.NDArray[np.uint32]) -> bool:
+    """Tell whether a min-hash has no value yet."""
+    empty = False
+    for i in range(minima.shape[0]):
+        empty |= minima[i] == uint32(EMPTY_MINIMUM)
+    return empty
+
+
+@kernel
+def fill_empty(
     shingles: npt.NDArray[np.uint64],
     count: int,
-    multipliers: npt.NDArray[np.uint32],
-    offsets: npt.NDArray[np.uint32],
+    masks: npt.NDArray[np.uint64],
     minima: npt.NDArray[np.uint32],
 ) -> None:
-    """Lower minima[j] to the least multipliers[j]*x + offsets[j] mod 2**32 of the shingles.
+    """Fill what is still empty of `minima` from shingles[:count], a round after the other.
 
-    x is the upper half of a shingle's hash. Four shingles at a time: each pass over the minima
-    costs loads and stores, which four share.
+    Round r hashes a shingle as fmix(shingle ^ masks[r]). There are two rounds a bin at most: in
+    those of the second half all shingles fall into the same bin, each time into the next one, so
+    that one shingle is enough to fill all. No shingle leaves all as it is.
     """
-    hashes = multipliers.shape[0]
-    whole = count - count % 4
-    for i in range(0, whole, 4):
-        x0 = uint32(shingles[i] >> uint64(32))
-        x1 = uint32(shingles[i + 1] >> uint64(32))
-        x2 = uint32(shingles[i + 2] >> uint64(32))
-        x3 = uint32(shingles[i + 3] >> uint64(32))
-        for j in range(hashes):
-            a, c = multipliers[j], offsets[j]
-            first = min(uint32(a * x0 + c), uint32(a * x1 + c))
-            second = min(uint32(a * x2 + c), uint32(a * x3 + c))
-            minima[j] = min(minima[j], first, second)
-    for i in range(whole, count):
-        x0 = uint32(shingles[i] >> uint64(32))
-        for j in range(hashes):
-            minima[j] = min(minima[j], uint32(multipliers[j] * x0 + offsets[j]))
+    bins = minima.shape[0]
+    waiting = np.empty(bins, np.bool_)
+    for number in range(masks.shape[0] if count else 0):
+        empty = 0
+        for place in range(bins):
+            waiting[place] = minima[place] == uint32(EMPTY_MINIMUM)
+            empty += waiting[place]
+        if not empty:
+            break
+        for i in range(count):
+            word = fmix(shingles[i] ^ masks[number])
+            place = _bin_of(word, bins) if number < bins else number - bins
+            if waiting[place]:
+                minima[place] = min(minima[place], uint32(word))
 
 
 @kernel
@@ -78,29 +112,3 @@ def fill_band_keys(
             keys[band] = finish(
                 lane1, lane2, low if rows % 4 == 2 else word, uint64(0), uint64(4 * rows)
             )
-
-
-@kernel
-def absorb_content(
-    tokens: npt.NDArray[np.uint64], first: int, count: int, state: npt.NDArray[np.uint64]
-) -> None:
-    """Feed tokens[first:count] to the hash; state = lane, lane, odd token, tokens so far."""
-    if first < count and state[3] & uint64(1):
-        state[0], state[1] = absorb(state[0], state[1], state[2], tokens[first])
-        state[3] += uint64(1)
-        first += 1
-    lane1, lane2 = state[0], state[1]
-    pairs = (count - first) // 2
-    for i in range(first, first + 2 * pairs, 2):
-        lane1, lane2 = absorb(lane1, lane2, tokens[i], tokens[i + 1])
-    state[0], state[1] = lane1, lane2
-    if first + 2 * pairs < count:
-        state[2] = tokens[count - 1]
-    state[3] += uint64(max(count - first, 0))
-
-
-@kernel
-def content_hash(state: npt.NDArray[np.uint64]) -> int:
-    """Return mmh3.hash64(all token hashes as little-endian uint64, seed)[0]."""
-    tail = state[2] if state[3] & uint64(1) else uint64(0)
-    return finish(state[0], state[1], tail, uint64(0), state[3] * uint64(8))

@@ -11,7 +11,14 @@ from typing import NamedTuple
 import mmh3
 
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.compact import DENSE_LEVEL, FINEST_LEVEL, LISTED_BITS, PAYLOAD_WORDS
+from streamer.sketch.compact import (
+    DENSE_LEVEL,
+    FINEST_LEVEL,
+    LISTED_BITS,
+    LISTED_MAX,
+    PAYLOAD_WORDS,
+)
+from streamer.sketch.few import FEW_MAX
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.secret import HashKeys
 from streamer.text.tokens import tokens
@@ -51,12 +58,36 @@ def shingle_set(token_hashes: list[int], keys: HashKeys) -> set[int]:
     return {fmix(sum(t * p for t, p in zip(w, powers, strict=True)) & _M64) for w in windows}
 
 
+def min_hashes(shingles: set[int], keys: HashKeys, count: int) -> list[int]:
+    """Return the min-hashes of a shingle set: `count` bins, filled round by round."""
+    minima = [EMPTY_MINIMUM] * count
+    for word in shingles:
+        _compete(minima, (word >> 32) * count >> 32, word)
+    further = of_further_rounds(sketch_hashes(shingles, keys))
+    for number, mask in enumerate(keys.round_masks.tolist()):
+        waiting = {place for place, value in enumerate(minima) if value == EMPTY_MINIMUM}
+        for word in (fmix(h ^ mask) for h in further if waiting):
+            place = (word >> 32) * count >> 32 if number < count else number - count
+            if place in waiting:
+                _compete(minima, place, word)
+    return minima
+
+
+def _compete(minima: list[int], place: int, word: int) -> None:
+    minima[place] = min(minima[place], word & _M32)
+
+
+def of_further_rounds(hashes: list[int]) -> list[int]:
+    """Return of sorted sketch hashes all if they are few, else the least one of each bin."""
+    bins = {h >> 64 - DENSE_LEVEL: h for h in reversed(hashes)}
+    if len(bins) <= LISTED_MAX and len(hashes) <= FEW_MAX:
+        return hashes
+    return list(bins.values())
+
+
 def band_keys(shingles: set[int], keys: HashKeys, bands: int, rows: int) -> list[int]:
     """Return the band keys of a shingle set."""
-    minima = [
-        min(((a * (s >> 32) + c) & _M32 for s in shingles), default=EMPTY_MINIMUM)
-        for a, c in zip(keys.multipliers.tolist(), keys.offsets.tolist(), strict=True)
-    ]
+    minima = min_hashes(shingles, keys, bands * rows)
     parts = [minima[b * rows : (b + 1) * rows] for b in range(bands)]
     return [
         murmur(struct.pack(f"<{rows}I", *part), keys.band_seed + b & _M32)
@@ -73,7 +104,7 @@ def filled_bins(hashes: list[int], level: int) -> dict[int, int]:
     """Return the symbols of the filled ones of 2**level bins: of the least hash in each."""
     bins: dict[int, int] = {}
     for value in hashes:
-        bins.setdefault(value >> 64 - level, 1 + (value & _M32) % 3)
+        bins.setdefault(value >> 64 - level, 1 + ((value & _M32) * 3 >> 32))
     return bins
 
 
@@ -113,13 +144,18 @@ def estimated_resemblance(a: list[int], b: list[int]) -> int:
     return max(SIMILARITY_ONE * (3 * equal - len(both)) // (2 * either), 0)
 
 
+def content_hash(token_hashes: list[int], keys: HashKeys) -> int:
+    """Return the hash of a text's tokens in order."""
+    parts = (fmix(t + i * keys.content_step & _M64) for i, t in enumerate(token_hashes))
+    return fmix(keys.content_seed + sum(parts) & _M64)
+
+
 def sign(text: str, keys: HashKeys, bands: int, rows: int) -> PlainSignature:
     """Return the signature of visible text."""
     hashes = [murmur(token.encode(), keys.token_seed) for token in tokens(text)]
     shingles = shingle_set(hashes, keys)
-    content = murmur(struct.pack(f"<{len(hashes)}Q", *hashes), keys.content_seed)
     return PlainSignature(
-        [*band_keys(shingles, keys, bands, rows), content],
+        [*band_keys(shingles, keys, bands, rows), content_hash(hashes, keys)],
         pack(sketch_hashes(shingles, keys)),
         len(shingles),
         len(hashes),

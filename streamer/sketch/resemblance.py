@@ -34,12 +34,13 @@ _LOW_BITS = 0x5555555555555555  # the lower bit of each 2-bit symbol
 
 
 @kernel
-def hash_for_sketch(
-    shingles: npt.NDArray[np.uint64], count: int, mask: int, out: npt.NDArray[np.uint64]
-) -> None:
-    """Write the sketch hashes of shingles[:count], independent of all that the band keys use."""
+def hash_for_sketch(shingles: npt.NDArray[np.uint64], count: int, mask: int) -> None:
+    """Turn shingles[:count] into sketch hashes, independent of all that the band keys use.
+
+    In place: of two arrays that are the same one the compiler takes an element at a time.
+    """
     for i in range(count):
-        out[i] = fmix(shingles[i] ^ uint64(mask))
+        shingles[i] = fmix(shingles[i] ^ uint64(mask))
 
 
 @kernel

@@ -2,8 +2,9 @@
 
 Whoever knows the hash functions can build pages that look like someone else's page to us and have
 it suppressed. So all randomness of a signature comes from 32 secret bytes: the seeds of the token,
-content and band hashes, the multiplier of the shingle hash, the 84 permutations, and, independent
-of these, the hash of the resemblance sketch. Only the secret's id is ever stored in an index.
+content and band hashes, the multiplier of the shingle hash, the rounds of min-hashes, and,
+independent of these, the hash of the resemblance sketch. Only the secret's id is ever stored in an
+index.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ class HashKeys:
 
     Attributes:
         id: 16 hexadecimal digits that name the secret without telling it.
-        token_seed, content_seed, band_seed: seeds of MurmurHash3.
+        token_seed, content_seed, band_seed: seeds of 32 bits.
+        content_step: odd, what a token's place in its text is multiplied by.
         shingle_powers: uint64[width], odd multiplier to the powers width-1 .. 0.
-        multipliers, offsets: uint32[hashes], x -> a*x + c mod 2**32, `a` odd: permutations.
+        round_masks: uint64[2 * hashes], of the further rounds of min-hashes (minhash.py).
         sketch_mask: XORed to a shingle's hash before the sketch's own finaliser.
     """
 
     id: str
     token_seed: int
     content_seed: int
+    content_step: int
     band_seed: int
     shingle_powers: npt.NDArray[np.uint64]
-    multipliers: npt.NDArray[np.uint32]
-    offsets: npt.NDArray[np.uint32]
+    round_masks: npt.NDArray[np.uint64]
     sketch_mask: int
 
 
@@ -58,10 +60,10 @@ def derive_keys(secret: bytes, width: int, hashes: int) -> HashKeys:
         id=stream("id", 2).tobytes().hex(),
         token_seed=int(seeds[0]),
         content_seed=int(seeds[1]),
+        content_step=int.from_bytes(stream("content", 2).tobytes(), "little") | 1,
         band_seed=int(seeds[2]),
         shingle_powers=np.array(powers, np.uint64),
-        multipliers=stream("multipliers", hashes) | np.uint32(1),
-        offsets=stream("offsets", hashes),
+        round_masks=stream("rounds", 4 * hashes).view(np.uint64),
         sketch_mask=int.from_bytes(stream("sketch", 2).tobytes(), "little"),
     )
 

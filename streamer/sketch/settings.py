@@ -17,8 +17,8 @@ from streamer.sketch.compact import BINS
 from streamer.sketch.method import Measure
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
 
-SKETCH_VERSION = 1  # of the hashes' definitions in this package
-METHODS_VERSION = 2  # of the definitions in sketch/methods/
+SKETCH_VERSION = 2  # of the hashes' definitions in this package
+METHODS_VERSION = 3  # of the definitions in sketch/methods/
 NATIVE = "minhash"
 MIN_SHINGLES = 5  # distinct ones; fewer say little about a page
 

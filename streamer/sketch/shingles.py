@@ -26,33 +26,17 @@ def hash_shingles(
     shingles: int = max(count - width + 1, 0)
     for i in range(shingles):
         out[i] = tokens[i] * powers[0]
-    # Terms in the outer loop, so that the inner one takes several shingles at once.
-    for j in range(1, width):
-        power = powers[j]
+    # Terms in the outer loop, so that the inner one takes several shingles at once; two terms a
+    # pass, since each pass reads and writes all of `out`.
+    pairs = (width - 1) // 2
+    for pair in range(pairs):
+        j = 1 + 2 * pair
+        first, second = powers[j], powers[j + 1]
         for i in range(shingles):
-            out[i] += tokens[i + j] * power
+            out[i] += tokens[i + j] * first + tokens[i + j + 1] * second
+    if 1 + 2 * pairs < width:
+        for i in range(shingles):
+            out[i] += tokens[i + width - 1] * powers[width - 1]
     for i in range(shingles):
         out[i] = fmix(out[i])
     return shingles
-
-
-@kernel
-def count_distinct(
-    shingles: npt.NDArray[np.uint64], count: int, seen: npt.NDArray[np.uint64], distinct: int
-) -> int:
-    """Add the distinct ones of shingles[:count] to seen[:distinct]; stop when `seen` is full.
-
-    Only the question "as many as seen.shape[0]?" is ever asked, and ordinary text answers it after
-    that many steps.
-    """
-    enough = seen.shape[0]
-    for i in range(count):
-        if distinct == enough:
-            break
-        known = False
-        for j in range(distinct):
-            known = known or seen[j] == shingles[i]
-        if not known:
-            seen[distinct] = shingles[i]
-            distinct += 1
-    return distinct

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +22,29 @@ from streamer.sketch.compact import (
     pack_dense,
     pack_listed,
 )
-from streamer.sketch.few import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
+from streamer.sketch.content import content_hash, sum_content
+from streamer.sketch.few import (
+    FEW_MAX,
+    SLOTS,
+    add_distinct,
+    filled_bins,
+    may_be_few,
+    sorted_members,
+)
 from streamer.sketch.minhash import (
     EMPTY_MINIMUM,
-    absorb_content,
-    content_hash,
     fill_band_keys,
+    fill_empty,
+    has_empty,
     lower_minima,
 )
 from streamer.sketch.resemblance import hash_for_sketch, lower_bins
 from streamer.sketch.secret import HashKeys, derive_keys
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.shingles import count_distinct, hash_shingles
-from streamer.text.canonical import canonical_table
+from streamer.sketch.shingles import hash_shingles
+from streamer.text.pieces import TokenTables, token_tables
 from streamer.text.slices import Slices
-from streamer.text.tokens import SPARE, hash_tokens
+from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
 from streamer.text.visible import Buffer, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
@@ -74,87 +82,115 @@ def _shift_tail(tokens: npt.NDArray[np.uint64], count: int, width: int) -> int:
     return kept
 
 
+class Parameters(NamedTuple):
+    """What a signature depends on, beside the text.
+
+    Attributes:
+        seeds: uint64[5], of tokens, content and band keys, the sketch's mask, the content's step.
+        powers, masks: of shingles and of the rounds of min-hashes, as secret.py has them.
+        tables: of the token kernel.
+    """
+
+    seeds: npt.NDArray[np.uint64]
+    powers: npt.NDArray[np.uint64]
+    masks: npt.NDArray[np.uint64]
+    tables: TokenTables
+
+
+class Scratch(NamedTuple):
+    """Memory that a page is signed in; made once a signer by `_new_scratch`."""
+
+    tokens: npt.NDArray[np.uint64]
+    shingles: npt.NDArray[np.uint64]
+    minima: npt.NDArray[np.uint32]
+    bins: npt.NDArray[np.uint64]
+    slots: npt.NDArray[np.uint64]
+    in_tokens: TokenScratch
+
+
 @kernel
-def _sign_text(  # noqa: PLR0913 - a kernel takes its arrays one by one
+def _new_scratch(hashes: int) -> Scratch:
+    """Return memory for signatures of so many min-hashes."""
+    return Scratch(
+        np.empty(TOKENS_BLOCK + SPARE, np.uint64),
+        np.empty(TOKENS_BLOCK + SPARE, np.uint64),
+        np.empty(hashes, np.uint32),
+        np.empty(BINS, np.uint64),
+        np.empty(SLOTS, np.uint64),
+        token_scratch(),
+    )
+
+
+@kernel
+def _sign_text(
     text: npt.NDArray[np.uint8],
     place: int,
     end: int,
-    seeds: npt.NDArray[np.uint64],
-    powers: npt.NDArray[np.uint64],
-    multipliers: npt.NDArray[np.uint32],
-    offsets: npt.NDArray[np.uint32],
-    table: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint8]],
-    tokens: npt.NDArray[np.uint64],
-    shingles: npt.NDArray[np.uint64],
-    minima: npt.NDArray[np.uint32],
-    bins: npt.NDArray[np.uint64],
-    slots: npt.NDArray[np.uint64],
-    seen: npt.NDArray[np.uint64],
+    parameters: Parameters,
+    scratch: Scratch,
     sketch: npt.NDArray[np.uint64],
 ) -> tuple[int, int, int]:
-    """Lower `minima` by one text and write its sketch; return (content hash, tokens, distinct)."""
-    content = np.zeros(4, np.uint64)
-    content[:2] = uint64(seeds[1])
+    """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct)."""
+    seeds, powers, masks, tables = parameters
+    tokens, shingles, minima, bins, slots, in_tokens = scratch
     minima[:] = np.uint32(EMPTY_MINIMUM)
     bins[:] = uint64(EMPTY_BIN)
-    slots[:] = uint64(EMPTY_BIN)
-    distinct = kept = members = 0
-    more = few = True
+    content = uint64(0)
+    total = kept = members = 0
+    more = first = True
+    few = False
     while more:
-        place, count = hash_tokens(
-            text, place, end, seeds[0], table[0], table[1], table[2], tokens, kept
-        )
+        place, count = hash_tokens(text, place, end, seeds[0], tables, in_tokens, tokens, kept)
         more = place < end
-        absorb_content(tokens, kept, count, content)
+        content += sum_content(tokens, kept, count, total, seeds[4])
+        total += count - kept
         found = hash_shingles(tokens, count, powers, shingles)
-        distinct = count_distinct(shingles, found, seen, distinct)
-        lower_minima(shingles, found, multipliers, offsets, minima)
-        hash_for_sketch(shingles, found, seeds[3], shingles)
+        lower_minima(shingles, found, minima)
+        hash_for_sketch(shingles, found, seeds[3])
         lower_bins(shingles, found, bins)
-        few = few and may_be_few(bins)
+        if first or few:
+            few = may_be_few(bins)
         if few:
+            if first:
+                slots[:] = uint64(EMPTY_BIN)
             members = add_distinct(shingles, found, slots, members)
             few = members <= FEW_MAX
+        first = False
         kept = _shift_tail(tokens, count, powers.shape[0])
-    if not few or not pack_listed(shingles, sorted_members(slots, shingles), sketch):
+    if few:
+        members = sorted_members(slots, shingles)
+        fill_empty(shingles, members, masks, minima)
+    elif has_empty(minima):
+        fill_empty(shingles, filled_bins(bins, shingles), masks, minima)
+    if not few or not pack_listed(shingles, members, sketch):
         pack_dense(bins, sketch)
-    return content_hash(content), content[3], distinct
+    distinct = min(members, DISTINCT_MAX) if few else DISTINCT_MAX
+    return content_hash(content, seeds[1]), total, distinct
 
 
 @kernel
-def _sign_batch(  # noqa: PLR0913 - as _sign_text
-    data: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
+def _sign_batch(  # noqa: PLR0913 - a kernel takes its arrays one by one
+    bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
-    scratch: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
-    seeds: npt.NDArray[np.uint64],
-    powers: npt.NDArray[np.uint64],
-    multipliers: npt.NDArray[np.uint32],
-    offsets: npt.NDArray[np.uint32],
-    table: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.uint8]],
+    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
+    parameters: Parameters,
     rows: int,
+    scratch: Scratch,
     keys: npt.NDArray[np.uint64],
     sketches: npt.NDArray[np.uint64],
     distinct: npt.NDArray[np.uint8],
     token_counts: npt.NDArray[np.uint32],
     text_bytes: npt.NDArray[np.int64],
 ) -> None:
-    """Sign the bodies data[starts[i]:ends[i]] into the five result arrays."""
+    """Sign `bodies` (data, starts, ends) into the five result arrays; `visible` is for texts."""
+    data, starts, ends = bodies
     bands = keys.shape[1] - 1
-    tokens = np.empty(TOKENS_BLOCK + SPARE, np.uint64)
-    shingles = np.empty(TOKENS_BLOCK + SPARE, np.uint64)
-    minima = np.empty(multipliers.shape[0], np.uint32)
-    bins = np.empty(BINS, np.uint64)
-    slots = np.empty(SLOTS, np.uint64)
-    seen = np.empty(DISTINCT_MAX, np.uint64)
     for i in range(flags.shape[0]):
-        text, start, end = visible_span(data, starts[i], ends[i], flags[i], scratch[0], scratch[1])
+        text, start, end = visible_span(data, starts[i], ends[i], flags[i], visible[0], visible[1])
         content, token_counts[i], distinct[i] = _sign_text(
-            text, start, end, seeds, powers, multipliers, offsets, table,
-            tokens, shingles, minima, bins, slots, seen, sketches[i],
-        )  # fmt: skip
-        fill_band_keys(minima, rows, seeds[2], keys[i, :bands])
+            text, start, end, parameters, scratch, sketches[i]
+        )
+        fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
         keys[i, bands] = content
         text_bytes[i] = end - start
 
@@ -173,17 +209,20 @@ class Signer:
         self.settings = settings
         self._keys: HashKeys = derive_keys(secret, settings.shingle_width, settings.hashes)
         keys = self._keys
-        seeds = (keys.token_seed, keys.content_seed, keys.band_seed, keys.sketch_mask)
-        self._seeds = np.array(seeds, np.uint64)
-        table = canonical_table()
-        self._table = (table.entries, table.sequences, table.combining)
-        self._scratch = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
+        seeds = (
+            keys.token_seed, keys.content_seed, keys.band_seed, keys.sketch_mask, keys.content_step,
+        )  # fmt: skip
+        self._parameters = Parameters(
+            np.array(seeds, np.uint64), keys.shingle_powers, keys.round_masks, token_tables()
+        )
+        self._scratch: Scratch = _new_scratch(settings.hashes)
+        self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
         texts = Slices.joined(bodies)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
-        pages, keys = len(bodies), self._keys
+        pages = len(bodies)
         result = Signatures(
             np.empty((pages, self.settings.bands + 1), np.uint64),
             np.empty((pages, SKETCH_WORDS), np.uint64),
@@ -192,16 +231,14 @@ class Signer:
             np.empty(pages, np.int64),
         )
         _sign_batch(
-            texts.data, texts.starts, texts.ends, np.array(flags, np.uint8), self._scratch,
-            self._seeds,
-            keys.shingle_powers, keys.multipliers, keys.offsets, self._table,
-            self.settings.rows, result.keys, result.sketches, result.distinct, result.tokens,
-            result.text_bytes,
+            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8), self._visible,
+            self._parameters, self.settings.rows, self._scratch,
+            result.keys, result.sketches, result.distinct, result.tokens, result.text_bytes,
         )  # fmt: skip
         return result
 
     def _grow(self, size: int) -> None:
         """Fit the scratch to the longest body, and let go of what only a giant needed."""
-        if not size <= len(self._scratch[0]) <= max(4 * size, 1 << 22):
+        if not size <= len(self._visible[0]) <= max(4 * size, 1 << 22):
             size = max(size, 1 << 16)
-            self._scratch = (np.empty(size, np.uint8), np.empty(size, np.uint8))
+            self._visible = (np.empty(size, np.uint8), np.empty(size, np.uint8))

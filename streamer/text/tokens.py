@@ -1,10 +1,11 @@
 """UTF-8 to token hashes in one pass: decode, canonical form, token boundaries, MurmurHash3.
 
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
-length costs its bytes and no memory. Short ASCII tokens, which are most, take a faster way: a
-window of text is folded and classified eight bytes at once, and its tokens are hashed together. The
-kernel stops between two tokens when its output is full and goes on from the place that it returns,
-so a page of any size is signed through one small buffer.
+length costs its bytes and no memory. Short tokens of plain characters, which are most, take a
+faster way: a window of text is folded and classified eight bytes at once (window.py), and its
+tokens are hashed together (short_tokens.py). The kernel stops between two tokens when its output is
+full and goes on from the place that it returns, so a page of any size is signed through one small
+buffer.
 
 `tokens` is the same rule in plain Python, on text; tests hold the kernel against it bit for bit.
 """
@@ -12,21 +13,13 @@ so a page of any size is signed through one small buffer.
 from __future__ import annotations
 
 import unicodedata
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
 from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
-from streamer.text.ascii_window import (
-    LOW_BYTES,
-    MARGIN,
-    SHORT,
-    WINDOW_WORDS,
-    classify,
-    hash_ascii,
-    run_size,
-)
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -43,11 +36,15 @@ from streamer.text.canonical import (
     is_ignorable,
 )
 from streamer.text.codepoint import INVALID, decode, pack_code_point
+from streamer.text.pieces import TokenTables
+from streamer.text.short_tokens import LOW_BYTES, hash_short, new_halves
+from streamer.text.window import Window, ascii_size, classify, find_edges, new_window
 
 MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UAX #15, D4)
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
+NEAR = 256  # bytes: a window is left where so few of it remain, for one that has the last run whole
 SLACK = (
     16  # readable bytes that every text has behind its end: words are read eight bytes at a time
 )
@@ -132,15 +129,28 @@ def _letter_of(mark: int) -> int:
     return uint32(_IOTA_LETTER) if mark == _IOTA_MARK else uint32(mark)
 
 
+class TokenScratch(NamedTuple):
+    """Memory that the kernel works in, made once for many texts by `token_scratch`."""
+
+    window: Window
+    halves: npt.NDArray[np.uint64]
+    marks: npt.NDArray[np.uint32]
+
+
 @kernel
-def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the text; a call a byte would double its cost
+def token_scratch() -> TokenScratch:
+    """Return memory for the kernel to work in."""
+    return TokenScratch(new_window(), new_halves(), np.empty(MARKS_MAX + 1, np.uint32))
+
+
+@kernel
+def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a call a byte would double its cost
     text: npt.NDArray[np.uint8],
     place: int,
     end: int,
     seed: int,
-    entries: npt.NDArray[np.uint32],
-    sequences: npt.NDArray[np.uint32],
-    combining: npt.NDArray[np.uint8],
+    tables: TokenTables,
+    scratch: TokenScratch,
     out: npt.NDArray[np.uint64],
     count: int,
 ) -> tuple[int, int]:
@@ -152,15 +162,11 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
     `out`.
     """
     limit = out.shape[0] - SPARE
-    marks = np.empty(MARKS_MAX + 1, np.uint32)
+    entries, sequences, combining = tables.entries, tables.sequences, tables.combining
+    window, halves, marks = scratch
     waiting = 0
-    folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
-    stops = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
-    others = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
-    folded_bytes = folded.view(np.uint8)
-    stop_words, other_words = stops.view(np.uint64), others.view(np.uint64)
-    halves = np.empty((3, 4 * WINDOW_WORDS + 1), np.uint64)
-    window = window_end = place
+    first = window_end = whole_end = place  # of a window; whole_end: of its last whole run
+    run = runs = 0
     lane1 = lane2 = uint64(seed)
     low = word = length = uint64(0)
     unspaced = False  # the open token is a character of an unspaced script
@@ -174,23 +180,31 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop over the te
         elif place >= end or (length == 0 and count >= limit):
             break
         else:
-            if text[place] < 128:
-                if place >= window_end or (place + SHORT > window_end and window_end < end):
-                    window = place
-                    window_end = classify(text, place, end, folded, stops, others)
-                if length == 0:
-                    at, found = hash_ascii(
-                        place - window, limit - count, seed, folded_bytes,
-                        stop_words, other_words, halves, out, count,
+            if place >= window_end or (
+                length == 0 and place >= whole_end and first < place and place + NEAR > window_end
+            ):
+                first = place
+                window_end = whole_end = classify(text, place, end, window)
+                run, runs = 0, find_edges(window, window_end - first)
+                if window_end < end and runs and first + window.edges[2 * runs - 1] == window_end:
+                    runs -= 1
+                    whole_end = first + window.edges[2 * runs]
+            if length == 0 and place < whole_end:
+                while run < runs and first + window.edges[2 * run] < place:
+                    run += 1
+                if run == 0 or first + window.edges[2 * run - 1] <= place:
+                    run, count = hash_short(
+                        text, first, end, seed, window, run, runs, tables.pieces, halves,
+                        out, count, limit,
                     )  # fmt: skip
-                    count += found
-                    if window + at > place:
-                        place = window + at
+                    place = first + window.edges[2 * run] if run < runs else whole_end
+                    if start < place:
                         continue
+            if text[place] < 128:
                 if waiting == 0 and not unspaced:
-                    size8 = run_size(stop_words, place - window)
+                    size8 = ascii_size(window, place - first)
                     if size8:
-                        packed = load_u64(folded_bytes, place - window)
+                        packed = load_u64(window.folded_bytes, place - first)
                         packed &= LOW_BYTES[size8]
                         lane1, lane2, low, word, length = _push(
                             lane1, lane2, low, word, length, packed, size8

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.sketch import plain
-from streamer.sketch.minhash import lower_minima
+from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.secret import derive_keys
 from streamer.sketch.settings import SignatureSettings
@@ -149,34 +149,26 @@ def test_another_secret_shares_nothing_with_a_signature() -> None:
     assert similarity(one.sketches[0], other.sketches[0]) < 1500
 
 
-words32 = st.integers(0, 2**32 - 1)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.sets(words32, min_size=2, max_size=20), st.binary(min_size=32, max_size=32))
-def test_each_min_hash_comes_from_a_permutation(values: set[int], secret: bytes) -> None:
-    keys = derive_keys(secret, 5, 12)
-    images = np.empty((len(values), 12), np.uint32)
-    for place, value in enumerate(values):
-        images[place] = 0xFFFFFFFF
-        lower_minima(
-            np.array([value << 32], np.uint64), 1, keys.multipliers, keys.offsets, images[place]
-        )
-    assert all(len(set(column.tolist())) == len(values) for column in images.T)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 2**64 - 1), max_size=40), st.integers(0, 40))
 def test_min_hashes_do_not_depend_on_the_order_or_the_cut_of_the_shingles(
     values: set[int], cut: int
 ) -> None:
-    keys = derive_keys(SECRET, 5, 8)
-    whole, parts = np.full((2, 8), 0xFFFFFFFF, np.uint32)
+    whole, parts = np.full((2, 8), EMPTY_MINIMUM, np.uint32)
     shingles = np.array(sorted(values), np.uint64)
-    lower_minima(shingles, len(shingles), keys.multipliers, keys.offsets, whole)
+    lower_minima(shingles, len(shingles), whole)
     for part in (shingles[cut:], shingles[:cut]):
-        lower_minima(part, len(part), keys.multipliers, keys.offsets, parts)
+        lower_minima(part, len(part), parts)
     assert whole.tolist() == parts.tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40), st.integers(1, 60))
+def test_a_single_shingle_is_enough_to_fill_all_min_hashes(values: set[int], hashes: int) -> None:
+    keys = derive_keys(SECRET, 5, hashes)
+    minima = np.full(hashes, EMPTY_MINIMUM, np.uint32)
+    fill_empty(np.array([*values], np.uint64), len(values), keys.round_masks, minima)
+    assert (minima != EMPTY_MINIMUM).all()
 
 
 @pytest.mark.parametrize("distinct", [*range(100, 125), *range(280, 310), 590, 596, 597, 600, 1200])

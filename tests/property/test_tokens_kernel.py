@@ -14,10 +14,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from streamer.text.ascii_window import WINDOW_WORDS
-from streamer.text.canonical import canonical_table, is_ignorable
+from streamer.text.canonical import is_ignorable
 from streamer.text.codepoint import INVALID, decode
-from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, tokens
+from streamer.text.pieces import token_tables
+from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
+from streamer.text.window import WINDOW_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 SEED = 0x9E3779B9
 BEFORE = b"before\xc3"  # a page lies in the middle of a buffer
 UNLIMITED = 1 << 12
+SCRATCH = token_scratch()
 
 LETTERS = "a b Z _ 9 - . word Fifteen_Letters sixteen_letters_ é ß İ ſ Ａ ﬁ ½ ⑴ ﷺ ㌀ ŉ ≮"
 OTHER_SCRIPTS = "漢 字 ひ バ ﾊﾞ が ก กำ ຳ မြန် ខ្មែរ 한 हिन्दी 𐐀 😀"
@@ -55,7 +57,7 @@ def kernel_hashes(page: bytes, limit: int = UNLIMITED, behind: bytes = b"z" * SL
     result: list[int] = []
     while True:
         start = place
-        place, count = hash_tokens(data, start, end, SEED, *canonical_table(), out, 0)
+        place, count = hash_tokens(data, start, end, SEED, token_tables(), SCRATCH, out, 0)
         assert count <= limit + SPARE
         assert (guarded[-8:] == 7).all()
         result += out[:count].tolist()

@@ -129,7 +129,7 @@ def test_the_default_is_the_native_signature_of_today() -> None:
     assert choose("minhash", options=["rows=7"]) == SignatureSettings(rows=7)
     assert SignatureSettings().is_native
     assert SignatureSettings().identity() == {"bands": 14, "rows": 6, "shingle_width": 5}
-    assert SignatureSettings().fingerprint("00" * 8) == "e13b8bed6ba9e126"  # under Unicode 14.0
+    assert SignatureSettings().fingerprint("00" * 8) == "4bd32b17f6dcd1e6"  # under Unicode 14.0
 
 
 def test_all_that_changes_a_signature_changes_the_fingerprint() -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from streamer.sketch.compact import BINS, EMPTY_BIN, SKETCH_WORDS, pack_dense, pack_listed
-from streamer.sketch.minhash import EMPTY_MINIMUM, lower_minima
+from streamer.sketch.from_shingles import min_hashes
 from streamer.sketch.resemblance import hash_for_sketch, lower_bins, similarity
 from streamer.sketch.secret import HashKeys, derive_keys
 
@@ -21,15 +21,9 @@ HASHES = 84
 Words = npt.NDArray[np.uint64]
 
 
-def minima(shingles: Words, keys: HashKeys) -> npt.NDArray[np.uint32]:
-    result = np.full(HASHES, EMPTY_MINIMUM, np.uint32)
-    lower_minima(shingles, len(shingles), keys.multipliers, keys.offsets, result)
-    return result
-
-
 def sketch(shingles: Words, keys: HashKeys) -> Words:
-    hashes, result = np.empty_like(shingles), np.empty(SKETCH_WORDS, np.uint64)
-    hash_for_sketch(shingles, len(shingles), np.uint64(keys.sketch_mask), hashes)  # type: ignore[arg-type]  # an int beyond 63 bits
+    hashes, result = shingles.copy(), np.empty(SKETCH_WORDS, np.uint64)
+    hash_for_sketch(hashes, len(hashes), np.uint64(keys.sketch_mask))  # type: ignore[arg-type]  # an int beyond 63 bits
     if not pack_listed(np.sort(hashes), len(hashes), result):
         bins = np.full(BINS, EMPTY_BIN, np.uint64)
         lower_bins(hashes, len(hashes), bins)
@@ -55,8 +49,18 @@ def test_min_hashes_agree_as_often_as_the_sets_resemble_each_other(
     size: int, resemblance: float
 ) -> None:
     true, drawn = pairs(size, resemblance)
-    agreed = np.mean([minima(a, keys) == minima(b, keys) for a, b, keys in drawn])
+    agreed = np.mean([min_hashes(a, keys) == min_hashes(b, keys) for a, b, keys in drawn])
     assert agreed == pytest.approx(true, abs=4 * sqrt(true * (1 - true) / (PAIRS * HASHES)) + 1e-4)
+
+
+@pytest.mark.parametrize("size", [20, 100, 1000])
+def test_bands_find_pairs_at_least_as_often_as_independent_min_hashes_would(size: int) -> None:
+    bands, rows = 14, HASHES // 14
+    true, drawn = pairs(size, 0.7)
+    equal = [min_hashes(a, keys) == min_hashes(b, keys) for a, b, keys in drawn]
+    found = np.mean([pair.reshape(bands, rows).all(axis=1).any() for pair in equal])
+    expected = 1 - (1 - true**rows) ** bands
+    assert found > expected - 2 * sqrt(expected * (1 - expected) / PAIRS)
 
 
 @pytest.mark.parametrize("size", [50, 200, 1000, 5000])

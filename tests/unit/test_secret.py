@@ -28,14 +28,14 @@ def words_of(keys: HashKeys) -> dict[str, list[int]]:
         "seeds": [keys.token_seed, keys.content_seed, keys.band_seed],
         "shingle": [base & 0xFFFFFFFE, base >> 32],
         "sketch": [keys.sketch_mask & 0xFFFFFFFF, keys.sketch_mask >> 32],
-        "multipliers": (keys.multipliers & np.uint32(0xFFFFFFFE)).tolist(),
-        "offsets": keys.offsets.tolist(),
+        "content": [keys.content_step & 0xFFFFFFFE, keys.content_step >> 32],
+        "rounds": keys.round_masks.view(np.uint32).tolist(),
     }
 
 
 def test_no_two_parameters_share_a_word() -> None:
     words = [word | 1 for part in words_of(derive_keys(SECRET, 5, 84)).values() for word in part]
-    assert len(set(words)) == len(words) == 2 + 3 + 2 + 2 + 84 + 84
+    assert len(set(words)) == len(words) == 2 + 3 + 2 + 2 + 2 + 4 * 84
 
 
 @pytest.mark.parametrize("bit", [0, 100, 255])
@@ -63,8 +63,8 @@ def test_the_powers_are_those_of_an_odd_number_the_last_one_the_zeroth() -> None
     assert powers == [pow(base, exponent, 1 << 64) for exponent in (5, 4, 3, 2, 1, 0)]
 
 
-def test_multipliers_are_odd() -> None:
-    assert (derive_keys(SECRET, 5, 84).multipliers % 2 == 1).all()
+def test_what_multiplies_a_tokens_place_is_odd() -> None:
+    assert derive_keys(SECRET, 5, 84).content_step % 2 == 1
 
 
 def test_a_new_secret_is_read_back_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
