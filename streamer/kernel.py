@@ -67,9 +67,23 @@ if not os.environ.get("NUMBA_CACHE_DIR"):
     setattr(numba.config, "CACHE_DIR", str(_cache_folder()))  # noqa: B010 - numba makes it at run time
 
 
+_njit: Any = numba.njit  # its stub does not know of `_nrt`
+
+
 def kernel(function: Function) -> Function:
-    """Compile `function` to native code that releases the interpreter lock; cache it on disk."""
-    compiled: Any = numba.njit(nogil=True, cache=True, boundscheck=False)(function)
+    """Compile `function` to native code that releases the interpreter lock; cache it on disk.
+
+    It makes no array and returns none, so references need not be counted. Elsewhere numba counts
+    one for each array that a function is given, in two atomic operations, unless it can tell that
+    this is not needed; of a function with two exits it cannot.
+    """
+    compiled: Any = _njit(nogil=True, cache=True, boundscheck=False, _nrt=False)(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+def allocating_kernel(function: Function) -> Function:
+    """Compile `function` as `kernel` does, where it makes arrays or returns one."""
+    compiled: Any = _njit(nogil=True, cache=True, boundscheck=False, _nrt=True)(function)
     return compiled  # type: ignore[no-any-return]
 
 

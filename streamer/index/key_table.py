@@ -21,7 +21,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamer.index.postings import SEGMENTS, TAG_BITS, Keys, Places, Postings, segment_of, tag_of
-from streamer.kernel import inline_kernel, int64, kernel, prefetch, put_word, uint64, word_at
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    prefetch,
+    put_word,
+    uint64,
+    word_at,
+)
 
 FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
 _SLOTS_MIN = 256
@@ -85,32 +94,40 @@ def _put(address: int, slots: int, word: int) -> None:
 
 
 @kernel
-def _words_in(address: int, end: int, count: int) -> Keys:
-    """Return the so many words of a segment, in order."""
-    words = np.empty(count, np.uint64)
+def _take_words(address: int, end: int, out: Keys) -> int:
+    """Write the words of a segment to `out`, in order, free all its slots, return their number.
+
+    `out` has room for one more. Free slots are passed over without a branch: where they are cannot
+    be foreseen.
+    """
     found = 0
     for slot in range(end):
         word = _read(address, slot)
-        if word != uint64(FREE_SLOT):
-            words[found] = word
-            found += 1
-    return words
+        _write(address, slot, uint64(FREE_SLOT))
+        out[found] = word
+        found += word != uint64(FREE_SLOT)
+    return found
 
 
 @kernel
-def _place(words: Keys, address: int, slots: int, end: int) -> bool:
-    """Put words that are in order into a free segment; tell whether they fit."""
+def _merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
+    """Put words, both old and new ones in order, into a free segment; tell whether they fit."""
+    i = j = 0
     slot = int64(0)
-    for i in range(words.shape[0]):
-        slot = max(slot, _home(words[i] >> uint64(TAG_BITS), slots))
-        if slot >= end - 1:
-            return False
-        _write(address, slot, words[i])
+    while slot < end - 1 and i + j < old.shape[0] + new.shape[0]:
+        if j == new.shape[0] or (i < old.shape[0] and old[i] <= new[j]):
+            word = old[i]
+            i += 1
+        else:
+            word = new[j]
+            j += 1
+        slot = max(slot, _home(word >> uint64(TAG_BITS), slots))
+        _write(address, slot, word)
         slot += 1
-    return True
+    return bool(i + j == old.shape[0] + new.shape[0])
 
 
-@kernel
+@allocating_kernel
 def _sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> Keys:
     """Return the words of a segment in order, out of those that lie at the addresses of flushes.
 
@@ -215,9 +232,10 @@ class KeyTable:
         self._counts = np.zeros(SEGMENTS, np.int64)
         self._slots = np.array([slots_for(i, 0) for i in range(SEGMENTS)], np.int64)
         self._ends = self._slots + _MARGIN
-        shared = _memory(int(self._ends.sum()))  # until each has grown: 256 small ones take long
-        self._memory = [shared] * SEGMENTS
-        self._addresses = _address(shared) + 8 * (np.cumsum(self._ends) - self._ends)
+        # One memory for all until each has grown: 256 small ones take long.
+        self._shared = _memory(int(self._ends.sum()))
+        self._memory: list[mmap.mmap | None] = [None] * SEGMENTS
+        self._addresses = _address(self._shared) + 8 * (np.cumsum(self._ends) - self._ends)
 
     @property
     def count(self) -> int:
@@ -236,7 +254,8 @@ class KeyTable:
         for segment in segments:
             count = int(np.diff(starts[:, segment : segment + 2]).sum())
             slots = slots_for(segment, count)
-            self._renew(segment, _sorted_words(addresses, starts, segment, slots), slots, _MARGIN)
+            words = _sorted_words(addresses, starts, segment, slots)
+            self._grow(segment, words, slots, _MARGIN)
 
     def add(self, postings: Postings, segments: range) -> None:
         """Add the postings of some segments."""
@@ -245,7 +264,9 @@ class KeyTable:
         for segment in segments:
             count = int(self._counts[segment] + new[segment])
             if count > _LOAD_MAX * self._slots[segment]:
-                self._renew(segment, self._words(segment), slots_for(segment, count), _MARGIN)
+                brought = words[starts[segment] : starts[segment + 1]]
+                self._grow(segment, brought, slots_for(segment, count), _MARGIN)
+                done[segment] = new[segment]
         left = list(segments)
         while left:
             columns = self._addresses, self._slots, self._ends, self._counts
@@ -254,24 +275,36 @@ class KeyTable:
             for segment in left:  # many words have the greatest tags: more room behind them
                 slots = int(self._slots[segment])
                 margin = 2 * (int(self._ends[segment]) - slots)
-                self._renew(segment, self._words(segment), slots, margin)
+                self._grow(segment, words[:0], slots, margin)
 
-    def _words(self, segment: int) -> Keys:
-        address, end = self._addresses[segment], self._ends[segment]
-        return _words_in(address, end, self._counts[segment])
+    def _grow(self, segment: int, new: Keys, slots: int, margin: int) -> None:
+        """Give a segment so many slots, and new words, which are in order.
 
-    def _renew(self, segment: int, words: Keys, slots: int, margin: int) -> None:
-        """Give a segment new memory, with these words, which are in order."""
-        while True:
-            memory = _memory(slots + margin)
-            address = _address(memory)
-            if _place(words, address, slots, slots + margin):
-                break
+        The system moves its memory: new memory takes the system far longer than its words take to
+        be placed again.
+        """
+        old = self._emptied(segment, int(self._counts[segment]))
+        self._resize(segment, slots, margin)
+        while not _merge(old, new, self._addresses[segment], slots, slots + margin):
             margin *= 2
-        self._counts[segment] = len(words)
-        self._addresses[segment], self._slots[segment] = address, slots
+            self._emptied(segment, len(old) + len(new))
+            self._resize(segment, slots, margin)
+        self._counts[segment] += len(new)
+
+    def _emptied(self, segment: int, words_max: int) -> Keys:
+        """Free all slots of a segment; return the words that it had, in order."""
+        words = np.empty(words_max + 1, np.uint64)
+        return words[: _take_words(self._addresses[segment], self._ends[segment], words)]
+
+    def _resize(self, segment: int, slots: int, margin: int) -> None:
+        """Give a segment that has no words so many slots."""
+        memory = self._memory[segment]
+        if memory is None:
+            memory = self._memory[segment] = _memory(slots + margin)
+        else:
+            memory.resize(8 * (slots + margin))
+        self._addresses[segment], self._slots[segment] = _address(memory), slots
         self._ends[segment] = slots + margin
-        self._memory[segment] = memory
 
     def find(self, keys: Keys) -> tuple[Places, Places]:
         """Return (the place of a key, a row) for each posting: by place, rows ascending."""
@@ -286,7 +319,8 @@ class KeyTable:
 
 def _memory(slots: int) -> mmap.mmap:
     """Return memory for free slots, which goes back to the system as soon as it is dropped."""
-    return mmap.mmap(-1, 8 * slots, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return mmap.mmap(-1, 8 * slots, flags=flags)
 
 
 def _address(memory: mmap.mmap) -> int:

@@ -21,6 +21,10 @@ UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
+Scratch = tuple[
+    npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
+]
+
 # States of a head entry. A flushed one is kept, and may be found in the store already.
 FREE, UNDECIDED, KEPT, FLUSHED = range(4)
 
@@ -51,6 +55,13 @@ def _insert_sorted(
     return count + 1
 
 
+def placing_scratch(own_keys: int, candidates_max: int) -> Scratch:
+    """Return memory to place pages in: rows, places of candidates; sizes, slots of buckets."""
+    candidates = np.empty((2, candidates_max), np.int64)
+    buckets = np.empty((2, own_keys), np.int64)
+    return candidates[0], candidates[1], buckets[0], buckets[1]
+
+
 @kernel
 def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in one piece, and a batch is one call
     keys: npt.NDArray[np.uint64],
@@ -78,6 +89,7 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
     best: npt.NDArray[np.int64],
     best_similarity: npt.NDArray[np.int32],
     best_content: npt.NDArray[np.bool_],
+    scratch: Scratch,
 ) -> tuple[int, int, int]:
     """Place the pages in order; return (entries in the head, next row, postings refused).
 
@@ -95,14 +107,13 @@ def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in on
         newest_state: KEPT where `hits` have the flushed entries, FLUSHED where they do not.
         outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
             head entry, or -1 - the place in stored_sketches' rows, of the match.
+        scratch: as `placing_scratch` makes it.
     """
     hit_keys, hit_starts, hit_rows, hit_places = hits
     head_rows, head_keys, head_masks, head_sketches, head_states = head
-    similarity_min, bucket_max, candidates_max, measure = limits
+    similarity_min, bucket_max, _, measure = limits
     own = keys.shape[1]
-    rows = np.empty(candidates_max, np.int64)
-    places = np.empty(candidates_max, np.int64)
-    sizes, free = np.empty(own, np.int64), np.empty(own, np.int64)
+    rows, places, sizes, free = scratch
     address = table.ctypes.data
     hit = refused = 0
     for i in range(keys.shape[0]):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, int64, kernel, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint64
 
 SEGMENT_BITS = 8
 SEGMENTS = 1 << SEGMENT_BITS
@@ -71,7 +71,7 @@ def own_postings(
     return count
 
 
-@kernel
+@allocating_kernel
 def _part(keys: Keys, rows: Rows, out_words: Keys) -> Places:
     """Write the words of postings by segment, in no order there; return where segments start."""
     starts = np.zeros(SEGMENTS + 1, np.int64)

@@ -35,7 +35,8 @@ def _joined(values: Sequence[bytes]) -> tuple[Bytes, Places]:
 
 @inline_kernel
 def _copy(out: Bytes, at: int, column: Bytes, start: int, end: int) -> int:
-    out[at : at + end - start] = column[start:end]
+    for i in range(start, end):
+        out[at + i - start] = column[i]
     return at + end - start
 
 

@@ -76,7 +76,8 @@ class RowFile:
         """
         limits = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts, out=limits[1:])
-        data = np.zeros(int(limits[-1]) + len(PADDING), np.uint8)
+        data = np.empty(int(limits[-1]) + len(PADDING), np.uint8)
+        data[limits[-1] :] = 0
         came = _read_parts(self._file, starts, ends, data.ctypes.data)
         if came < len(starts):
             with explained(self._path):

@@ -33,6 +33,7 @@ from streamer.index.place import (
     UNDECIDED,
     UNIQUE,
     place_pages,
+    placing_scratch,
 )
 from streamer.index.postings import ROWS_MAX, own_postings
 from streamer.index.records import (
@@ -187,6 +188,7 @@ class Shard:
             (hits.places, hits.starts, hits.rows, places), fetched.sketches,
             self.head.table, self.head.arrays(), self.head.count, self.next_row,
             newest_state, outcome, best, scores, content,
+            placing_scratch(self._own_keys, settings.candidates_max),
         )  # fmt: skip
         self.refused += refused
         basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)

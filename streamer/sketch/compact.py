@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
 
 DENSE_LEVEL, FINEST_LEVEL = 10, 22
 BINS = 1 << DENSE_LEVEL
@@ -54,7 +54,7 @@ def _joined(symbols: int) -> int:
     return (fours | (fours >> uint64(24))) & uint64(0xFFFF)
 
 
-@kernel
+@allocating_kernel
 def pack_dense(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint64]) -> None:
     """Write uint64[1024] least hashes (EMPTY_BIN: none) as a sketch of the dense level."""
     symbols = np.empty(BINS, np.uint8)  # a byte each at first: so several are made at once

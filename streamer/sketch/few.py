@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import int64, kernel, uint64
+from streamer.kernel import allocating_kernel, int64, kernel, uint64
 from streamer.sketch.compact import BINS, EMPTY_BIN, LISTED_MAX
 
 FEW_MAX = 2 * LISTED_MAX  # far more than distinct hashes in LISTED_MAX bins, but by chance
@@ -55,7 +55,7 @@ def add_distinct(
     return distinct
 
 
-@kernel
+@allocating_kernel
 def sorted_members(slots: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
     """Write the members of the set to uint64[FEW_MAX] `out`, ascending; return their number.
 

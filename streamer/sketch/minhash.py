@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish, fmix
-from streamer.kernel import inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
 
 EMPTY_MINIMUM = 0xFFFFFFFF
 
@@ -52,7 +52,7 @@ def has_empty(minima: npt.NDArray[np.uint32]) -> bool:
     return empty
 
 
-@kernel
+@allocating_kernel
 def fill_empty(
     shingles: npt.NDArray[np.uint64],
     count: int,

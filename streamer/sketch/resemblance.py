@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import inline_kernel, int64, kernel, popcount, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, popcount, uint64
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.compact import (
     BINS,
@@ -70,7 +70,7 @@ def _count_dense(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> tuple[
     return either, both, equal
 
 
-@kernel
+@allocating_kernel
 def _count_listed(
     a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], level: int
 ) -> tuple[int, int, int]:

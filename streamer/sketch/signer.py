@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import kernel, uint64
+from streamer.kernel import allocating_kernel, kernel, uint64
 from streamer.sketch.compact import (
     BINS,
     EMPTY_BIN,
@@ -108,7 +108,7 @@ class Scratch(NamedTuple):
     in_tokens: TokenScratch
 
 
-@kernel
+@allocating_kernel
 def _new_scratch(hashes: int) -> Scratch:
     """Return memory for signatures of so many min-hashes."""
     return Scratch(

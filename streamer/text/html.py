@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.kernel import inline_kernel, kernel
+from streamer.kernel import allocating_kernel, inline_kernel, kernel
 from streamer.text.elements import (
     BLOCK,
     CONTAINER,
@@ -159,7 +159,7 @@ def _pass_markup(
     return at + 1, place
 
 
-@kernel
+@allocating_kernel
 def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) -> int:
     """Write the visible text of source[start:end] to out[place:], UTF-8 as far as the page is.
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -81,7 +81,7 @@ def piece_of(
     return piece
 
 
-@kernel
+@allocating_kernel
 def pieces_of(
     entries: npt.NDArray[np.uint32],
     sequences: npt.NDArray[np.uint32],

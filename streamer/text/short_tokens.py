@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import finish
-from streamer.kernel import inline_kernel, int64, kernel, load_u64, trailing_zeros, uint64
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    load_u64,
+    trailing_zeros,
+    uint64,
+)
 from streamer.text.codepoint import decode
 from streamer.text.pieces import NOT_PLAIN, PIECE_MASK, PIECE_MAX, SEPARATES, size_of
 from streamer.text.window import Window, bits_from
@@ -23,7 +31,7 @@ _ROOM = TOGETHER + 1
 _WORD = 8  # bytes
 
 
-@kernel
+@allocating_kernel
 def new_halves() -> npt.NDArray[np.uint64]:
     """Return room for collected tokens: all first halves, all second halves, all sizes."""
     return np.empty(3 * _ROOM, np.uint64)

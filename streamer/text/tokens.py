@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
+from streamer.kernel import allocating_kernel, inline_kernel, kernel, load_u64, uint32, uint64
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -137,7 +137,7 @@ class TokenScratch(NamedTuple):
     marks: npt.NDArray[np.uint32]
 
 
-@kernel
+@allocating_kernel
 def token_scratch() -> TokenScratch:
     """Return memory for the kernel to work in."""
     return TokenScratch(new_window(), new_halves(), np.empty(MARKS_MAX + 1, np.uint32))

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import kernel
+from streamer.kernel import allocating_kernel
 from streamer.text.form import ESCAPED, HTML
 from streamer.text.html import html_to_text
 from streamer.text.slices import Slices
@@ -25,7 +25,7 @@ HEAD_BYTES_MAX = 1 << 16  # a description further down is not looked for
 _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
 
 
-@kernel
+@allocating_kernel
 def visible_span(
     data: npt.NDArray[np.uint8],
     start: int,

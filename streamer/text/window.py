@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import (
+    allocating_kernel,
     inline_kernel,
     int64,
     kernel,
@@ -51,7 +52,7 @@ class Window(NamedTuple):
     edges: npt.NDArray[np.uint16]
 
 
-@kernel
+@allocating_kernel
 def new_window() -> Window:
     """Return room for a window."""
     folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
