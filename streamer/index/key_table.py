@@ -319,8 +319,7 @@ class KeyTable:
 
 def _memory(slots: int) -> mmap.mmap:
     """Return memory for free slots, which goes back to the system as soon as it is dropped."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    return mmap.mmap(-1, 8 * slots, flags=flags)
+    return mmap.mmap(-1, 8 * slots, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _address(memory: mmap.mmap) -> int:

@@ -35,7 +35,7 @@ def _joined(values: Sequence[bytes]) -> tuple[Bytes, Places]:
 
 @inline_kernel
 def _copy(out: Bytes, at: int, column: Bytes, start: int, end: int) -> int:
-    for i in range(start, end):
+    for i in range(start, end):  # a slice may be copied through a new array, which no kernel makes
         out[at + i - start] = column[i]
     return at + end - start
 

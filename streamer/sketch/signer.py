@@ -137,8 +137,7 @@ def _sign_text(
     bins[:] = uint64(EMPTY_BIN)
     content = uint64(0)
     total = kept = members = 0
-    more = first = True
-    few = False
+    more = few = True
     while more:
         place, count = hash_tokens(text, place, end, seeds[0], tables, in_tokens, tokens, kept)
         more = place < end
@@ -148,14 +147,12 @@ def _sign_text(
         lower_minima(shingles, found, minima)
         hash_for_sketch(shingles, found, seeds[3])
         lower_bins(shingles, found, bins)
-        if first or few:
-            few = may_be_few(bins)
+        few = few and may_be_few(bins)
         if few:
-            if first:
+            if members == 0:  # only now: most pages need no set, and clearing it takes long
                 slots[:] = uint64(EMPTY_BIN)
             members = add_distinct(shingles, found, slots, members)
             few = members <= FEW_MAX
-        first = False
         kept = _shift_tail(tokens, count, powers.shape[0])
     if few:
         members = sorted_members(slots, shingles)

@@ -111,7 +111,7 @@ def _collect_simple(  # noqa: PLR0913 - as _accented
     """Collect the tokens of runs [first, last) behind `count` others; return where it stops.
 
     That is before the first run that is long or has other characters than ASCII, but for one of two
-    bytes. Has one exit: of others each would cost what counting references to the arrays costs.
+    bytes.
     """
     run, slot = uint64(first), uint64(count)
     size = uint64(0)
@@ -150,8 +150,7 @@ def _collect_mixed(  # noqa: PLR0913 - a kernel takes its arrays one by one
     """Collect the tokens of a run [at, stop) behind `count` others; return how many there are.
 
     The window begins at `place` of the text. Returns -1 if a token is long or has a character that
-    is not plain, and if there would be more than `room`. Has one exit: of others each would cost
-    what counting references to the arrays costs, which is more than all else here.
+    is not plain, and if there would be more than `room`.
     """
     low = high = filled = uint64(0)
     plain = True
