@@ -82,11 +82,13 @@ SECTIONS = (
         "Query and insert, beside other indexes",
         "python benchmarks/run.py --only lsh",
         "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is timed,"
-        " by the clock on the wall. A document is looked up, and inserted where nothing like it is"
-        " there. Ours lies on disk, verifies each candidate by its sketch, and has its flushes in"
-        " the time; the others lie in memory and call a duplicate whatever shares a band. Ours has"
-        " the threads of a replay, look-ups ahead and flushes beside the judgement; the others have"
-        " one: so CPU time stands beside the clock's.",
+        " by the clock on the wall. The systems have their rounds in turns: figures are medians of"
+        " them, and of the times ours the least and the greatest of a round as well. A document is"
+        " looked up, and inserted where nothing like it is there. Ours lies on disk, verifies each"
+        " candidate by its sketch, and has its flushes in the time; the others lie in memory and"
+        " call a duplicate whatever shares a band. Ours has the threads of a replay, look-ups ahead"
+        " and flushes beside the judgement; the others have one: so CPU time stands beside the"
+        " clock's.",
         (("indexes", "Time of query and insert"),),
     ),
     Section(

@@ -107,14 +107,16 @@ def lsh_tables(result: Lsh) -> Shown:
     table = empty_table(
         f"query and insert, the last of {result.documents:,} documents, {result.target:g} or more"
         " times ours is the target",
-        "index", "us", "CPU us", "times ours", "documents before", "duplicates", "peak memory",
+        "index", "rounds", "us", "CPU us", "times ours", "documents before", "duplicates",
+        "peak memory",
     )  # fmt: skip
     for one in result.systems:
         table.add_row(
             one.name,
+            str(one.rounds),
             f"{one.us:.1f}",
             f"{one.cpu_us:.1f}",
-            f"{one.ratio:.2f}",
+            f"{one.ratio:.2f} ({one.ratio_least:.2f} to {one.ratio_greatest:.2f})",
             f"{one.indexed:,}",
             f"{one.duplicates:,} of {one.timed:,}",
             mebibytes(one.peak_rss_bytes),

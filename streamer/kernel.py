@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     def popcount(value: int) -> int: ...
     def trailing_zeros(value: int) -> int: ...
     def load_u64(array: npt.NDArray[np.uint8], index: int) -> int: ...
+    def store_u64(array: npt.NDArray[np.uint8], index: int, word: int) -> None: ...
     def word_at(address: int, index: int) -> int: ...
     def put_word(address: int, index: int, word: int) -> None: ...
     def prefetch(address: int, index: int) -> None: ...
@@ -146,6 +147,19 @@ else:
             return builder.load(word, align=1)
 
         return types.uint64(array, types.intp), generate
+
+    @intrinsic
+    def store_u64(_context: Any, array: Any, index: Any, word: Any) -> Any:  # noqa: ANN401 - as popcount
+        """Write eight bytes of a uint8 array, little-endian, at any byte offset; unchecked."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+            structure = context.make_array(signature.args[0])(context, builder, arguments[0])
+            place = builder.gep(structure.data, [arguments[1]])
+            words = builder.bitcast(place, ir.IntType(64).as_pointer())
+            builder.store(arguments[2], words, align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, types.uint64), generate
 
     def _pointer(builder: Any, address: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
         words = builder.inttoptr(address, ir.IntType(64).as_pointer())

@@ -1,9 +1,9 @@
 """The bytes of the store: keys that sort the way we read, and packed values.
 
     key                                              value
-    seq u64 | POSTINGS | shard u8 | part u32         the postings of a flush, in parts (postings.py)
-    seq u64 | BLOCKS   | shard u8 | 0                the lengths of its row blocks (row_file.py)
-    seq u64 | NUMBERS  | shard u8 | 0                the row numbers of a flush, if they have gaps
+    seq u64 | POSTINGS | shard u8                    the lengths of a flush's parts of postings
+    seq u64 | BLOCKS   | shard u8                    the lengths of its row blocks
+    seq u64 | NUMBERS  | shard u8                    its row numbers, if they have gaps
     seq u64 | 0xFF                                   the meta record: all state, as MessagePack
 
 Big-endian, so the store's order is the order of `seq`, the number of the flush that brought the
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-FORMAT = 2  # of this file, postings.py and row_blocks.py; an index of another format is refused
+FORMAT = 3  # of this file, postings.py and row_blocks.py; an index of another format is refused
 
 POSTINGS, BLOCKS, NUMBERS = 1, 2, 3
 _META = 0xFF
@@ -30,7 +30,8 @@ class FlushMeta(msgspec.Struct):
     """The rows that one flush brought; `dense` if they are first_row .. last_row without gaps.
 
     `keys` is how many keys a row has at its shard, `postings` how many of all have room in buckets,
-    `size` how many bytes it added to the shard's row file.
+    `size` how many bytes it added to the shard's row file; those that it added to the postings file
+    begin at `postings_start`, and are `postings_size`.
     """
 
     seq: int
@@ -40,6 +41,8 @@ class FlushMeta(msgspec.Struct):
     keys: int
     postings: int
     size: int
+    postings_start: int
+    postings_size: int
     dense: bool
 
 
@@ -63,9 +66,9 @@ class StoreMeta(msgspec.Struct):
     owner: bytes = b""
 
 
-def entry_key(seq: int, shard: int, kind: int, number: int = 0) -> bytes:
-    """Return the key of a block."""
-    return struct.pack(">QBBI", seq, kind, shard, number)
+def entry_key(seq: int, shard: int, kind: int) -> bytes:
+    """Return the key of what a flush brought of a shard, of one kind."""
+    return struct.pack(">QBB", seq, kind, shard)
 
 
 def meta_key(seq: int) -> bytes:

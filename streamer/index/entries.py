@@ -1,34 +1,15 @@
-"""What a flush adds to the store: entries in order of their keys, and its record."""
+"""What a flush adds to RocksDB beside its record: entries in order of their keys."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import BLOCKS, NUMBERS, POSTINGS, Entries, FlushMeta, entry_key
-from streamer.index.lookup import FlushedRows
-from streamer.index.postings import pack_postings, sort_postings
-
-
-class Brought(NamedTuple):
-    """What a flush brings of one shard that has rows: its record, and where its blocks end."""
-
-    shard: int
-    flush: FlushMeta
-    rows: FlushedRows
-    ends: npt.NDArray[np.int64]
-
-
-def flush_meta(seq: int, rows: FlushedRows, size: int) -> FlushMeta:
-    """Return what the store knows of the rows that a shard flushes, in blocks of so many bytes."""
-    first, last, count = int(rows.rows[0]), int(rows.rows[-1]), len(rows.rows)
-    keys, postings = rows.marks.shape[1], len(rows.posting_keys)
-    dense = last - first + 1 == count
-    return FlushMeta(seq, first, last, count, keys, postings, size, dense=dense)
+from streamer.index.codec import BLOCKS, NUMBERS, POSTINGS, Entries, entry_key
+from streamer.index.shard_files import Brought
 
 
 def flush_entries(brought: Sequence[Brought]) -> Entries:
@@ -38,16 +19,22 @@ def flush_entries(brought: Sequence[Brought]) -> Entries:
 
 
 def _posting_entries(of: Brought) -> Entries:
-    postings = sort_postings(of.rows.posting_keys, of.rows.posting_rows)
-    for part, value in enumerate(pack_postings(postings)):
-        yield entry_key(of.flush.seq, of.shard, POSTINGS, part), value
+    yield entry_key(of.flush.seq, of.shard, POSTINGS), _packed(of.part_lengths)
 
 
 def _block_entries(of: Brought) -> Entries:
-    lengths = np.diff(of.ends, prepend=0).astype("<u4")
-    yield entry_key(of.flush.seq, of.shard, BLOCKS), lengths.tobytes()
+    yield entry_key(of.flush.seq, of.shard, BLOCKS), _packed(of.block_lengths)
 
 
 def _number_entries(of: Brought) -> Entries:
     if not of.flush.dense:
-        yield entry_key(of.flush.seq, of.shard, NUMBERS), of.rows.rows.astype("<i8").tobytes()
+        yield entry_key(of.flush.seq, of.shard, NUMBERS), of.rows.astype("<i8").tobytes()
+
+
+def _packed(lengths: npt.NDArray[np.int64]) -> bytes:
+    return lengths.astype("<u4").tobytes()
+
+
+def unpack_lengths(data: bytes) -> npt.NDArray[np.int64]:
+    """Return lengths as they were before they became an entry."""
+    return np.frombuffer(data, "<u4").astype(np.int64)

@@ -83,9 +83,9 @@ class Flusher:
     def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
         state = owner_state()
         with self._timed(Stage.FLUSH):
-            self._store.flush(self._identity, snapshots, state)
-            for lookup in self._lookups:
-                lookup.refresh()
+            brought = self._store.flush(self._identity, snapshots, state)
+            for lookup, postings in zip(self._lookups, brought, strict=True):
+                lookup.refresh(postings)
         self._written()
 
     def close(self) -> None:

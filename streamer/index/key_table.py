@@ -20,7 +20,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.index.postings import SEGMENTS, TAG_BITS, Keys, Places, Postings, segment_of, tag_of
+from streamer.index.postings import (
+    SEGMENTS,
+    TAG_BITS,
+    Keys,
+    Places,
+    Postings,
+    segment_of,
+    sort_nearly,
+    tag_of,
+)
 from streamer.kernel import (
     allocating_kernel,
     inline_kernel,
@@ -38,6 +47,7 @@ _GROWTH = 1.2
 _LOAD_MAX = 0.8  # more, and both a look and a posting that comes in take a third longer
 _MARGIN = 512  # slots behind the last home, for words that are moved on; the last stays free
 _PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
+_LINE_SLOTS = 8  # of a cache line
 _AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once
 
 
@@ -74,7 +84,9 @@ def _insert(
             if _read(address, ends[segment] - 2) != uint64(FREE_SLOT):
                 break
             if i + _AHEAD < starts[segment + 1]:
-                prefetch(address, _home(words[i + _AHEAD] >> uint64(TAG_BITS), size))
+                home = _home(words[i + _AHEAD] >> uint64(TAG_BITS), size)
+                prefetch(address, home)
+                prefetch(address, home + _LINE_SLOTS)  # the next free slot is about as far
             _put(address, size, words[i])
             done[segment] += 1
             counts[segment] += 1
@@ -164,19 +176,8 @@ def _sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> 
                 places[home] += 1
         done = places[_PIECE_SLOTS]
         at[:] = stops
-    _sort_nearly(out)
+    sort_nearly(out, 0, out.shape[0])
     return out
-
-
-@inline_kernel
-def _sort_nearly(words: Keys) -> None:
-    """Sort words of which hardly one is far from its place."""
-    for i in range(1, words.shape[0]):
-        word, place = words[i], i
-        while place and words[place - 1] > word:
-            words[place] = words[place - 1]
-            place -= 1
-        words[place] = word
 
 
 @kernel

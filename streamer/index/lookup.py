@@ -45,12 +45,6 @@ class KeptRows:
     urls: list[bytes]
 
 
-def key_marks(keys: Keys, posted: Keys) -> npt.NDArray[np.uint32]:
-    """Return the low halves of keys[n, m] as uint32; 0 where bit m of posted[n] is not set."""
-    bits = posted[:, None] >> np.arange(keys.shape[1], dtype=np.uint64) & np.uint64(1)
-    return (keys.astype(np.uint32) * bits.astype(np.uint32)).astype(np.uint32)
-
-
 class Lookup(Protocol):
     """What a shard asks of the pages that have left its head."""
 
@@ -69,15 +63,14 @@ class Lookup(Protocol):
 class FlushedRows:
     """What a flush takes from one shard: kept rows with their postings, and the shard's state.
 
-    `rows` ascend; `posting_keys` are in the order of rows, so that `posting_rows` ascend.
-    `marks` are uint32[n, keys], as `key_marks` makes them.
+    `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
+    masks[i] is set. Arrays may be the head's own, and are good until the shard is told `flushed`.
     """
 
     rows: npt.NDArray[np.int64]
     refs: npt.NDArray[np.uint64]
     sketches: npt.NDArray[np.uint64]
-    marks: npt.NDArray[np.uint32]
+    keys: Keys
+    masks: npt.NDArray[np.uint64]
     urls: list[bytes]
-    posting_keys: Keys
-    posting_rows: npt.NDArray[np.uint32]
     state: bytes

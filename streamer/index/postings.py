@@ -4,9 +4,9 @@ A posting says that a row is found under a key. As a word it is 32 bits of the k
 the 8 bits of the key before these name its segment, and are not in the word. Words of a segment
 are in order, so equal keys' rows ascend. The 24 bits that are left lie with the row, as its marks.
 
-The postings of a flush as bytes: 16 parts of 16 segments, each an entry of its own, since an index
+The postings of a flush as bytes: 16 parts of 16 segments, each a block of its own, since an index
 that is opened is read part by part. A part is how many words each of its segments has, as uint32,
-then all words in the order of the segments, as uint64; little-endian.
+all words in the order of the segments, as uint64, and a checksum; little-endian.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint64
+from streamer.index.checksum import CHECK_BYTES, Bytes, seal
+from streamer.kernel import allocating_kernel, inline_kernel, int64, uint64
 
 SEGMENT_BITS = 8
 SEGMENTS = 1 << SEGMENT_BITS
@@ -27,7 +28,6 @@ PARTS = 16
 _PART_SEGMENTS = SEGMENTS // PARTS
 
 Keys = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
 
@@ -43,6 +43,9 @@ class Postings(NamedTuple):
         return segments << np.uint64(TAG_BITS) | self.words >> np.uint64(TAG_BITS)
 
 
+NO_POSTINGS = Postings(np.empty(0, np.uint64), np.zeros(SEGMENTS + 1, np.int64))
+
+
 @inline_kernel
 def segment_of(key: int) -> int:
     """Return the segment of a key: its top 8 bits."""
@@ -56,45 +59,66 @@ def tag_of(key: int) -> int:
     return uint64(key) >> uint64(64 - SEGMENT_BITS - TAG_BITS) & uint64((1 << TAG_BITS) - 1)
 
 
-@kernel
-def own_postings(
-    keys: Keys, masks: Keys, rows: npt.NDArray[np.int64], out_keys: Keys, out_rows: Rows
-) -> int:
-    """List the postings of entries (keys[n, own], masks by bit, rows); return their number."""
-    count = 0
-    for i in range(keys.shape[0]):
-        for j in range(keys.shape[1]):
-            if masks[i] >> uint64(j) & uint64(1):
-                out_keys[count] = keys[i, j]
-                out_rows[count] = rows[i]
-                count += 1
-    return count
+@inline_kernel
+def sort_nearly(words: Keys, start: int, end: int) -> None:
+    """Sort words[start:end], of which hardly one is far from its place."""
+    for i in range(start + 1, end):
+        word, place = words[i], i
+        while place > start and words[place - 1] > word:
+            words[place] = words[place - 1]
+            place -= 1
+        words[place] = word
 
 
 @allocating_kernel
-def _part(keys: Keys, rows: Rows, out_words: Keys) -> Places:
-    """Write the words of postings by segment, in no order there; return where segments start."""
+def _part(keys: Keys, masks: Keys, rows: Places, out_words: Keys) -> Places:
+    """Write the words of postings by segment, by row in each; return where segments start."""
     starts = np.zeros(SEGMENTS + 1, np.int64)
     for i in range(keys.shape[0]):
-        starts[segment_of(keys[i]) + 1] += 1
+        for j in range(keys.shape[1]):
+            starts[segment_of(keys[i, j]) + 1] += masks[i] >> uint64(j) & uint64(1)
     for i in range(SEGMENTS):
         starts[i + 1] += starts[i]
     places = starts.copy()
     for i in range(keys.shape[0]):
-        segment = segment_of(keys[i])
-        out_words[places[segment]] = tag_of(keys[i]) << uint64(TAG_BITS) | uint64(rows[i])
-        places[segment] += 1
+        for j in range(keys.shape[1]):
+            if masks[i] >> uint64(j) & uint64(1):
+                segment, tag = segment_of(keys[i, j]), tag_of(keys[i, j])
+                out_words[places[segment]] = tag << uint64(TAG_BITS) | uint64(rows[i])
+                places[segment] += 1
     return starts
 
 
-def sort_postings(keys: Keys, rows: Rows) -> Postings:
-    """Return the postings of keys[i] and rows[i]."""
-    words = np.empty(len(keys), np.uint64)
-    starts = _part(keys, rows, words)
-    cuts = starts.tolist()
+@allocating_kernel
+def _sort_segments(words: Keys, starts: Places, out: Keys) -> None:
+    """Write the words of each segment to `out` in order.
+
+    A counting sort by as many ranges of tags as there are words, then by insertion. Keys are
+    hashes, so hardly any words share a range; those of equal tags come in the order of rows.
+    """
+    places = np.empty(np.diff(starts).max() + 1, np.int64)
     for segment in range(SEGMENTS):
-        words[cuts[segment] : cuts[segment + 1]].sort()
-    return Postings(words, starts)
+        start, end = starts[segment], starts[segment + 1]
+        count = uint64(end - start)
+        places[: end - start + 1] = 0
+        for i in range(start, end):
+            places[int64((words[i] >> uint64(TAG_BITS)) * count >> uint64(TAG_BITS)) + 1] += 1
+        places[0] = start
+        for i in range(end - start):
+            places[i + 1] += places[i]
+        for i in range(start, end):
+            place = int64((words[i] >> uint64(TAG_BITS)) * count >> uint64(TAG_BITS))
+            out[places[place]] = words[i]
+            places[place] += 1
+        sort_nearly(out, start, end)
+
+
+def sort_postings(keys: Keys, masks: Keys, rows: Places) -> Postings:
+    """Return the postings of rows: of rows[i] under keys[i, j] where bit j of masks[i] is set."""
+    words = np.empty((2, int(np.bitwise_count(masks).sum())), np.uint64)
+    starts = _part(keys, masks, rows, words[0])
+    _sort_segments(words[0], starts, words[1])
+    return Postings(words[1], starts)
 
 
 def segments_of(part: int) -> range:
@@ -102,19 +126,24 @@ def segments_of(part: int) -> range:
     return range(part * _PART_SEGMENTS, (part + 1) * _PART_SEGMENTS)
 
 
-def pack_postings(postings: Postings) -> Iterator[bytes]:
-    """Yield the parts of postings as bytes."""
+def pack_postings(postings: Postings) -> Iterator[tuple[Bytes, Places]]:
+    """Yield the parts of postings, each as its bytes and how many these are."""
     words, starts = postings
     for part in range(PARTS):
         limits = starts[segments_of(part).start : segments_of(part).stop + 1]
-        counts = np.diff(limits).astype("<u4")
-        yield b"".join((counts.tobytes(), words[limits[0] : limits[-1]].tobytes()))
+        counts, own = np.diff(limits).astype("<u4"), words[limits[0] : limits[-1]]
+        data = np.empty(counts.nbytes + own.nbytes + CHECK_BYTES, np.uint8)
+        data[: counts.nbytes] = counts.view(np.uint8)
+        data[counts.nbytes : -CHECK_BYTES] = own.view(np.uint8)
+        seal(data)
+        yield data, np.array([len(data)])
 
 
-def unpack_postings(part: int, data: bytes) -> Postings:
+def unpack_postings(part: int, data: Bytes) -> Postings:
     """Return the postings of a part, given as its bytes; other segments are empty."""
+    head = 4 * _PART_SEGMENTS
     counts = np.zeros(SEGMENTS, np.int64)
-    counts[segments_of(part)] = np.frombuffer(data, "<u4", _PART_SEGMENTS)
+    counts[segments_of(part)] = data[:head].view("<u4")
     starts = np.zeros(SEGMENTS + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
-    return Postings(np.frombuffer(data, "<u8", offset=4 * _PART_SEGMENTS), starts)
+    return Postings(data[head:-CHECK_BYTES].view("<u8"), starts)

@@ -6,119 +6,88 @@ URL ends u32[n], the URLs one after the other, and a checksum u64 of all that; l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.checksum import CHECK_BYTES, PADDING, Bytes, Places, checksum
 from streamer.index.lookup import KeptRows
-from streamer.kernel import inline_kernel, int64, kernel, load_u64, uint8, uint32, uint64
+from streamer.kernel import int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
-PADDING = bytes(8)  # behind blocks: kernels read eight bytes at a time, some beyond the end
-CHECK_BYTES = 8
-_CHECK_FACTOR = 0x9E3779B97F4A7C15  # odd, so a change of any word changes the sum
+_BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
-Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint32]
+Words = npt.NDArray[np.uint64]
 
 
 def _joined(values: Sequence[bytes]) -> tuple[Bytes, Places]:
-    """Return the bytes of values, and where each one starts in them, and the end."""
+    """Return the bytes of values and PADDING, and where each one starts in them, and the end."""
     limits = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(value) for value in values], out=limits[1:])
-    return np.frombuffer(b"".join(values), np.uint8), limits
-
-
-@inline_kernel
-def _copy(out: Bytes, at: int, column: Bytes, start: int, end: int) -> int:
-    for i in range(start, end):  # a slice may be copied through a new array, which no kernel makes
-        out[at + i - start] = column[i]
-    return at + end - start
-
-
-@inline_kernel
-def checksum(data: Bytes, start: int, end: int) -> int:
-    """Return the checksum of data[start:end]: a polynomial over its words, in four lanes.
-
-    Eight bytes behind the end are read, and do not count. A word of zeros counts by its place only,
-    so the sums do not begin at zero: a hole in a file is no block.
-    """
-    a, b, c, d = uint64(end - start), uint64(1), uint64(2), uint64(3)
-    factor, at = uint64(_CHECK_FACTOR), int64(start)
-    while at + 32 <= end:
-        a = a * factor + load_u64(data, at)
-        b = b * factor + load_u64(data, at + 8)
-        c = c * factor + load_u64(data, at + 16)
-        d = d * factor + load_u64(data, at + 24)
-        at += 32
-    while at + 8 <= end:
-        a = a * factor + load_u64(data, at)
-        at += 8
-    if at < end:
-        b = b * factor + (load_u64(data, at) & ((uint64(1) << uint64(8 * (end - at))) - uint64(1)))
-    total: int = ((a * factor + b) * factor + c) * factor + d
-    return total
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=limits[1:])
+    return np.frombuffer(b"".join((*values, PADDING)), np.uint8), limits
 
 
 @kernel
-def damaged_block(data: Bytes, limits: Places) -> int:
-    """Return the first block of which the checksum is not its own, -1 if all are sound."""
-    for i in range(limits.shape[0] - 1):
-        end = limits[i + 1] - CHECK_BYTES
-        if end < limits[i] or checksum(data, limits[i], end) != load_u64(data, end):
-            return int64(i)
-    return int64(-1)
-
-
-@kernel
-def _pack(
-    refs: Bytes, sketches: Bytes, marks: Bytes, ends: Bytes, url_ends: Places, urls: Bytes,
-    out: Bytes, out_ends: Places,
+def _pack(  # noqa: PLR0913 - the columns of a block
+    refs: Words, sketches: Words, keys: Words, masks: Words, url_limits: Places, urls: Bytes,
+    first: int, out: Bytes, out_ends: Places,
 ) -> None:  # fmt: skip
-    """Write the blocks of all rows to `out`, one after the other; `ends` are those in a block."""
-    rows = url_ends.shape[0] - 1
-    marks_bytes = marks.shape[0] // max(1, rows)
-    at = 0
-    for first in range(0, rows, ROWS_A_BLOCK):
-        start, end = at, min(first + ROWS_A_BLOCK, rows)
-        at = _copy(out, at, refs, 8 * first, 8 * end)
-        at = _copy(out, at, sketches, SKETCH_BYTES * first, SKETCH_BYTES * end)
-        at = _copy(out, at, marks, marks_bytes * first, marks_bytes * end)
-        at = _copy(out, at, ends, 4 * first, 4 * end)
-        at = _copy(out, at, urls, url_ends[first], url_ends[end])
-        check = checksum(out, start, at)
-        for i in range(CHECK_BYTES):
-            out[at + i] = uint8(check >> uint64(8 * i))
+    """Write the blocks of rows from `first` on to `out`, and where each ends to `out_ends`.
+
+    From low to high, eight bytes at a time: what one writes too much, the next writes over.
+    """
+    at = int64(0)
+    for block in range(out_ends.shape[0]):
+        begin, start = at, first + block * ROWS_A_BLOCK
+        end = min(start + ROWS_A_BLOCK, refs.shape[0])
+        for row in range(start, end):
+            store_u64(out, at, refs[row])
+            at += 8
+        for row in range(start, end):
+            for word in range(SKETCH_WORDS):
+                store_u64(out, at + 8 * word, sketches[row, word])
+            at += SKETCH_BYTES
+        for row in range(start, end):
+            for j in range(keys.shape[1]):
+                posted = masks[row] >> uint64(j) & uint64(1)
+                store_u64(out, at + 4 * j, posted * uint64(uint32(keys[row, j])))
+            at += 4 * keys.shape[1]
+        for row in range(start, end):
+            store_u64(out, at, uint64(url_limits[row + 1] - url_limits[start]))
+            at += 4
+        for place in range(url_limits[start], url_limits[end], 8):
+            store_u64(out, at + place - url_limits[start], load_u64(urls, place))
+        at += url_limits[end] - url_limits[start]
+        store_u64(out, at, checksum(out, begin, at))
         at += CHECK_BYTES
-        out_ends[first // ROWS_A_BLOCK] = at
+        out_ends[block] = at
 
 
 def pack_rows(
-    refs: npt.NDArray[np.uint64],
-    sketches: npt.NDArray[np.uint64],
-    marks: Marks,
-    urls: Sequence[bytes],
-) -> tuple[Bytes, Places]:
-    """Return the blocks of rows, one after the other, and where each ends."""
-    text, url_ends = _joined(urls)
-    firsts = np.arange(0, len(urls), ROWS_A_BLOCK)
-    ends = url_ends[1:] - np.repeat(url_ends[firsts], ROWS_A_BLOCK)[: len(urls)]
-    fixed = 8 + SKETCH_BYTES + 4 * marks.shape[1] + 4
-    size = fixed * len(urls) + len(text) + CHECK_BYTES * len(firsts)
-    out, out_ends = np.empty(size + len(PADDING), np.uint8), np.empty(len(firsts), np.int64)
-    _pack(
-        _bytes_of(refs), _bytes_of(sketches), _bytes_of(marks), _bytes_of(ends.astype(np.uint32)),
-        url_ends, text, out, out_ends,
-    )  # fmt: skip
-    return out[:size], out_ends
+    refs: Words, sketches: Words, keys: Words, masks: Words, urls: Sequence[bytes]
+) -> Iterator[tuple[Bytes, Places]]:
+    """Yield the blocks of rows, many at a time, one after the other, and how long each is.
 
-
-def _bytes_of(column: npt.NDArray[np.generic]) -> Bytes:
-    return np.ascontiguousarray(column).reshape(-1).view(np.uint8)
+    The bytes are good until the next ones are asked for.
+    """
+    text, url_limits = _joined(urls)
+    rows_at_once = ROWS_A_BLOCK * _BLOCKS_AT_ONCE
+    fixed = 8 + SKETCH_BYTES + 4 * keys.shape[1] + 4
+    out = np.empty(0, np.uint8)
+    for first in range(0, len(urls), rows_at_once):
+        end = min(first + rows_at_once, len(urls))
+        ends = np.empty(-(-(end - first) // ROWS_A_BLOCK), np.int64)
+        text_bytes = int(url_limits[end] - url_limits[first])
+        size = fixed * (end - first) + text_bytes + CHECK_BYTES * len(ends)
+        if len(out) < size + len(PADDING):
+            out = np.empty(size + size // 8 + len(PADDING), np.uint8)
+        _pack(refs, sketches, keys, masks, url_limits, text, first, out, ends)
+        yield out[:size], np.diff(ends, prepend=0)
 
 
 @dataclass(slots=True)
@@ -188,6 +157,14 @@ def _gather_rows(
         urls[i, 1] = first_url + uint32(load_u64(data, ends + 4 * place))
 
 
+@kernel
+def _gather_text(data: Bytes, urls: Places, limits: Places, out: Bytes) -> None:
+    """Write data[urls[i, 0]:urls[i, 1]] from limits[i] on: as `_pack`, eight bytes at a time."""
+    for i in range(urls.shape[0]):
+        for place in range(0, urls[i, 1] - urls[i, 0], 8):
+            store_u64(out, limits[i] + place, load_u64(data, urls[i, 0] + place))
+
+
 def gather_marks(rows: RowPlaces, keys: int) -> Marks:
     """Return the marks of the keys that rows have postings under, as uint32[n, keys]."""
     out = np.zeros((len(rows.starts), keys), np.uint32)
@@ -207,5 +184,10 @@ def gather_rows(rows: RowPlaces) -> KeptRows:
     sketches = np.empty((len(rows.starts), SKETCH_WORDS), np.uint64)
     refs, urls = np.empty(len(rows.starts), np.uint64), np.empty((len(rows.starts), 2), np.int64)
     _gather_rows(rows.data, rows.starts, rows.counts, rows.keys, rows.places, sketches, refs, urls)
-    data = rows.data.data
-    return KeptRows(sketches, refs.tolist(), [bytes(data[i:j]) for i, j in urls.tolist()])
+    limits = np.zeros(len(urls) + 1, np.int64)
+    np.cumsum(urls[:, 1] - urls[:, 0], out=limits[1:])
+    text = np.empty(int(limits[-1]) + len(PADDING), np.uint8)
+    _gather_text(rows.data, urls, limits, text)
+    joined = text.tobytes()
+    cuts = itertools.pairwise(limits.tolist())
+    return KeptRows(sketches, refs.tolist(), [joined[start:end] for start, end in cuts])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.index.head import Head
-from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup, key_marks
+from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup
 from streamer.index.place import (
     CONTENT,
     DUPLICATE,
@@ -35,7 +35,7 @@ from streamer.index.place import (
     place_pages,
     placing_scratch,
 )
-from streamer.index.postings import ROWS_MAX, own_postings
+from streamer.index.postings import ROWS_MAX
 from streamer.index.records import (
     VERDICTS,
     Decisions,
@@ -340,27 +340,23 @@ class Shard:
         """Return what a flush must write: the next one, of which this is the whole state.
 
         Its entries stay in the head, for look-ups that do not have the flush yet, until `flushed`
-        is called; that must be before the next snapshot.
+        is called; that must be before the next snapshot. So long the arrays may be the head's own:
+        nothing changes in an entry's row, keys or sketch.
         """
         assert self._let_go == self._snapshots, "the flush before is not done"
         head = self.head
         is_kept = head.states[: head.count] == KEPT
-        kept = np.flatnonzero(is_kept)
-        row_numbers, row_keys, masks = head.rows[kept], head.keys[kept], head.masks[kept]
-        total = int(np.bitwise_count(masks).sum())
-        keys, rows = np.empty(total, np.uint64), np.empty(total, np.uint32)
-        own_postings(row_keys, masks, row_numbers, keys, rows)
+        kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
         head.states[kept] = FLUSHED
-        self._flushed_entries = len(kept)
+        self._flushed_entries = int(np.count_nonzero(is_kept))
         self._snapshots += 1
         return FlushedRows(
-            row_numbers,
+            head.rows[kept],
             head.refs[kept],
             head.sketches[kept],
-            key_marks(row_keys, masks),
+            head.keys[kept],
+            head.masks[kept],
             list(itertools.compress(head.urls, is_kept.tolist())),
-            keys,
-            rows,
             self.state(),
         )
 

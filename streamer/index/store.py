@@ -1,10 +1,10 @@
-"""The store: what has left the head. RocksDB holds postings and all state, row files hold rows.
+"""The store: what has left the head. Rows and postings lie in files that grow, state in RocksDB.
 
-A flush writes rows behind those that are there (row_file.py), then one sorted file of postings, the
-lengths of the rows' blocks and all other state, and adds it: that one step is atomic, so what is
-found after a kill is exactly some flush. There is no write-ahead log of ours, because the input
-already is one. Nothing is ever merged: rows are read by their numbers, and postings only when an
-index is opened, into the key table.
+A flush writes rows and postings behind those that are there (shard_files.py), then one sorted file
+of their lengths and all state, and adds it: that one step is atomic, so what is found after a kill
+is exactly some flush. There is no write-ahead log of ours, because the input already is one.
+Nothing is ever merged: rows are read by their numbers, and postings only when an index is opened,
+into the key table.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from streamer.index.codec import (
     is_meta_key,
     meta_key,
 )
-from streamer.index.entries import Brought, flush_entries, flush_meta
+from streamer.index.entries import flush_entries, unpack_lengths
 from streamer.index.lookup import FlushedRows
-from streamer.index.postings import Postings, unpack_postings
-from streamer.index.row_blocks import pack_rows
-from streamer.index.row_file import RowFile
+from streamer.index.postings import NO_POSTINGS, Postings, unpack_postings
+from streamer.index.shard_files import ShardFiles
 from streamer.index.sorted_files import add_file, database_options, reading_once, write_file
 from streamer.index.store_errors import explained
 
@@ -62,7 +61,7 @@ class Store:
         self.flushes = 0
         self._database = database
         self._meta = meta
-        self._row_files: list[RowFile] = []
+        self._files: list[ShardFiles] = []
         self._numbers = itertools.count()
 
     @classmethod
@@ -84,7 +83,7 @@ class Store:
         store = cls(path, database, None, writable=writable)
         with explained(path):
             store._meta = store._newest_meta()
-            store._open_row_files(store._meta.shards if store._meta else [])
+            store._open_files(store._meta.shards if store._meta else [])
         store._numbers = itertools.count(store._meta.seq + 1 if store._meta else 1)
         if writable:
             shutil.rmtree(store._incoming, ignore_errors=True)
@@ -108,11 +107,11 @@ class Store:
             )
         return msgspec.msgpack.decode(cursor.value(), type=StoreMeta)
 
-    def _open_row_files(self, shards: Sequence[ShardMeta]) -> None:
+    def _open_files(self, shards: Sequence[ShardMeta]) -> None:
         for number, shard in enumerate(shards):
-            size = sum(flush.size for flush in shard.flushes)
-            path = self.path.parent / f"rows-{number}"
-            self._row_files.append(RowFile(path, size, writable=self.writable))
+            self._files.append(
+                ShardFiles(self.path.parent, number, shard.flushes, writable=self.writable)
+            )
 
     @property
     def meta(self) -> StoreMeta | None:
@@ -125,19 +124,19 @@ class Store:
 
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
-    ) -> None:
-        """Add what all shards flush, and all state, in one atomic step.
+    ) -> list[Postings]:
+        """Add what all shards flush, and all state, in one atomic step; return all new postings.
 
         Raises:
             StoreUnavailable: nothing was added; the index is what it was.
         """
         seq = next(self._numbers)
         old = self._meta.shards if self._meta else [ShardMeta() for _ in shards]
-        if not self._row_files:
-            self._open_row_files(old)
+        if not self._files:
+            self._open_files(old)
         brought = [
-            self._append_rows(seq, number, rows)
-            for number, rows in enumerate(shards)
+            files.bring(seq, rows)
+            for files, rows in zip(self._files, shards, strict=True)
             if len(rows.rows)
         ]
         metas = [
@@ -151,35 +150,39 @@ class Store:
             self._incoming.mkdir(exist_ok=True)
             entries = itertools.chain(flush_entries(brought), [last])
             add_file(self._database, write_file(self._incoming / f"{seq}.sst", entries))
+        postings = [NO_POSTINGS] * len(shards)
         for each in brought:
-            self._row_files[each.shard].size += each.flush.size
+            self._files[each.shard].take(each.flush)
+            postings[each.shard] = each.postings
         self._meta = meta
         self.flushes += 1
-
-    def _append_rows(self, seq: int, shard: int, rows: FlushedRows) -> Brought:
-        """Write the rows that a shard flushes; they count when the flush is added."""
-        data, ends = pack_rows(rows.refs, rows.sketches, rows.marks, rows.urls)
-        self._row_files[shard].append(data)
-        return Brought(shard, flush_meta(seq, rows, len(data)), rows, ends)
+        return postings
 
     def postings(self, shard: int, flush: FlushMeta, part: int) -> Postings:
-        """Return a part of the postings that a flush brought."""
-        return unpack_postings(part, self._read(entry_key(flush.seq, shard, POSTINGS, part)))
+        """Return a part of the postings that a flush brought.
+
+        Raises:
+            StoreUnavailable: the disk refuses, or they are damaged.
+        """
+        lengths = unpack_lengths(self._read(entry_key(flush.seq, shard, POSTINGS)))
+        ends = flush.postings_start + np.cumsum(lengths)
+        wanted = slice(part, part + 1)
+        data, limits = self._files[shard].postings.read((ends - lengths)[wanted], ends[wanted])
+        return unpack_postings(part, data[: limits[-1]])
 
     def block_lengths(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
         """Return the lengths in bytes of the row blocks that a flush brought."""
-        lengths = self._read(entry_key(flush.seq, shard, BLOCKS))
-        return np.frombuffer(lengths, "<u4").astype(np.int64)
+        return unpack_lengths(self._read(entry_key(flush.seq, shard, BLOCKS)))
 
     def read_blocks(
         self, shard: int, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the row blocks at [starts[i], ends[i]) of a shard's row file, as that does.
+        """Return the row blocks at [starts[i], ends[i]) of a shard's row file, and their limits.
 
         Raises:
             StoreUnavailable: the disk refuses, or a block is damaged.
         """
-        return self._row_files[shard].read(starts, ends)
+        return self._files[shard].rows.read(starts, ends)
 
     def row_numbers(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
         """Return the row numbers that a flush brought, ascending."""
@@ -194,11 +197,12 @@ class Store:
 
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
-        files = (*self.path.glob("*"), *self.path.parent.glob("rows-*"))
+        beside = (self.path.parent.glob(f"{name}-*") for name in ("rows", "postings"))
+        files = itertools.chain(self.path.glob("*"), *beside)
         return sum(file.stat().st_size for file in files if file.is_file())
 
     def close(self) -> None:
         """Release the store and its lock."""
-        for file in self._row_files:
-            file.close()
+        for files in self._files:
+            files.close()
         self._database.close()

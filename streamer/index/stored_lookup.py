@@ -19,7 +19,7 @@ import numpy as np
 from streamer.index.codec import FlushMeta
 from streamer.index.key_table import KeyTable
 from streamer.index.lookup import Hits, KeptRows, no_hits
-from streamer.index.postings import PARTS, Keys, Places, segments_of
+from streamer.index.postings import PARTS, Keys, Places, Postings, segments_of
 from streamer.index.shared_lock import SharedLock
 from streamer.index.store import Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
@@ -34,7 +34,6 @@ class StoredLookup:
         self._lock = SharedLock()
         self._store = store
         self._shard = shard
-        self._seq = 0
         self._rows = StoredRows(store, shard)
         self.flushes = 0
         self._flushes_before = store.flushes
@@ -42,13 +41,17 @@ class StoredLookup:
         self.table = KeyTable()
         self._fill(flushes)
 
-    def refresh(self) -> None:
-        """Take up what flushes have brought since; in the thread that flushes."""
-        meta = self._store.meta
-        self._take_up(meta.shards[self._shard].flushes if meta else [])
-        # Rows of a flush are found from here on; until then they are in the head.
+    def refresh(self, postings: Postings) -> None:
+        """Take up a flush, which has brought these postings; in the thread that flushes.
+
+        Look-ups go on between the parts of the table. The flush's rows are found from the end on;
+        until then they are in the head.
+        """
+        for part in range(PARTS):
+            with self._lock.alone():
+                self.table.add(postings, segments_of(part))
         with self._lock.alone():
-            self._rows.refresh(meta)
+            self._rows.refresh(self._store.meta)
             self.flushes = self._store.flushes - self._flushes_before
 
     def _fill(self, flushes: Sequence[FlushMeta]) -> None:
@@ -61,17 +64,6 @@ class StoredLookup:
         if flushes:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 list(pool.map(fill, range(PARTS)))
-            self._seq = flushes[-1].seq
-
-    def _take_up(self, flushes: Sequence[FlushMeta]) -> None:
-        """Add the postings of new flushes to the table; look-ups go on between its parts."""
-        for flush in flushes:
-            if flush.seq > self._seq:
-                for part in range(PARTS):
-                    postings = self._store.postings(self._shard, flush, part)
-                    with self._lock.alone():
-                        self.table.add(postings, segments_of(part))
-                self._seq = flush.seq
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
         """Return the postings of `keys`, given as [page, key]; the store has so many flushes."""

@@ -25,7 +25,7 @@ from streamer.index.store import Store
 
 RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_NONE = FlushMeta(0, -1, -1, 0, 0, 0, 0, dense=True)  # before all flushes: it has no row
+_NONE = FlushMeta(0, -1, -1, 0, 0, 0, 0, 0, 0, dense=True)  # before all flushes: it has no row
 
 
 class _Located(NamedTuple):
@@ -106,7 +106,7 @@ class _Blocks(NamedTuple):
     limits: RowNumbers
 
 
-_NO_BLOCKS = _Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.zeros(1, np.int64))
+_NO_BLOCKS = _Blocks(np.array([-1]), np.empty(0, np.uint8), np.zeros(2, np.int64))
 
 
 class StoredRows:
@@ -148,18 +148,19 @@ class StoredRows:
         slots_in_block = located.slots % ROWS_A_BLOCK
         first_slots = located.slots - slots_in_block
         numbers = flushes.first_block[located.flushes] + first_slots // ROWS_A_BLOCK
-        blocks = self._blocks_of(flushes, numbers)
-        places = np.searchsorted(blocks.numbers, numbers)
+        blocks, places = self._blocks_of(flushes, numbers)
         counts = np.minimum(ROWS_A_BLOCK, flushes.count[located.flushes] - first_slots)
         keys = flushes.keys[located.flushes]
         return RowPlaces(blocks.data, blocks.limits[places], counts, keys, slots_in_block)
 
-    def _blocks_of(self, flushes: _Flushes, numbers: RowNumbers) -> _Blocks:
-        last: _Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
-        wanted = np.unique(numbers)
-        if np.isin(wanted, last.numbers, assume_unique=True).all():
-            return last
-        starts, ends = flushes.limits[wanted], flushes.limits[wanted + 1]
-        blocks = _Blocks(wanted, *self._store.read_blocks(self._shard, starts, ends))
-        self._local.blocks = blocks
-        return blocks
+    def _blocks_of(self, flushes: _Flushes, numbers: RowNumbers) -> tuple[_Blocks, RowNumbers]:
+        """Return blocks that have all of these numbers, and the place of each among them."""
+        blocks: _Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
+        places = np.searchsorted(blocks.numbers, numbers)
+        if not np.array_equal(blocks.numbers.take(places, mode="clip"), numbers):
+            wanted = np.unique(numbers)
+            starts, ends = flushes.limits[wanted], flushes.limits[wanted + 1]
+            blocks = _Blocks(wanted, *self._store.read_blocks(self._shard, starts, ends))
+            self._local.blocks = blocks
+            places = np.searchsorted(wanted, numbers)
+        return blocks, places

@@ -17,7 +17,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    trailing_zeros,
+    uint32,
+    uint64,
+)
 
 DENSE_LEVEL, FINEST_LEVEL = 10, 22
 BINS = 1 << DENSE_LEVEL
@@ -28,7 +36,8 @@ EMPTY_BIN = 0xFFFFFFFFFFFFFFFF
 
 _HIGH_BITS = 8
 _HIGH_VALUES = 1 << _HIGH_BITS
-_PAYLOAD_BITS = 64 * PAYLOAD_WORDS
+_WORD_BITS = 64
+_PAYLOAD_BITS = _WORD_BITS * PAYLOAD_WORDS
 LISTED_BITS = _PAYLOAD_BITS - _HIGH_VALUES
 LISTED_MAX = LISTED_BITS // 6  # filled bins that fit at level 11, the coarsest listed one
 _FIELD_MAX = 16  # bits of a field, at most: it lies in two words at most
@@ -97,12 +106,13 @@ def _put(words: npt.NDArray[np.uint64], place: int, value: int) -> None:
 
 @inline_kernel
 def _get(words: npt.NDArray[np.uint64], place: int, width: int) -> int:
-    """Return `width` (at most 16) payload bits from `place` on."""
+    """Return `width` (at most 16) payload bits from `place` on.
+
+    Without a branch, which could not be foreseen: whether a field ends in the next word.
+    """
     word, shift = 1 + (place >> 6), uint64(place & 63)
-    value = words[word] >> shift
-    if shift > 64 - _FIELD_MAX and word < PAYLOAD_WORDS:
-        value |= words[word + 1] << (uint64(64) - shift)
-    field: int = value & ((uint64(1) << uint64(width)) - uint64(1))
+    beyond = words[min(word + 1, PAYLOAD_WORDS)] << uint64(1) << (uint64(63) - shift)
+    field: int = (words[word] >> shift | beyond) & ((uint64(1) << uint64(width)) - uint64(1))
     return field
 
 
@@ -155,18 +165,21 @@ def unpack_filled(sketch: npt.NDArray[np.uint64], level: int, out: npt.NDArray[n
         return count
     filled = int64(sketch[0] >> uint64(8))
     low_bits = own - _HIGH_BITS
-    unary, plain, high = 0, _HIGH_VALUES + filled, uint64(0)
-    last = uint64(EMPTY_BIN)
-    for _ in range(filled):
-        while not _get(sketch, unary, 1):
-            unary += 1
-            high += uint64(1)
-        unary += 1
-        entry = _get(sketch, plain, low_bits + 2)
-        plain += low_bits + 2
-        place = ((high << uint64(low_bits)) | (entry >> uint64(2))) >> uint64(own - level)
-        if place != last:
-            out[count] = uint32((place << uint64(2)) | (entry & uint64(3)))
-            count += 1
-            last = place
+    plain = unary_end = _HIGH_VALUES + filled
+    listed, last = int64(0), uint64(EMPTY_BIN)
+    for start in range(0, unary_end, _WORD_BITS):
+        ones = sketch[1 + start // _WORD_BITS]
+        if unary_end - start < _WORD_BITS:
+            ones &= (uint64(1) << uint64(unary_end - start)) - uint64(1)
+        while ones:  # before each there are as many zeros as its high bits say
+            high = uint64(start + int64(trailing_zeros(ones)) - listed)
+            ones &= ones - uint64(1)
+            listed += 1
+            entry = _get(sketch, plain, low_bits + 2)
+            plain += low_bits + 2
+            place = ((high << uint64(low_bits)) | (entry >> uint64(2))) >> uint64(own - level)
+            if place != last:
+                out[count] = uint32((place << uint64(2)) | (entry & uint64(3)))
+                count += 1
+                last = place
     return count

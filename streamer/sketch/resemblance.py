@@ -89,9 +89,20 @@ def _count_listed(
     return int64(count_a + count_b - both), both, equal
 
 
+@inline_kernel
+def _are_equal(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
+    """Tell whether two sketches are the same one, as those of exact copies are."""
+    differing = uint64(0)
+    for i in range(1 + PAYLOAD_WORDS):
+        differing |= a[i] ^ b[i]
+    return bool(differing == 0)
+
+
 @kernel
 def similarity(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> int:
     """Return the estimated resemblance of two sketches (uint64[33] each) in ten-thousandths."""
+    if _are_equal(a, b):
+        return SIMILARITY_ONE
     level = min(level_of(a), level_of(b))
     if level_of(a) == DENSE_LEVEL and level_of(b) == DENSE_LEVEL:
         either, both, equal = _count_dense(a, b)

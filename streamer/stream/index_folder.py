@@ -1,8 +1,9 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-DIR/store/        postings and all state
+DIR/store/        all state
 DIR/rows-N        the rows of shard N
+DIR/postings-N    its postings
 DIR/incoming/     the file that a flush is writing; of no use after a kill
 """
 

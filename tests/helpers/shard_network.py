@@ -34,13 +34,15 @@ class MemoryLookup:
 
     def add(self, flushed: FlushedRows) -> None:
         """Take up what a shard has flushed."""
-        columns = (flushed.rows.tolist(), flushed.sketches, flushed.refs.tolist(), flushed.urls)
+        sketches = flushed.sketches.copy()  # or it changes with the shard's head
+        columns = (flushed.rows.tolist(), sketches, flushed.refs.tolist(), flushed.urls)
         for row, *values in zip(*columns, strict=True):
             self.kept[row] = (values[0], values[1], values[2])
-        for key, row in zip(
-            flushed.posting_keys.tolist(), flushed.posting_rows.tolist(), strict=True
-        ):
-            self.postings[key].append(row)
+        columns_of_keys = (flushed.rows.tolist(), flushed.keys.tolist(), flushed.masks.tolist())
+        for row, keys, mask in zip(*columns_of_keys, strict=True):
+            for bit, key in enumerate(keys):
+                if mask >> bit & 1:
+                    self.postings[key].append(row)
         self.flushes += 1
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:

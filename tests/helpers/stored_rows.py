@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamer.index.codec import FlushMeta
-    from streamer.index.postings import Keys
+    from streamer.index.postings import Keys, Postings
     from streamer.index.store import Store
 
 POSTINGS_A_ROW = 3
@@ -30,18 +30,17 @@ def keys_of(rows: Sequence[int]) -> Keys:
 def flushed(rows: Sequence[int], state: bytes = b"state") -> FlushedRows:
     """Return what a shard hands out that has kept these rows."""
     numbers = np.array(rows, np.int64)
-    keys = keys_of(rows).reshape(-1)
-    posted = numbers.repeat(POSTINGS_A_ROW).astype(np.uint32)
+    keys, masks = keys_of(rows), np.full(len(rows), (1 << POSTINGS_A_ROW) - 1, np.uint64)
     sketches = np.repeat(numbers.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
     urls = [b"https://example.org/%d" % row for row in rows]
     refs = numbers.astype(np.uint64) + np.uint64(7)
-    marks = keys_of(rows).astype(np.uint32)
-    return FlushedRows(numbers, refs, sketches, marks, urls, keys, posted, state)
+    return FlushedRows(numbers, refs, sketches, keys, masks, urls, state)
 
 
-def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> None:
-    """Flush these rows of a single shard."""
-    store.flush({"bands": 14}, [flushed(rows)], owner)
+def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> Postings:
+    """Flush these rows of a single shard; return their postings."""
+    [postings] = store.flush({"bands": 14}, [flushed(rows)], owner)
+    return postings
 
 
 def stored_key(key: int) -> int:

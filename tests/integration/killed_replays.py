@@ -68,7 +68,7 @@ def load_kernels() -> None:
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
     flushed = shard.snapshot()
-    sort_postings(flushed.posting_keys, flushed.posting_rows)
+    sort_postings(flushed.keys, flushed.masks, flushed.rows)
 
 
 def wait(child: int) -> int:

@@ -64,9 +64,9 @@ class StoredIndex:
     def flush(self, flushed: list[FlushedRows]) -> None:
         for plain, rows in zip(self.plain, flushed, strict=True):
             plain.add(rows)
-        self.store.flush({}, flushed, b"owner")
-        for lookup in self.lookups:
-            lookup.refresh()
+        brought = self.store.flush({}, flushed, b"owner")
+        for lookup, postings in zip(self.lookups, brought, strict=True):
+            lookup.refresh(postings)
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""

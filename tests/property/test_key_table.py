@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamer.index import key_table
 from streamer.index.key_table import KeyTable, slots_for
-from streamer.index.postings import SEGMENTS, Keys, Postings, sort_postings
+from streamer.index.postings import SEGMENTS, Keys, Places, Postings, sort_postings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,13 @@ def add(table: KeyTable, postings: list[Posting], parts: list[range] | None = No
 
 def packed(postings: list[Posting]) -> Postings:
     keys = np.array([key for key, _ in postings], np.uint64)
-    return sort_postings(keys, np.array([row for _, row in postings], np.uint32))
+    return posted(keys, np.array([row for _, row in postings], np.int64))
+
+
+def posted(keys: Keys, rows: Places | int) -> Postings:
+    """Return the postings of keys[i] and its row, or the row of all."""
+    one = np.ones(len(keys), np.uint64)
+    return sort_postings(keys[:, None], one, np.broadcast_to(rows, len(keys)).astype(np.int64))
 
 
 def found(table: KeyTable, keys: Keys) -> dict[int, list[int]]:
@@ -115,8 +121,7 @@ def test_many_postings_are_found_after_much_growth() -> None:
     drawn = np.random.default_rng(1).integers(0, 2**64, (40, 10_000), np.uint64)
     table = KeyTable()
     for number, keys in enumerate(drawn):
-        posted = np.full(len(keys), number, np.uint32)
-        table.add(sort_postings(keys, posted), WHOLE)
+        table.add(posted(keys, number), WHOLE)
     places, numbers = table.find(drawn.reshape(-1))
     first = np.flatnonzero(np.diff(places, prepend=-1))
     assert places[first].tolist() == list(range(drawn.size)), "every key has a posting"
@@ -127,10 +132,7 @@ def test_many_postings_are_found_after_much_growth() -> None:
 
 def test_a_table_that_is_filled_at_once_finds_what_one_finds_that_has_grown() -> None:
     random = np.random.default_rng(2)
-    flushes = [
-        sort_postings(random.integers(0, 2**64, 20_000, np.uint64), np.full(20_000, i, np.uint32))
-        for i in range(30)
-    ]
+    flushes = [posted(random.integers(0, 2**64, 20_000, np.uint64), i) for i in range(30)]
     grown, filled = KeyTable(), KeyTable()
     filled.fill(flushes, WHOLE)
     for flush in flushes:

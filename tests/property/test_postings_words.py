@@ -20,9 +20,7 @@ from streamer.index.codec import (
 from streamer.index.postings import (
     PARTS,
     SEGMENTS,
-    Keys,
-    Rows,
-    own_postings,
+    Postings,
     pack_postings,
     segments_of,
     sort_postings,
@@ -36,35 +34,41 @@ posting_lists = st.lists(st.tuples(few_keys | U64, U32), max_size=60)
 Posting = tuple[int, int]
 
 
-def columns(postings: list[Posting]) -> tuple[Keys, Rows]:
-    return (
-        np.array([key for key, _ in postings], np.uint64),
-        np.array([row for _, row in postings], np.uint32),
-    )
+def sorted_postings(postings: list[Posting]) -> Postings:
+    keys = np.array([key for key, _ in postings], np.uint64).reshape(-1, 1)
+    rows = np.array([row for _, row in postings], np.int64)
+    return sort_postings(keys, np.ones(len(rows), np.uint64), rows)
 
 
-def listed(keys: Keys, rows: Rows) -> list[Posting]:
-    return list(zip(keys.tolist(), rows.tolist(), strict=True))
+def in_order(postings: Postings) -> list[tuple[int, int, int]]:
+    """Return segment, tag and row of each posting, in its order."""
+    return [
+        (segment, *divmod(word, 1 << 32))
+        for segment, (start, end) in enumerate(itertools.pairwise(postings.starts.tolist()))
+        for word in postings.words[start:end].tolist()
+    ]
+
+
+def expected(postings: list[Posting]) -> list[tuple[int, int, int]]:
+    return sorted((key >> 56, key >> 24 & 0xFFFFFFFF, row) for key, row in postings)
 
 
 @settings(max_examples=300, deadline=None)
 @given(posting_lists)
 def test_postings_are_sorted_by_segment_then_key_then_row(postings: list[Posting]) -> None:
-    words, starts = sort_postings(*columns(postings))
+    found = sorted_postings(postings)
+    starts = found.starts
     assert (len(starts), starts[0], starts[-1]) == (SEGMENTS + 1, 0, len(postings))
-    found = [
-        (segment, *divmod(word, 1 << 32))
-        for segment, (start, end) in enumerate(itertools.pairwise(starts.tolist()))
-        for word in words[start:end].tolist()
-    ]
-    assert found == sorted((key >> 56, key >> 24 & 0xFFFFFFFF, row) for key, row in postings)
+    assert in_order(found) == expected(postings)
 
 
 @settings(max_examples=100, deadline=None)
 @given(posting_lists)
 def test_packed_postings_come_back(postings: list[Posting]) -> None:
-    written = sort_postings(*columns(postings))
-    parts = [unpack_postings(part, data) for part, data in enumerate(pack_postings(written))]
+    written = sorted_postings(postings)
+    packed = list(pack_postings(written))
+    assert [length.tolist() for _, length in packed] == [[len(data)] for data, _ in packed]
+    parts = [unpack_postings(part, data) for part, (data, _) in enumerate(packed)]
     assert len(parts) == PARTS
     counts = [np.diff(part.starts) for part in parts]
     assert np.concatenate([part.words for part in parts]).tolist() == written.words.tolist()
@@ -77,43 +81,42 @@ def test_packed_postings_come_back(postings: list[Posting]) -> None:
 @given(
     st.lists(st.tuples(st.lists(U64, min_size=3, max_size=3), st.integers(0, 7), U32), max_size=20)
 )
-def test_entries_are_listed_with_the_postings_of_their_masks(
+def test_rows_are_posted_under_the_keys_of_their_masks(
     entries: list[tuple[list[int], int, int]],
 ) -> None:
-    expected = [
-        (key, row) for keys, mask, row in entries for bit, key in enumerate(keys) if mask >> bit & 1
-    ]
-    out_keys, out_rows = columns([(0, 0)] * len(expected))
-    count = own_postings(
+    found = sort_postings(
         np.array([keys for keys, _, _ in entries], np.uint64).reshape(-1, 3),
         np.array([mask for _, mask, _ in entries], np.uint64),
         np.array([row for _, _, row in entries], np.int64),
-        out_keys,
-        out_rows,
     )
-    assert count == len(expected)
-    assert listed(out_keys, out_rows) == expected
+    assert in_order(found) == expected(
+        [
+            (key, row)
+            for keys, mask, row in entries
+            for bit, key in enumerate(keys)
+            if mask >> bit & 1
+        ]
+    )
 
 
 places = st.tuples(
     st.integers(1, 2**63),
     st.integers(0, 63),
     st.sampled_from([POSTINGS, BLOCKS, NUMBERS]),
-    st.integers(0, 2**32 - 1),
 )
 
 
 @given(places, places)
-def test_keys_of_blocks_sort_by_step_kind_shard_and_number(
-    one: tuple[int, int, int, int], other: tuple[int, int, int, int]
+def test_keys_of_entries_sort_by_step_kind_and_shard(
+    one: tuple[int, int, int], other: tuple[int, int, int]
 ) -> None:
-    sorted_by = operator.itemgetter(0, 2, 1, 3)
+    sorted_by = operator.itemgetter(0, 2, 1)
     assert (entry_key(*one) < entry_key(*other)) == (sorted_by(one) < sorted_by(other))
 
 
 @given(places, st.integers(1, 2**63))
 def test_a_meta_record_comes_last_in_its_file_and_before_the_next_one(
-    place: tuple[int, int, int, int], seq: int
+    place: tuple[int, int, int], seq: int
 ) -> None:
     assert (entry_key(*place) < meta_key(seq)) == (place[0] <= seq)
     assert is_meta_key(meta_key(seq))

@@ -7,17 +7,15 @@ import itertools
 import random
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.index.checksum import PADDING, Bytes, Places, damaged_block
 from streamer.index.row_blocks import (
-    PADDING,
     ROWS_A_BLOCK,
-    Bytes,
-    Places,
     RowPlaces,
     agree,
-    damaged_block,
     gather_marks,
     gather_rows,
     pack_rows,
@@ -35,11 +33,19 @@ def packed(rows: Rows, keys: int) -> list[bytes]:
     sketches = seeds.repeat(SKETCH_WORDS).reshape(-1, SKETCH_WORDS)
     sketches[:, 0] = np.arange(len(rows))
     refs = np.array([ref for ref, _, _ in rows], np.uint64)
-    marks = seeds.astype(np.uint32).repeat(keys).reshape(-1, keys)
-    marks[:, 1:2] = np.arange(len(rows))[:, None]
-    data, ends = pack_rows(refs, sketches, marks, [url for _, _, url in rows])
-    starts = [0, *ends.tolist()]
-    return [data[start:end].tobytes() for start, end in itertools.pairwise(starts)]
+    own = seeds.repeat(keys).reshape(-1, keys)
+    own[:, 1:2] = np.arange(len(rows))[:, None]
+    blocks = []
+    for data, lengths in pack_rows(refs, sketches, own, masks_of(rows), [url for *_, url in rows]):
+        limits = np.cumsum([0, *lengths.tolist()]).tolist()
+        assert limits[-1] == len(data)
+        blocks += [data[start:end].tobytes() for start, end in itertools.pairwise(limits)]
+    return blocks
+
+
+def masks_of(rows: Rows) -> npt.NDArray[np.uint64]:
+    """Return which keys rows are posted under: some by their refs."""
+    return np.array([ref & 0xF for ref, _, _ in rows], np.uint64)
 
 
 def joined(blocks: list[bytes]) -> tuple[Bytes, Places]:
@@ -72,6 +78,10 @@ def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
         assert (kept.refs[i], kept.urls[i]) == (rows[slot][0], rows[slot][2])
         assert (block.ref(slot - start), block.url(slot - start)) == (kept.refs[i], kept.urls[i])
         assert block.marks(slot - start).tolist() == marks[i].tolist()
+        own = [rows[slot][1] & 0xFFFFFFFF if place != 1 else slot for place in range(keys)]
+        assert marks[i].tolist() == [
+            mark if rows[slot][0] >> place & 1 else 0 for place, mark in enumerate(own)
+        ]
         assert block.sketch(slot - start).tolist() == kept.sketches[i].tolist()
         assert kept.sketches[i, 0] == slot
 

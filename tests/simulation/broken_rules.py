@@ -107,15 +107,17 @@ class CapAtFlush(Shard):
         flushed = super().snapshot()
         settings = self.settings
         assert settings is not None
-        hits = self._lookup.find(flushed.posting_keys, 0)
+        hits = self._lookup.find(flushed.keys, 0)
         before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
-        keep: list[bool] = []
         counts = dict[int, int]()
-        for i, key in enumerate(flushed.posting_keys.tolist()):
-            counts[key] = 1 + (counts[key] if key in counts else before.get(i, 0))
-            keep.append(counts[key] <= settings.bucket_max)
-        flushed.posting_keys = flushed.posting_keys[keep]
-        flushed.posting_rows = flushed.posting_rows[keep]
+        masks = flushed.masks.tolist()
+        for i, keys in enumerate(flushed.keys.tolist()):
+            for bit, key in enumerate(keys):
+                if masks[i] >> bit & 1:
+                    there = counts[key] if key in counts else before.get(i * len(keys) + bit, 0)
+                    counts[key] = 1 + there
+                    masks[i] ^= (counts[key] > settings.bucket_max) << bit
+        flushed.masks = np.array(masks, np.uint64)
         return flushed
 
 

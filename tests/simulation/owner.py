@@ -80,9 +80,9 @@ class Owner:
 
     def flush(self) -> None:
         """Move what is kept to the store."""
-        self.store.flush({}, [self.shard.snapshot()], b"")
+        [postings] = self.store.flush({}, [self.shard.snapshot()], b"")
         self.shard.flushed()
-        self.lookup.refresh()
+        self.lookup.refresh(postings)
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)

@@ -36,7 +36,9 @@ from benchmarks.peers.peer import (
     LEFT_OUT,
     SIGNING_PEERS,
     STREAM_PEERS,
+    Absent,
     Entry,
+    IndexPeer,
     SigningPeer,
 )
 from benchmarks.peers.shingles import shingles
@@ -350,7 +352,7 @@ def test_a_document_is_a_function_of_its_number() -> None:
 
 
 def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -> None:
-    indexed = lsh.measure(tmp_path, 2_000)
+    indexed = lsh.measure(tmp_path, 2_000, rounds=1)
     assert list(tmp_path.iterdir()) == [], "scratch was left"
     names = [one.name for one in indexed.systems] + [one.name for one in indexed.absent]
     assert sorted(names) == sorted(entry.name for entry in INDEX_PEERS)
@@ -358,10 +360,44 @@ def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -
         assert (one.indexed, one.timed, one.sentence) == (1_600, 400, None)
         assert 77 <= one.duplicates <= 82, one
         assert one.us > 0
-        assert one.ratio == pytest.approx(one.us / indexed.systems[0].us)
+        assert one.rounds == 1
+        assert one.ratio == one.ratio_least == pytest.approx(one.us / indexed.systems[0].us)
     text = printed(tables.lsh_tables(indexed))
     assert all(entry.name in text for entry in INDEX_PEERS)
     assert "of 400" in text
+
+
+def times(*microseconds: float) -> list[lsh.IndexTime]:
+    return [lsh.IndexTime("x", 900, 100, us, us / 2, 20, int(us)) for us in microseconds]
+
+
+def test_each_round_of_an_index_is_held_against_ours_in_the_same_round() -> None:
+    ours = times(4.0, 8.0, 5.0)
+    found = lsh.over_rounds(times(8.0, 8.0, 20.0), ours)
+    assert (found.us, found.cpu_us, found.rounds, found.peak_rss_bytes) == (8.0, 4.0, 3, 20)
+    assert (found.ratio, found.ratio_least, found.ratio_greatest) == (2.0, 1.0, 4.0)
+    slow = lsh.over_rounds(times(80.0), ours)
+    assert (slow.us, slow.rounds, slow.ratio) == (80.0, 1, 20.0)
+
+
+def test_indexes_take_turns_and_a_slow_one_has_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    names = [entry.name for entry in INDEX_PEERS]
+    microseconds = dict(zip(names, (2.0, 3.0, 200.0), strict=True))
+
+    def run(_folder: Path, entry: Entry[IndexPeer], _documents: int) -> lsh.IndexTime | Absent:
+        asked.append(entry.name)
+        [time] = times(microseconds[entry.name])
+        return msgspec.structs.replace(time, name=entry.name)
+
+    monkeypatch.setattr(lsh, "_in_a_process", run)
+    found = lsh.measure(tmp_path, 10, rounds=3)
+    assert asked == [*names, *names[:2], *names[:2]]
+    assert [(one.name, one.rounds) for one in found.systems] == list(
+        zip(names, (3, 3, 1), strict=True)
+    )
 
 
 class Endless:

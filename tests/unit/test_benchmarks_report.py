@@ -53,8 +53,8 @@ SIGNING = Signing(
 LSH = Lsh(
     1000,
     [
-        IndexTime("streamer, on disk", 900, 100, 8.0, 7.0, 20, 300 << 20, 1.0),
-        IndexTime("other", 900, 100, 4.0, 4.0, 20, 200 << 20, 0.5),
+        IndexTime("streamer, on disk", 900, 100, 8.0, 7.0, 20, 300 << 20, None, 3, 1.0, 1.0, 1.0),
+        IndexTime("other", 900, 100, 4.0, 4.0, 20, 200 << 20, None, 3, 0.5, 0.4, 0.6),
     ],
     [],
 )
@@ -156,7 +156,7 @@ def test_the_page_has_targets_beside_what_was_measured_and_on_what(folder: Path)
     assert "commit 0123456789ab" in text
     assert "| pages/s | 33,333 | 25,000 |" in section(text, "Throughput")
     assert "| sign | 13.00 | 12 |" in section(text, "Throughput")
-    assert "| other | 4.0 | 4.0 | 0.50 |" in section(text, "Query and insert")
+    assert "| other | 3 | 4.0 | 4.0 | 0.50 (0.40 to 0.60) |" in section(text, "Query and insert")
     assert "another is not compared: it is too large." in section(text, "Signing")
     assert "| verdict latency ms, p99 | 107 | 250 |" in section(text, "Through Kafka")
 

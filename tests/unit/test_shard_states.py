@@ -5,6 +5,8 @@ Of two shards, shard 0 has the first band and the content, shard 1 the other ban
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -171,6 +173,20 @@ def test_a_shard_that_is_full_says_so_before_row_numbers_run_out() -> None:
     shard.next_row = 2**32 - 1
     with pytest.raises(StoreMismatch, match="Build an index with more shards"):
         shard.apply(page_record(made_pages([[1, 2, 3, 4]], [SAME]), 0, 1))
+
+
+def test_what_a_snapshot_has_stays_as_it_is_until_it_is_flushed() -> None:
+    shard = Shard(0, 1, BANDS, MemoryLookup(), head_capacity=16)
+    shard.apply(config())
+    pages = made_pages([shares(0, 0, 0, 0) for _ in range(40)], [SAME] * 40)
+    shard.apply(page_record(pages, 0, 4))
+    snapshot = shard.snapshot()
+    before = copy.deepcopy(snapshot)
+    for start in range(4, 40, 4):  # the head grows
+        shard.apply(page_record(pages, start, start + 4))
+    assert (len(before.rows), shard.head.count, shard.head.capacity >= 40) == (4, 40, True)
+    for name in ("rows", "refs", "sketches", "keys", "masks", "urls"):
+        assert np.array_equal(getattr(snapshot, name), getattr(before, name)), name
 
 
 def test_a_message_key_and_carried_fields_survive_being_held() -> None:

@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from streamer.index.block_file import BlockFile
+from streamer.index.checksum import Bytes, Places
 from streamer.index.postings import PARTS, segments_of
-from streamer.index.row_blocks import ROWS_A_BLOCK, Bytes, Places
-from streamer.index.row_file import RowFile
+from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
@@ -63,7 +64,7 @@ def test_a_flush_whose_rows_have_no_postings_is_opened_like_any_other(folder: Pa
     with contextlib.closing(Store.open(folder)) as store:
         for row in range(3):
             bare = flushed([row])
-            bare.posting_keys, bare.posting_rows = bare.posting_keys[:0], bare.posting_rows[:0]
+            bare.masks[:] = 0
             store.flush({}, [bare], b"")
         lookup = StoredLookup(store, 0)
         assert lookup.find(keys_of(range(20))).rows.size == 0
@@ -102,16 +103,16 @@ def test_keys_that_were_never_posted_do_not_read_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    read = RowFile.read
+    read = BlockFile.read
 
-    def listen(file: RowFile, starts: Places, ends: Places) -> tuple[Bytes, Places]:
+    def listen(file: BlockFile, starts: Places, ends: Places) -> tuple[Bytes, Places]:
         asked.extend(starts.tolist())
         return read(file, starts, ends)
 
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(100))
         lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(RowFile, "read", listen)
+        monkeypatch.setattr(BlockFile, "read", listen)
         lookup.find(keys_of(range(5000, 6000)))
         assert not asked
         lookup.find(keys_of(range(10)))
@@ -122,16 +123,13 @@ def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path)
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
         lookup = StoredLookup(store, 0)
-        flush(store, range(20, 40))
-        assert store.meta is not None
+        postings = flush(store, range(20, 40))
         for part in range(PARTS // 2):
-            postings = store.postings(0, store.meta.shards[0].flushes[-1], part)
             lookup.table.add(postings, segments_of(part))
         found = lookup.find(keys_of(range(40)))
         assert (found.flushes, set(found.rows.tolist())) == (0, set(range(20)))
         lookup = StoredLookup(store, 0)
-        flush(store, range(40, 60))
-        lookup.refresh()
+        lookup.refresh(flush(store, range(40, 60)))
         found = lookup.find(keys_of(range(80)))
         assert (found.flushes, set(found.rows.tolist())) == (1, set(range(60)))
 
@@ -161,10 +159,9 @@ def test_the_rows_of_a_crowded_bucket_are_not_read_to_be_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowd = flushed(range(600))
-    crowd.posting_keys[:] = keys_of([7])[0, 0]
-    crowd.marks[:] = crowd.posting_keys[0].astype(np.uint32)
+    crowd.keys[:] = keys_of([7])[0, 0]
     with contextlib.closing(Store.open(folder)) as store:
         store.flush({}, [crowd], b"")
         lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(RowFile, "read", lambda *_: pytest.fail("a block was read"))
+        monkeypatch.setattr(BlockFile, "read", lambda *_: pytest.fail("a block was read"))
         assert lookup.find(keys_of([7])).rows.tolist() == sorted([*range(600)] * 3)

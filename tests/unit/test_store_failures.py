@@ -77,7 +77,7 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 2\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 3\. Use the version"):
             Store.open(folder)
     monkeypatch.setattr("streamer.index.store.FORMAT", 99)
     with contextlib.closing(Store.open(folder)) as store:
@@ -103,17 +103,29 @@ def test_a_damaged_store_is_unavailable_and_named(folder: Path, name: str) -> No
     assert str(folder) in str(caught.value)
 
 
-def test_a_row_file_that_is_too_short_or_missing_is_told_at_once(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["rows-0", "postings-0"])
+def test_a_block_file_that_is_too_short_or_missing_is_told_at_once(folder: Path, name: str) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
-    rows = folder.parent / "rows-0"
-    for damage, said in ((rows.read_bytes()[:-1], "it is too short"), (b"", "it is too short")):
-        rows.write_bytes(damage)
-        with pytest.raises(StoreUnavailable, match=rf"{rows} is damaged \({said}\)\. Take"):
+    path = folder.parent / name
+    for damage, said in ((path.read_bytes()[:-1], "it is too short"), (b"", "it is too short")):
+        path.write_bytes(damage)
+        with pytest.raises(StoreUnavailable, match=rf"{path} is damaged \({said}\)\. Take"):
             Store.open(folder)
-    rows.unlink()
-    with pytest.raises(StoreUnavailable, match=f"Cannot use the index {rows}: .*No such file"):
+    path.unlink()
+    with pytest.raises(StoreUnavailable, match=f"Cannot use the index {path}: .*No such file"):
         Store.open(folder, writable=False)
+
+
+def test_damaged_postings_are_told_when_an_index_is_opened(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+        path = folder.parent / "postings-0"
+        with path.open("r+b") as file:
+            file.seek(path.stat().st_size // 2)
+            file.write(b"\1")
+        with pytest.raises(StoreUnavailable, match=rf"{path} is damaged \(the block at \d+\)"):
+            StoredLookup(store, 0)
 
 
 @pytest.mark.parametrize("damage", [b"\1", bytes(4096)], ids=["a byte", "a hole"])
@@ -140,11 +152,12 @@ def test_a_row_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Pa
             StoredLookup(store, 0).rows(np.arange(40))
 
 
-def test_what_a_killed_flush_has_left_of_its_rows_is_written_over(folder: Path) -> None:
+def test_what_a_killed_flush_has_left_in_block_files_is_written_over(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(10))
-    with (folder.parent / "rows-0").open("ab") as file:
-        file.write(b"\xff" * 100_000)
+    for name in ("rows-0", "postings-0"):
+        with (folder.parent / name).open("ab") as file:
+            file.write(b"\xff" * 100_000)
     with contextlib.closing(Store.open(folder)) as store:
         assert_holds(store, range(10))
         flush(store, range(10, 20))

@@ -1,4 +1,4 @@
-"""The row file: all kept rows of a shard in blocks, one after the other, in one file that grows.
+"""A block file: blocks of bytes, one after the other, in one file that grows; a shard has two.
 
 A flush writes its blocks behind those that the store knows of, brings them to the disk, and then
 adds to the store how long each is: that step makes them count. What lies behind them is of a flush
@@ -9,12 +9,13 @@ batch in one call that keeps no lock; their checksums tell damage.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from streamer.errors import StoreUnavailable
-from streamer.index.row_blocks import PADDING, Bytes, Places, damaged_block
+from streamer.index.checksum import PADDING, Bytes, Places, damaged_block
 from streamer.index.store_errors import explained
 from streamer.kernel import int64, kernel, read_file
 
@@ -33,8 +34,8 @@ def _read_parts(file: int, starts: Places, ends: Places, address: int) -> int:
     return int64(starts.shape[0])
 
 
-class RowFile:
-    """The row file of one shard; one thread may write while others read.
+class BlockFile:
+    """An open block file; one thread may write while others read.
 
     Raises:
         StoreUnavailable: it cannot be opened, or is shorter than the `size` that the store knows.
@@ -53,18 +54,24 @@ class RowFile:
             self.close()
             raise StoreUnavailable(_damage(path, "it is too short"))
 
-    def append(self, data: Bytes) -> None:
+    def append(self, parts: Iterable[tuple[Bytes, Places]]) -> Places:
         """Write blocks behind the others, to the disk; they count when `size` is set anew.
+
+        A part is the bytes of some, and how long each is; all lengths are returned.
 
         Raises:
             StoreUnavailable: the disk refuses.
         """
+        lengths, at = [], self.size
         with explained(self._path):
-            left, at = data.data, self.size
-            while left:
-                written = os.pwrite(self._file, left, at)
-                left, at = left[written:], at + written
+            for data, lengths_of_part in parts:
+                lengths.append(lengths_of_part)
+                left = data.data
+                while left:
+                    written = os.pwrite(self._file, left, at)
+                    left, at = left[written:], at + written
             os.fdatasync(self._file)
+        return np.concatenate(lengths)
 
     def read(self, starts: Places, ends: Places) -> tuple[Bytes, Places]:
         """Return the bytes of blocks that lie at [starts[i], ends[i]), and the limits of each.
