@@ -4,12 +4,9 @@ A posting is a word: 32 bits of its key, then its row. The key's top 8 bits choo
 segments, the 32 after them are in the word, so 40 bits of a key are told apart here; what is found
 is compared with the rest by whoever needs to be sure (stored_lookup.py).
 
-A segment is a hash table with linear probing whose words are in order: the home of a word goes up
-with it, a word lies at its home or behind it, and a free slot is greater than every word. So a
-search ends at the first greater word, about one cache line from home however full the segment is
-(Amble and Knuth, Ordered hash tables, 1974). A word is enough to find its home again: a segment
-grows without reading a key, by a fifth, and the segments grow one after another, not all at once.
-In memory words are complemented, so that memory as the system gives it is free slots.
+A segment is a hash table whose words are in order (probing.py). A word is enough to find its home
+again: a segment grows without reading a key, by a fifth, and the segments grow one after another,
+not all at once.
 """
 
 from __future__ import annotations
@@ -20,195 +17,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.index.postings import (
-    SEGMENTS,
-    TAG_BITS,
-    Keys,
-    Places,
-    Postings,
-    segment_of,
-    sort_nearly,
-    tag_of,
-)
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    prefetch,
-    put_word,
-    uint64,
-    word_at,
-)
+from streamer.index.postings import SEGMENTS, Keys, Places, Postings
+from streamer.index.probing import find, insert, merge, sorted_words, take_words
 
-FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
 _SLOTS_MIN = 256
 _GROWTH = 1.2
 _LOAD_MAX = 0.8  # more, and both a look and a posting that comes in take a third longer
 _MARGIN = 512  # slots behind the last home, for words that are moved on; the last stays free
-_PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
-_LINE_SLOTS = 8  # of a cache line
-_AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once
-
-
-@inline_kernel
-def _read(address: int, slot: int) -> int:
-    return uint64(~word_at(address, slot))
-
-
-@inline_kernel
-def _write(address: int, slot: int, word: int) -> None:
-    put_word(address, slot, uint64(~word))
-
-
-@inline_kernel
-def _home(tag: int, slots: int) -> int:
-    home: int = int64(uint64(tag) * uint64(slots) >> uint64(TAG_BITS))
-    return home
-
-
-@kernel
-def _insert(
-    columns: tuple[Places, Places, Places, Places], words: Keys, starts: Places, first: int,
-    end: int, done: Places,
-) -> None:  # fmt: skip
-    """Insert the words of segments `first` up to `end`, those of segment i from starts[i] on.
-
-    done[i] is how many of segment i are in already, and is counted up as counts[i] is; where a
-    segment has no room at its end, the rest is left.
-    """
-    addresses, slots, ends, counts = columns
-    for segment in range(first, end):
-        address, size = addresses[segment], slots[segment]
-        for i in range(starts[segment] + done[segment], starts[segment + 1]):
-            if _read(address, ends[segment] - 2) != uint64(FREE_SLOT):
-                break
-            if i + _AHEAD < starts[segment + 1]:
-                home = _home(words[i + _AHEAD] >> uint64(TAG_BITS), size)
-                prefetch(address, home)
-                prefetch(address, home + _LINE_SLOTS)  # the next free slot is about as far
-            _put(address, size, words[i])
-            done[segment] += 1
-            counts[segment] += 1
-
-
-@inline_kernel
-def _put(address: int, slots: int, word: int) -> None:
-    """Put a word into a segment that has room for it, and move the greater ones behind it on."""
-    slot = _home(word >> uint64(TAG_BITS), slots)
-    while _read(address, slot) <= word:
-        slot += 1
-    while word != uint64(FREE_SLOT):
-        moved = _read(address, slot)
-        _write(address, slot, word)
-        word = moved
-        slot += 1
-
-
-@kernel
-def _take_words(address: int, end: int, out: Keys) -> int:
-    """Write the words of a segment to `out`, in order, free all its slots, return their number.
-
-    `out` has room for one more. Free slots are passed over without a branch: where they are cannot
-    be foreseen.
-    """
-    found = 0
-    for slot in range(end):
-        word = _read(address, slot)
-        _write(address, slot, uint64(FREE_SLOT))
-        out[found] = word
-        found += word != uint64(FREE_SLOT)
-    return found
-
-
-@kernel
-def _merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
-    """Put words, both old and new ones in order, into a free segment; tell whether they fit."""
-    i = j = 0
-    slot = int64(0)
-    while slot < end - 1 and i + j < old.shape[0] + new.shape[0]:
-        if j == new.shape[0] or (i < old.shape[0] and old[i] <= new[j]):
-            word = old[i]
-            i += 1
-        else:
-            word = new[j]
-            j += 1
-        slot = max(slot, _home(word >> uint64(TAG_BITS), slots))
-        _write(address, slot, word)
-        slot += 1
-    return bool(i + j == old.shape[0] + new.shape[0])
-
-
-@allocating_kernel
-def _sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> Keys:
-    """Return the words of a segment in order, out of those that lie at the addresses of flushes.
-
-    Of flush f they begin at its word starts[f, segment].
-
-    A counting sort by home, then by insertion: homes go up with the words, and few words share one.
-    It goes by pieces that fit a cache, of which each flush has its own next words.
-    """
-    at = starts[:, segment].copy()
-    stops = at.copy()
-    out = np.empty((starts[:, segment + 1] - at).sum(), np.uint64)
-    places = np.empty(_PIECE_SLOTS + 1, np.int32)
-    done = 0
-    for first in range(0, slots, _PIECE_SLOTS):
-        places[:] = 0
-        for flush in range(starts.shape[0]):
-            words, i = flushes[flush], at[flush]
-            while i < starts[flush, segment + 1]:
-                home = _home(word_at(words, i) >> uint64(TAG_BITS), slots) - first
-                if home >= _PIECE_SLOTS:
-                    break
-                places[home + 1] += 1
-                i += 1
-            stops[flush] = i
-        places[0] = done
-        for i in range(_PIECE_SLOTS):
-            places[i + 1] += places[i]
-        for flush in range(starts.shape[0]):
-            words = flushes[flush]
-            for i in range(at[flush], stops[flush]):
-                word = word_at(words, i)
-                home = _home(word >> uint64(TAG_BITS), slots) - first
-                out[places[home]] = word
-                places[home] += 1
-        done = places[_PIECE_SLOTS]
-        at[:] = stops
-    sort_nearly(out, 0, out.shape[0])
-    return out
-
-
-@kernel
-def _find(
-    addresses: Places, slots: Places, keys: Keys, out_places: Places, out_rows: Places
-) -> int:
-    """Write the place of a key and a row for each posting, in order; return their number.
-
-    Where there are more than the arrays hold, the rest is only counted.
-    """
-    found = 0
-    count = keys.shape[0]
-    for i in range(-_AHEAD, count):
-        if i + _AHEAD < count:
-            segment = segment_of(keys[i + _AHEAD])
-            prefetch(addresses[segment], _home(tag_of(keys[i + _AHEAD]), slots[segment]))
-        if i < 0:
-            continue
-        segment, tag = segment_of(keys[i]), tag_of(keys[i])
-        address, slot = addresses[segment], _home(tag, slots[segment])
-        while _read(address, slot) < tag << uint64(TAG_BITS):
-            slot += 1
-        word = _read(address, slot)
-        while word >> uint64(TAG_BITS) == tag and word != uint64(FREE_SLOT):
-            if found < out_places.shape[0]:
-                out_places[found] = i
-                out_rows[found] = int64(word & uint64(0xFFFFFFFF))
-            found += 1
-            slot += 1
-            word = _read(address, slot)
-    return found
 
 
 def slots_for(segment: int, words: int) -> int:
@@ -255,7 +70,7 @@ class KeyTable:
         for segment in segments:
             count = int(np.diff(starts[:, segment : segment + 2]).sum())
             slots = slots_for(segment, count)
-            words = _sorted_words(addresses, starts, segment, slots)
+            words = sorted_words(addresses, starts, segment, slots)
             self._grow(segment, words, slots, _MARGIN)
 
     def add(self, postings: Postings, segments: range) -> None:
@@ -271,7 +86,7 @@ class KeyTable:
         left = list(segments)
         while left:
             columns = self._addresses, self._slots, self._ends, self._counts
-            _insert(columns, words, starts, segments.start, segments.stop, done)
+            insert(columns, words, starts, segments.start, segments.stop, done)
             left = [segment for segment in segments if done[segment] < new[segment]]
             for segment in left:  # many words have the greatest tags: more room behind them
                 slots = int(self._slots[segment])
@@ -286,7 +101,7 @@ class KeyTable:
         """
         old = self._emptied(segment, int(self._counts[segment]))
         self._resize(segment, slots, margin)
-        while not _merge(old, new, self._addresses[segment], slots, slots + margin):
+        while not merge(old, new, self._addresses[segment], slots, slots + margin):
             margin *= 2
             self._emptied(segment, len(old) + len(new))
             self._resize(segment, slots, margin)
@@ -295,7 +110,7 @@ class KeyTable:
     def _emptied(self, segment: int, words_max: int) -> Keys:
         """Free all slots of a segment; return the words that it had, in order."""
         words = np.empty(words_max + 1, np.uint64)
-        return words[: _take_words(self._addresses[segment], self._ends[segment], words)]
+        return words[: take_words(self._addresses[segment], self._ends[segment], words)]
 
     def _resize(self, segment: int, slots: int, margin: int) -> None:
         """Give a segment that has no words so many slots."""
@@ -312,7 +127,7 @@ class KeyTable:
         room = len(keys)
         while True:
             places, rows = np.empty(room, np.int64), np.empty(room, np.int64)
-            found = _find(self._addresses, self._slots, keys, places, rows)
+            found = find(self._addresses, self._slots, keys, places, rows)
             if found <= room:
                 return places[:found], rows[:found]
             room = found

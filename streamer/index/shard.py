@@ -18,8 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
+from streamer.index.candidates import fetch_candidates, key_masks
 from streamer.index.head import Head
-from streamer.index.lookup import FlushedRows, Hits, KeptRows, Lookup
+from streamer.index.head_entries import (
+    pack_undecided,
+    restore_undecided,
+    take_kept,
+    undecided_entries,
+)
+from streamer.index.lookup import FlushedRows, KeptRows, Lookup
 from streamer.index.place import (
     CONTENT,
     DUPLICATE,
@@ -49,14 +56,12 @@ from streamer.index.records import (
 from streamer.index.settings import MACHINE_VERSION, IndexSettings, bands_of, key_columns
 from streamer.index.snapshot import (
     Snapshot,
-    Undecided,
     pack_pages,
     pack_snapshot,
     unpack_pages,
     unpack_settings,
     unpack_snapshot,
 )
-from streamer.sketch.compact import SKETCH_WORDS
 from streamer.sketch.measures import sketch_similarity
 
 Places = npt.NDArray[np.int64]
@@ -171,11 +176,14 @@ class Shard:
             raise StoreMismatch(
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
-        keys, masks = self.own_keys(pages), self._masks(pages)
+        comparable = pages.distinct >= settings.shingles_min
+        keys = self.own_keys(pages)
+        masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         hits = self._lookup.find(keys, self._let_go)
         newest_state = KEPT if hits.flushes >= self._snapshots else FLUSHED
-        fetched, places = self._candidates(hits, masks, settings.candidates_max)
-        comparable = pages.distinct >= settings.shingles_min
+        fetched, places = fetch_candidates(
+            self._lookup, hits, masks, self._own_keys, settings.candidates_max
+        )
         outcome, best = np.empty(count, np.uint8), np.empty(count, np.int64)
         scores, content = np.empty(count, np.int32), np.empty(count, np.bool_)
         self.head.reserve(count)
@@ -204,48 +212,11 @@ class Shard:
             return np.ascontiguousarray(pages.keys)
         return np.ascontiguousarray(pages.keys[:, columns])
 
-    def _masks(self, pages: Pages) -> npt.NDArray[np.uint64]:
-        """Return by bit which of its keys at this shard each page has."""
-        assert self.settings is not None
-        all_keys = np.uint64((1 << self._own_keys) - 1)
-        content = np.uint64(1 << self._content_bit if self._content_bit >= 0 else 0)
-        masks = np.where(pages.distinct >= self.settings.shingles_min, all_keys, content)
-        masks[pages.tokens == 0] = 0
-        return masks.astype(np.uint64)
-
-    def _candidates(
-        self, hits: Hits, masks: npt.NDArray[np.uint64], limit: int
-    ) -> tuple[KeptRows, Places]:
-        """Fetch the rows found in the store; return them, and the place of each hit among them.
-
-        Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
-        `limit` rows all but the earliest: no others can be among its earliest candidates.
-        """
-        lengths = np.diff(hits.starts)
-        owner = np.repeat(hits.places // self._own_keys, lengths)
-        bit = np.repeat(hits.places % self._own_keys, lengths).astype(np.uint64)
-        wanted = (masks[owner] >> bit & np.uint64(1)).astype(np.bool_)
-        found = np.bincount(owner[wanted], minlength=len(masks))
-        for page in np.flatnonzero(found > limit):
-            mine = np.flatnonzero((owner == page) & wanted)
-            rows = np.unique(hits.rows[mine])
-            if len(rows) > limit:
-                wanted[mine] = hits.rows[mine] <= rows[limit - 1]
-        distinct = np.unique(hits.rows[wanted])
-        places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
-        return self._lookup.rows(distinct), places.astype(np.int64)
-
     def _note_inserted(self, pages: Pages, inserted: npt.NDArray[np.bool_], before: int) -> None:
         self.head.refs[before : self.head.count] = pages.refs[inserted]
         self.head.urls += itertools.compress(pages.urls, inserted.tolist())
         if not self.last:
-            self._undecided |= self._undecided_entries(before)
-
-    def _undecided_entries(self, first: int = 0) -> dict[int, int]:
-        """Return the undecided entries from the first on, by the refs of their pages."""
-        head = self.head
-        entries = first + np.flatnonzero(head.states[first : head.count] == UNDECIDED)
-        return dict(zip(head.refs[entries].tolist(), entries.tolist(), strict=True))
+            self._undecided |= undecided_entries(self.head, before)
 
     def _hold(self, pages: Pages, held: Places, best: Places) -> None:
         for i in held.tolist():
@@ -344,49 +315,28 @@ class Shard:
         nothing changes in an entry's row, keys or sketch.
         """
         assert self._let_go == self._snapshots, "the flush before is not done"
-        head = self.head
-        is_kept = head.states[: head.count] == KEPT
-        kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
-        head.states[kept] = FLUSHED
-        self._flushed_entries = int(np.count_nonzero(is_kept))
+        flushed = take_kept(self.head, self.state())
+        self._flushed_entries = len(flushed.rows)
         self._snapshots += 1
-        return FlushedRows(
-            head.rows[kept],
-            head.refs[kept],
-            head.sketches[kept],
-            head.keys[kept],
-            head.masks[kept],
-            list(itertools.compress(head.urls, is_kept.tolist())),
-            self.state(),
-        )
+        return flushed
 
     def flushed(self) -> None:
         """Let go of what the last snapshot holds: from here on, look-ups must have that flush."""
         head = self.head
         states = head.states[: head.count]
         head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
-        self._undecided = self._undecided_entries()
+        self._undecided = undecided_entries(self.head)
         self._flushed_entries = 0
         self._let_go = self._snapshots
 
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
-        head = self.head
-        left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
-        undecided = Undecided(
-            head.rows[left].tobytes(),
-            head.refs[left].tolist(),
-            head.keys[left].tobytes(),
-            head.masks[left].tobytes(),
-            head.sketches[left].tobytes(),
-            [head.urls[i] for i in left.tolist()],
-        )
         held = [(row, [pack_pages(page) for page in self._held[row]]) for row in sorted(self._held)]
         settings = self.settings.model_dump() if self.settings else None
         return pack_snapshot(
             Snapshot(
                 settings, self.marks, self.sent, self.applied, self.next_row, self.refused,
-                undecided, held,
+                pack_undecided(self.head), held,
             )
         )  # fmt: skip
 
@@ -400,15 +350,5 @@ class Shard:
             snapshot.refused,
         )
         self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
-        left, head = snapshot.undecided, self.head
-        count = len(left.refs)
-        head.reserve(count)
-        head.rows[:count] = np.frombuffer(left.rows, np.int64)
-        head.keys[:count] = np.frombuffer(left.keys, np.uint64).reshape(count, self._own_keys)
-        head.masks[:count] = np.frombuffer(left.masks, np.uint64)
-        head.sketches[:count] = np.frombuffer(left.sketches, np.uint64).reshape(count, SKETCH_WORDS)
-        head.states[:count] = UNDECIDED
-        head.refs[:count] = left.refs
-        head.urls, head.count = left.urls, count
-        head.retain(np.arange(count))
-        self._undecided = self._undecided_entries()
+        restore_undecided(self.head, snapshot.undecided)
+        self._undecided = undecided_entries(self.head)

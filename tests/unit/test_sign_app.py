@@ -57,14 +57,14 @@ class Signing:
         self.app.app = faust
 
     async def run(self, *chunks: Chunk, seconds: float = 0.3) -> None:
-        """Feed chunks; return when all of them are acknowledged, or after a while."""
+        """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
         tasks = [
             asyncio.create_task(self.app.sign(Events(chunks))),
             asyncio.create_task(self.app._publish()),  # noqa: SLF001 - what start() begins
         ]
         for _ in range(round(seconds / 0.05)):
             await settle()
-            if len(self.consumer.acknowledged) == len(chunks):
+            if self.failures or len(self.consumer.acknowledged) == len(chunks):
                 break
         for task in tasks:
             task.cancel()
@@ -92,7 +92,7 @@ def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
     async def run() -> None:
         signing = Signing()
         signing.publisher.failing = StreamerError("no broker")
-        await signing.run(chunk(0, 1, Fetched(0, page(1))), seconds=2)
+        await signing.run(chunk(0, 1, Fetched(0, page(1))), seconds=20)
         assert [str(failure) for failure in signing.failures] == ["no broker"]
         assert signing.consumer.acknowledged == []
 
