@@ -83,6 +83,7 @@ def table(results: Results) -> Table:
         ("steady pages/s", f"{latency.rate:,.0f}", f"{kafka_latency.RATE:,}"),
         ("verdict latency ms, p50", f"{latency.p50:.0f}", ""),
         ("verdict latency ms, p99", f"{latency.p99:.0f}", f"{latency.target_p99:.0f}"),
+        ("  of each round", " ".join(f"{each:.0f}" for each in latency.p99_rounds), ""),
         ("verdict latency ms, p99.9", f"{latency.p999:.0f}", ""),
     ]
     for row in rows:

@@ -17,7 +17,7 @@ from benchmarks import compare, machine, report, results
 from benchmarks.collisions import Collisions, Hash
 from benchmarks.corpus_file import CorpusFile
 from benchmarks.html_pages import HtmlPages
-from benchmarks.kafka_latency import KafkaLatency
+from benchmarks.kafka_latency import KafkaLatency, over_rounds
 from benchmarks.kafka_rate import KafkaRate
 from benchmarks.library import Library
 from benchmarks.lsh import IndexTime, Lsh
@@ -115,7 +115,7 @@ QUALITY = [Quality("a set", "streamer", "all", [Trial(1, 0, 0, 1.0, 1.0, 1.0, 0.
 KAFKA = KafkaResults(
     msgspec.structs.replace(HERE, load=1.5),
     KafkaRate(1000, 0.05, 20_000.0, 50.0, 6.0, 900 << 20, [20_000.0], 90_000.0),
-    KafkaLatency(1000, 5000.0, 8.0, 107.0, 222.0),
+    KafkaLatency(1000, 5000.0, 8.0, 107.0, 222.0, p99_rounds=[107.0, 99.0, 251.0]),
 )
 
 
@@ -364,3 +364,10 @@ def test_every_figure_is_printed_with_its_ratio() -> None:
     assert "1.500" in line
     assert "worse" in line
     assert "peak_rss_bytes" in text.getvalue()
+
+
+def test_the_latency_of_several_rounds_is_their_median() -> None:
+    rounds = [KafkaLatency(10, 5.0, p50, 10 * p50, 20 * p50) for p50 in (3.0, 90.0, 2.0)]
+    found = over_rounds(rounds)
+    assert (found.pages, found.rate, found.p50, found.p99, found.p999) == (30, 5.0, 3.0, 30.0, 60.0)
+    assert found.p99_rounds == [30.0, 900.0, 20.0]
