@@ -17,10 +17,7 @@ from streamer.sketch.compact import SKETCH_WORDS
 
 
 def take_kept(head: Head, state: bytes) -> FlushedRows:
-    """Mark the kept entries as flushed, and return them, with the state of their shard.
-
-    The arrays may be the head's own: nothing changes in an entry's row, keys or sketch.
-    """
+    """Mark the kept entries as flushed, and return them, with the state of their shard."""
     is_kept = head.states[: head.count] == KEPT
     kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
     head.states[kept] = FLUSHED

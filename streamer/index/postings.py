@@ -60,6 +60,13 @@ def tag_of(key: int) -> int:
 
 
 @inline_kernel
+def home_of(tag: int, ranges: int) -> int:
+    """Return into which of so many equal ranges a tag falls; it goes up with the tag."""
+    home: int = int64(uint64(tag) * uint64(ranges) >> uint64(TAG_BITS))
+    return home
+
+
+@inline_kernel
 def sort_nearly(words: Keys, start: int, end: int) -> None:
     """Sort words[start:end], of which hardly one is far from its place."""
     for i in range(start + 1, end):
@@ -99,17 +106,17 @@ def _sort_segments(words: Keys, starts: Places, out: Keys) -> None:
     places = np.empty(np.diff(starts).max() + 1, np.int64)
     for segment in range(SEGMENTS):
         start, end = starts[segment], starts[segment + 1]
-        count = uint64(end - start)
-        places[: end - start + 1] = 0
+        count = end - start
+        places[: count + 1] = 0
         for i in range(start, end):
-            places[int64((words[i] >> uint64(TAG_BITS)) * count >> uint64(TAG_BITS)) + 1] += 1
+            places[home_of(words[i] >> uint64(TAG_BITS), count) + 1] += 1
         places[0] = start
-        for i in range(end - start):
+        for i in range(count):
             places[i + 1] += places[i]
         for i in range(start, end):
-            place = int64((words[i] >> uint64(TAG_BITS)) * count >> uint64(TAG_BITS))
-            out[places[place]] = words[i]
-            places[place] += 1
+            home = home_of(words[i] >> uint64(TAG_BITS), count)
+            out[places[home]] = words[i]
+            places[home] += 1
         sort_nearly(out, start, end)
 
 

@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamer.index.postings import TAG_BITS, Keys, Places, segment_of, sort_nearly, tag_of
+from streamer.index.postings import (
+    TAG_BITS,
+    Keys,
+    Places,
+    home_of,
+    segment_of,
+    sort_nearly,
+    tag_of,
+)
 from streamer.kernel import (
     allocating_kernel,
     inline_kernel,
@@ -38,12 +46,6 @@ def _write(address: int, slot: int, word: int) -> None:
     put_word(address, slot, uint64(~word))
 
 
-@inline_kernel
-def _home(tag: int, slots: int) -> int:
-    home: int = int64(uint64(tag) * uint64(slots) >> uint64(TAG_BITS))
-    return home
-
-
 @kernel
 def insert(
     columns: tuple[Places, Places, Places, Places], words: Keys, starts: Places, first: int,
@@ -61,7 +63,7 @@ def insert(
             if _read(address, ends[segment] - 2) != uint64(FREE_SLOT):
                 break
             if i + _AHEAD < starts[segment + 1]:
-                home = _home(words[i + _AHEAD] >> uint64(TAG_BITS), size)
+                home = home_of(words[i + _AHEAD] >> uint64(TAG_BITS), size)
                 prefetch(address, home)
                 prefetch(address, home + _LINE_SLOTS)  # the next free slot is about as far
             _put(address, size, words[i])
@@ -72,7 +74,7 @@ def insert(
 @inline_kernel
 def _put(address: int, slots: int, word: int) -> None:
     """Put a word into a segment that has room for it, and move the greater ones behind it on."""
-    slot = _home(word >> uint64(TAG_BITS), slots)
+    slot = home_of(word >> uint64(TAG_BITS), slots)
     while _read(address, slot) <= word:
         slot += 1
     while word != uint64(FREE_SLOT):
@@ -110,7 +112,7 @@ def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
         else:
             word = new[j]
             j += 1
-        slot = max(slot, _home(word >> uint64(TAG_BITS), slots))
+        slot = max(slot, home_of(word >> uint64(TAG_BITS), slots))
         _write(address, slot, word)
         slot += 1
     return bool(i + j == old.shape[0] + new.shape[0])
@@ -135,7 +137,7 @@ def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> K
         for flush in range(starts.shape[0]):
             words, i = flushes[flush], at[flush]
             while i < starts[flush, segment + 1]:
-                home = _home(word_at(words, i) >> uint64(TAG_BITS), slots) - first
+                home = home_of(word_at(words, i) >> uint64(TAG_BITS), slots) - first
                 if home >= _PIECE_SLOTS:
                     break
                 places[home + 1] += 1
@@ -148,7 +150,7 @@ def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> K
             words = flushes[flush]
             for i in range(at[flush], stops[flush]):
                 word = word_at(words, i)
-                home = _home(word >> uint64(TAG_BITS), slots) - first
+                home = home_of(word >> uint64(TAG_BITS), slots) - first
                 out[places[home]] = word
                 places[home] += 1
         done = places[_PIECE_SLOTS]
@@ -168,11 +170,11 @@ def find(addresses: Places, slots: Places, keys: Keys, out_places: Places, out_r
     for i in range(-_AHEAD, count):
         if i + _AHEAD < count:
             segment = segment_of(keys[i + _AHEAD])
-            prefetch(addresses[segment], _home(tag_of(keys[i + _AHEAD]), slots[segment]))
+            prefetch(addresses[segment], home_of(tag_of(keys[i + _AHEAD]), slots[segment]))
         if i < 0:
             continue
         segment, tag = segment_of(keys[i]), tag_of(keys[i])
-        address, slot = addresses[segment], _home(tag, slots[segment])
+        address, slot = addresses[segment], home_of(tag, slots[segment])
         while _read(address, slot) < tag << uint64(TAG_BITS):
             slot += 1
         word = _read(address, slot)

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from streamer.index.checksum import CHECK_BYTES, PADDING, Bytes, Places, checksum
 from streamer.index.lookup import KeptRows
-from streamer.kernel import int64, kernel, load_u64, store_u64, uint32, uint64
+from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
+from streamer.text.slices import Slices
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
@@ -25,22 +26,23 @@ Marks = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
 
-def _joined(values: Sequence[bytes]) -> tuple[Bytes, Places]:
-    """Return the bytes of values and PADDING, and where each one starts in them, and the end."""
-    limits = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=limits[1:])
-    return np.frombuffer(b"".join((*values, PADDING)), np.uint8), limits
+@inline_kernel
+def _copy(data: Bytes, start: int, end: int, out: Bytes, at: int) -> None:
+    """Write data[start:end] from out[at] on, eight bytes at a time, so up to seven too many."""
+    for place in range(0, end - start, 8):
+        store_u64(out, at + place, load_u64(data, start + place))
 
 
 @kernel
-def _pack(  # noqa: PLR0913 - the columns of a block
-    refs: Words, sketches: Words, keys: Words, masks: Words, url_limits: Places, urls: Bytes,
+def _pack(
+    refs: Words, sketches: Words, keys: Words, masks: Words, urls: tuple[Bytes, Places, Places],
     first: int, out: Bytes, out_ends: Places,
 ) -> None:  # fmt: skip
     """Write the blocks of rows from `first` on to `out`, and where each ends to `out_ends`.
 
     From low to high, eight bytes at a time: what one writes too much, the next writes over.
     """
+    text, url_starts, url_ends = urls
     at = int64(0)
     for block in range(out_ends.shape[0]):
         begin, start = at, first + block * ROWS_A_BLOCK
@@ -58,11 +60,10 @@ def _pack(  # noqa: PLR0913 - the columns of a block
                 store_u64(out, at + 4 * j, posted * uint64(uint32(keys[row, j])))
             at += 4 * keys.shape[1]
         for row in range(start, end):
-            store_u64(out, at, uint64(url_limits[row + 1] - url_limits[start]))
+            store_u64(out, at, uint64(url_ends[row] - url_starts[start]))
             at += 4
-        for place in range(url_limits[start], url_limits[end], 8):
-            store_u64(out, at + place - url_limits[start], load_u64(urls, place))
-        at += url_limits[end] - url_limits[start]
+        _copy(text, url_starts[start], url_ends[end - 1], out, at)
+        at += url_ends[end - 1] - url_starts[start]
         store_u64(out, at, checksum(out, begin, at))
         at += CHECK_BYTES
         out_ends[block] = at
@@ -75,18 +76,18 @@ def pack_rows(
 
     The bytes are good until the next ones are asked for.
     """
-    text, url_limits = _joined(urls)
+    text = Slices.joined(urls)
     rows_at_once = ROWS_A_BLOCK * _BLOCKS_AT_ONCE
     fixed = 8 + SKETCH_BYTES + 4 * keys.shape[1] + 4
     out = np.empty(0, np.uint8)
     for first in range(0, len(urls), rows_at_once):
         end = min(first + rows_at_once, len(urls))
         ends = np.empty(-(-(end - first) // ROWS_A_BLOCK), np.int64)
-        text_bytes = int(url_limits[end] - url_limits[first])
+        text_bytes = int(text.ends[end - 1] - text.starts[first])
         size = fixed * (end - first) + text_bytes + CHECK_BYTES * len(ends)
         if len(out) < size + len(PADDING):
             out = np.empty(size + size // 8 + len(PADDING), np.uint8)
-        _pack(refs, sketches, keys, masks, url_limits, text, first, out, ends)
+        _pack(refs, sketches, keys, masks, (text.data, text.starts, text.ends), first, out, ends)
         yield out[:size], np.diff(ends, prepend=0)
 
 
@@ -159,10 +160,9 @@ def _gather_rows(
 
 @kernel
 def _gather_text(data: Bytes, urls: Places, limits: Places, out: Bytes) -> None:
-    """Write data[urls[i, 0]:urls[i, 1]] from limits[i] on: as `_pack`, eight bytes at a time."""
+    """Write data[urls[i, 0]:urls[i, 1]] from limits[i] on, from low to high as `_pack`."""
     for i in range(urls.shape[0]):
-        for place in range(0, urls[i, 1] - urls[i, 0], 8):
-            store_u64(out, limits[i] + place, load_u64(data, urls[i, 0] + place))
+        _copy(data, urls[i, 0], urls[i, 1], out, limits[i])
 
 
 def gather_marks(rows: RowPlaces, keys: int) -> Marks:

@@ -35,13 +35,10 @@ class MemoryLookup:
     def add(self, flushed: FlushedRows) -> None:
         """Take up what a shard has flushed."""
         sketches = flushed.sketches.copy()  # or it changes with the shard's head
-        columns = (flushed.rows.tolist(), sketches, flushed.refs.tolist(), flushed.urls)
-        for row, *values in zip(*columns, strict=True):
-            self.kept[row] = (values[0], values[1], values[2])
-        columns_of_keys = (flushed.rows.tolist(), flushed.keys.tolist(), flushed.masks.tolist())
-        for row, keys, mask in zip(*columns_of_keys, strict=True):
-            for bit, key in enumerate(keys):
-                if mask >> bit & 1:
+        for i, row in enumerate(flushed.rows.tolist()):
+            self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i])
+            for bit, key in enumerate(flushed.keys[i].tolist()):
+                if int(flushed.masks[i]) >> bit & 1:
                     self.postings[key].append(row)
         self.flushes += 1
 
