@@ -1,0 +1,41 @@
+"""What a campaign is: something done to the system many times over, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+
+class Outcome(msgspec.Struct):
+    """What a campaign found.
+
+    Attributes:
+        rounds: how many were done.
+        violations: one line each: what was broken, and how to repeat it (round and seed).
+        worst_pause_seconds: the longest time without the progress that there should have been; None
+            where there is nothing that could pause.
+        figures: what else was measured, by a name that a reader understands.
+    """
+
+    rounds: int
+    violations: list[str] = []
+    worst_pause_seconds: float | None = None
+    figures: dict[str, float | int | str] = {}
+
+
+class Campaign(NamedTuple):
+    """A campaign: `run(rounds, seed, folder)` does it in an empty folder and returns what it found.
+
+    Attributes:
+        what: what is done in a round and what must hold, in one sentence.
+        rounds: how many `make campaign` does; `rounds_in_ci`, how many continuous integration does.
+    """
+
+    name: str
+    what: str
+    rounds: int
+    rounds_in_ci: int
+    run: Callable[[int, int, Path], Outcome]
