@@ -19,7 +19,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test coverage check bench bench-kafka bench-report bench-compare evaluate chaos broker broker-stop format lock clean
+.PHONY: help run warm test coverage check bench bench-kafka bench-report bench-compare evaluate campaign broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,9 +68,9 @@ evaluate: $(VENV)/.bench ## Judge labelled pages by every method; write docs/met
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py
 
-chaos: $(VENV)/.dev ## Kill workers and brokers, halt them, lose indexes; verify (an hour)
+campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours)
 	$(PY) -m streamer warm
-	PYTHONPATH=. $(PY) tests/integration/chaos.py build/chaos all
+	PYTHONPATH=. $(PY) -m tests.campaign build/campaign --report docs/reliability.md
 
 broker: ## Start Apache Kafka on port 9092, with its data in build/broker
 	@deploy/broker/broker start build/broker

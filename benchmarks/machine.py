@@ -34,7 +34,7 @@ PACKAGES = (
 class Machine(msgspec.Struct, frozen=True):
     """The conditions of a run; `load` is the average of the minute before it.
 
-    `commit` ends in `+` where the checkout has changes that are not in it.
+    `commit` ends in `+` where the checkout has changes that are not in it, those of docs/ apart.
     """
 
     processor: str
@@ -96,4 +96,6 @@ def _commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     head = answer("rev-parse", "--short=12", "HEAD")
-    return head and head + ("+" if answer("status", "--porcelain") else "")
+    # A page that was written from results does not change what they were measured with.
+    changes = answer("status", "--porcelain", "--", ".", ":(exclude)docs")
+    return head and head + ("+" if changes else "")

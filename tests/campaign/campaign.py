@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,3 +40,26 @@ class Campaign(NamedTuple):
     rounds: int
     rounds_in_ci: int
     run: Callable[[int, int, Path], Outcome]
+
+
+# The campaigns, as modules of this folder: one that stands here and is missing is an error.
+MODULES = ("simulator",)
+
+# Whose slice in continuous integration is another test: `rounds_in_ci` is 0, and this names it.
+ELSEWHERE = {
+    "simulator": "tests/simulation/test_simulation.py::"
+    "test_the_promises_hold_under_any_interleaving",
+}
+
+
+def campaigns() -> dict[str, Campaign]:
+    """Return all campaigns by name, in the order in which they are run.
+
+    Raises:
+        ModuleNotFoundError: one that MODULES lists is not there.
+    """
+    modules = [import_module(f"tests.campaign.{name}") for name in MODULES]
+    found: list[Campaign] = [module.CAMPAIGN for module in modules]
+    named = {campaign.name: campaign for campaign in found}
+    assert len(named) == len(found), [campaign.name for campaign in found]
+    return named

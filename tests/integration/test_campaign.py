@@ -1,0 +1,20 @@
+"""A slice of each campaign: `make campaign` does the whole of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.campaign import Campaign, campaigns
+from tests.campaign.one import run_apart
+
+SEED = 1
+SECONDS_MAX = 600  # for what hangs; a slice takes about a minute
+SLICES = [campaign for campaign in campaigns().values() if campaign.rounds_in_ci]
+
+
+@pytest.mark.parametrize("campaign", SLICES, ids=lambda campaign: campaign.name)
+def test_no_promise_is_broken_in_the_campaign(campaign: Campaign, tmp_path: Path) -> None:
+    outcome = run_apart(campaign, campaign.rounds_in_ci, SEED, tmp_path, SECONDS_MAX)
+    assert outcome.violations == []
