@@ -38,7 +38,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder: Path = asked.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     chosen = [known[name] for name in asked.names or known]
     if not asked.report_only:
         _run(chosen, folder, asked, console)

@@ -7,8 +7,8 @@ resemblance.
 
 from __future__ import annotations
 
-import random
 from functools import lru_cache
+from hashlib import shake_128
 
 import numpy as np
 
@@ -16,17 +16,18 @@ from streamer.index.records import Decisions, Items, Pages, Verdicts
 from streamer.sketch.compact import BINS, DENSE_LEVEL
 
 BANDS = 6
+# A byte of a sketch holds four symbols, each 1 to 3: by chance, from any byte.
+FOUR_SYMBOLS = bytes(
+    sum(1 + byte // 3**place % 3 << 2 * place for place in range(4)) for byte in range(256)
+)
 Signature = tuple[int, ...]
 
 
 @lru_cache(maxsize=4096)
 def _symbols(component: int, value: int) -> bytes:
     """Return the sketch bytes of one component: BINS / BANDS bins, all filled."""
-    draw = random.Random(f"{component} {value}")
-    return bytes(
-        sum((1 + draw.randrange(3)) << shift for shift in (0, 2, 4, 6))
-        for _ in range(BINS // 4 // BANDS)
-    )
+    drawn = shake_128(b"%d %d" % (component, value)).digest(BINS // 4 // BANDS)
+    return drawn.translate(FOUR_SYMBOLS)
 
 
 def make_page(ref: int, signature: Signature) -> Pages:
