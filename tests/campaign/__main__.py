@@ -27,7 +27,7 @@ examples:
   python -m tests.campaign build/campaign crowd soak --ci  two, as in continuous integration
   python -m tests.campaign build/campaign simulator --seed 10000 --again
 
-exit codes: 0 all promises hold, 1 one is broken or a campaign could not be run.
+exit codes: 0 all promises hold, 1 one is broken or a campaign could not be run, 130 interrupted.
 """
 
 
@@ -127,4 +127,8 @@ def _tell(result: report.Result, where: Path, console: Console) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. The same command goes on after the last outcome.\n")
+        sys.exit(130)

@@ -49,6 +49,7 @@ MODULES = ("soak", "simulator", "crowd", "boilerplate")
 ELSEWHERE = {
     "simulator": "tests/simulation/test_simulation.py::"
     "test_the_promises_hold_under_any_interleaving",
+    "chaos": "tests/integration/test_chaos.py::test_workers_keep_the_promises_under",
 }
 
 

@@ -189,10 +189,10 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
             watch.start()
             seconds = rounds * (MINUTE_SECONDS if long else SHORT_MINUTE_SECONDS)
             _disturbed(workers, seconds, rate, draw, long=long)
+            outcome.violations += _ended_by_themselves(workers)
             workers.wait_until_settled(120)
             seen = watch.finish()
             checked = workers.verify("--settled")
-            outcome.violations += _ended_by_themselves(workers)
     if checked.returncode:
         outcome.violations.append(f"verify: {checked.stdout[-2000:]}{checked.stderr[-2000:]}")
     outcome.figures["pages a second while fed"] = round(rate)

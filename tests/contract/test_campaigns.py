@@ -26,7 +26,8 @@ def test_the_report_has_every_campaign() -> None:
 
 
 def test_a_campaign_without_a_slice_has_it_in_a_test_of_the_suite() -> None:
-    assert {one.name for one in campaigns().values() if not one.rounds_in_ci} == set(ELSEWHERE)
+    without = {one.name for one in campaigns().values() if not one.rounds_in_ci}
+    assert without - set(ELSEWHERE) == set()
     suites = {word for line in MAKEFILE.splitlines() if "pytest" in line for word in line.split()}
     for place in ELSEWHERE.values():
         file, _, name = place.partition("::")

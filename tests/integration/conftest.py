@@ -14,12 +14,13 @@ from streamer.kafka.names import Names
 from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import make_crawl
 
+LONG = ("tests/integration/test_chaos.py", "tests/integration/test_campaign.py")
 _numbers = itertools.count()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes minutes, so that no process is left with it alone at the end."""
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/integration/test_chaos.py"))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.fixture(autouse=True)
