@@ -1,11 +1,14 @@
 """Looking up what has left the head: postings by key and rows by number, of one shard's flushes.
 
-The key table tells which rows may be posted under a key: those that agree with it in 40 bits. The
-other bits are compared with the marks of the row, whose block is read anyway for the verdict. Only
-where one key leads to more than a few rows they are believed: that so many others agree with a key
-in 40 bits by chance does not happen, and a crowded bucket may lead to thousands of rows that nobody
-reads. The table holds all keys and is never older than the flushes; it is filled from them when an
-index is opened.
+The key table tells which rows may be posted under a key: those that agree with it in its upper 40
+bits. Each of them is compared in the lower 32 by its marks, whose block the verdict needs anyway:
+keys that share 40 bits may be crowded both, so one row does not speak for the others. A bucket has
+`bucket_max` rows at most, which bounds what is read for a key; and the rows of a crowd are compared
+once for all pages of a batch, some thousand at a time. What is left to chance is that another of
+the row's own keys has the same lower half: one in 2^32, where 40 bits agree by chance already.
+
+The table holds all keys and is never older than the flushes; it is filled from them when an index
+is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from streamer.index.shared_lock import SharedLock
 from streamer.index.store import Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
 
-_CROWDED = 8  # rows under one key, of which more are not compared with it
+_CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
+_ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
 
 
 class StoredLookup:
@@ -85,12 +89,21 @@ class StoredLookup:
 
     def _posted(self, keys: Keys, places: Places, rows: RowNumbers) -> Mask:
         """Tell which rows are posted under the key that led to them."""
-        lengths = np.diff(_starts(places), append=len(places))
-        posted: Mask = np.repeat(lengths > _CROWDED, lengths)
-        compared = np.flatnonzero(~posted)
-        if len(compared):
-            posted[compared] = self._rows.posted(rows[compared], keys[places[compared]])
-        return posted
+        starts = _starts(places)
+        lengths = np.diff(starts, append=len(places))
+        crowds = np.flatnonzero(lengths > _CROWD)
+        # Where a key comes again, its rows are those of the first place that has it.
+        _, firsts, again = np.unique(
+            keys[places[starts[crowds]]], return_index=True, return_inverse=True
+        )
+        told_at = starts.copy()
+        told_at[crowds] = starts[crowds[firsts]][again]
+        compared = np.flatnonzero(np.repeat(told_at == starts, lengths))
+        posted = np.empty(len(places), np.bool_)
+        for begin in range(0, len(compared), _ROWS_AT_ONCE):
+            part = compared[begin : begin + _ROWS_AT_ONCE]
+            posted[part] = self._rows.posted(rows[part], keys[places[part]])
+        return posted[np.arange(len(places)) + np.repeat(told_at - starts, lengths)]
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""

@@ -107,3 +107,19 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.distinct[:] = random.choices((ENOUGH_SHINGLES, 3), (9, 1), k=count)
     pages.tokens[:] = random.choices((100, 0), (19, 1), k=count)
     return pages
+
+
+def crowded_pages(random: Random, count: int) -> Pages:
+    """Return pages that resemble no other, under few keys, of which many agree in 40 bits.
+
+    No two columns have a key of the same lower half: a row tells of its keys' lower halves only.
+    """
+    columns = [random.getrandbits(32) << 32 | column << 24 for column in range(BANDS + 1)]
+    keys = [
+        [
+            random.choices((top | 1, top | 2, top | 3, random.getrandbits(64)), (12, 4, 1, 3))[0]
+            for top in columns
+        ]
+        for _ in range(count)
+    ]
+    return made_pages(keys, [dense_sketch(random.randbytes(256)) for _ in range(count)])

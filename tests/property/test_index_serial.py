@@ -15,7 +15,7 @@ from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup, Network
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
 
 if TYPE_CHECKING:
     from streamer.index.lookup import FlushedRows
@@ -89,6 +89,22 @@ def test_flushes_to_a_real_store_do_not_show(
     with tempfile.TemporaryDirectory() as folder:
         index = StoredIndex(Path(folder), rules)
         assert run(index.network, pages, seed, flush_share) == expected
+        index.store.close()
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds, st.integers(40, 120), st.sampled_from([9, 12, 64]), st.sampled_from([0.1, 0.5]))
+def test_flushes_do_not_show_where_crowded_keys_agree_in_the_bits_of_the_table(
+    seed: int, count: int, bucket_max: int, flush_share: float
+) -> None:
+    pages = crowded_pages(Random(seed), count)
+    rules = IndexSettings(bucket_max=bucket_max)
+    quiet = Network(rules, BANDS)
+    expected = run(quiet, pages, seed, 0.0)
+    with tempfile.TemporaryDirectory() as folder:
+        index = StoredIndex(Path(folder), rules)
+        assert run(index.network, pages, seed, flush_share) == expected
+        assert index.network.shards[0].refused == quiet.shards[0].refused
         index.store.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from random import Random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,10 +16,16 @@ from streamer.index.postings import PARTS, segments_of
 from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
+from streamer.index.stored_rows import StoredRows
+from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.stored_rows import assert_holds, flush, flushed, keys_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy.typing as npt
+
+    from streamer.index.lookup import Keys
 
 
 @pytest.fixture
@@ -155,13 +162,47 @@ def test_a_key_posted_in_another_column_is_found_as_in_the_head(folder: Path) ->
         assert StoredLookup(store, 0).find(turned).rows.tolist() == sorted([*range(20)] * 3)
 
 
-def test_the_rows_of_a_crowded_bucket_are_not_read_to_be_found(
+@pytest.mark.parametrize(
+    ("others", "own"), [(64, 0), (64, 1), (64, 3), (64, 64), (5, 5), (2, 3), (4000, 5000)]
+)
+def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded_they_are(
+    folder: Path, others: int, own: int
+) -> None:
+    key = int(keys_of([7])[0, 0])
+    posted = [key ^ 1] * others + [key] * own
+    Random(others).shuffle(posted)
+    asked = np.array([[key, 5, key ^ 1], [key ^ 1, key ^ 2, key]] * 3, np.uint64)
+    plain = MemoryLookup()
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        for first in (1, 0):  # rows of a later flush may be lower
+            crowd = flushed(range(first, len(posted), 2))
+            crowd.keys[:, 0] = posted[first::2]
+            plain.add(crowd)
+            [postings] = store.flush({}, [crowd], b"")
+            lookup.refresh(postings)
+        expected = plain.find(asked)
+        for found in (lookup.find(asked), StoredLookup(store, 0).find(asked)):
+            assert found.places.tolist() == expected.places.tolist()
+            assert found.starts.tolist() == expected.starts.tolist()
+            assert found.rows.tolist() == expected.rows.tolist()
+
+
+def test_the_rows_of_a_crowd_are_compared_once_for_all_pages_that_have_its_key(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crowd = flushed(range(600))
-    crowd.keys[:] = keys_of([7])[0, 0]
+    compared: list[int] = []
+    posted = StoredRows.posted
+
+    def listen(rows: StoredRows, numbers: Places, keys: Keys) -> npt.NDArray[np.bool_]:
+        compared.append(len(numbers))
+        return posted(rows, numbers, keys)
+
+    crowd = flushed(range(64))
+    crowd.keys[:, 0] = keys_of([7])[0, 0]
     with contextlib.closing(Store.open(folder)) as store:
         store.flush({}, [crowd], b"")
-        lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(BlockFile, "read", lambda *_: pytest.fail("a block was read"))
-        assert lookup.find(keys_of([7])).rows.tolist() == sorted([*range(600)] * 3)
+        monkeypatch.setattr(StoredRows, "posted", listen)
+        asked = np.repeat(crowd.keys[:1], 1000, axis=0)
+        assert len(StoredLookup(store, 0).find(asked).rows) == 1000 * (64 + 2)
+    assert sum(compared) == 64 + 2 * 1000
