@@ -87,6 +87,32 @@ def test_rows_with_gaps_in_their_numbers_are_found(folder: Path) -> None:
         assert_holds(store, [*rows, 5, 1001])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_found_by_one_search_whichever_flush_brought_them(
+    folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    kept = [row for row in range(1500) if random.random() < 0.9]
+    brought: list[list[int]] = [[] for _ in range(60)]
+    for row in kept:  # most with their neighbours, some long after
+        due = row // 25
+        brought[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        for rows in brought:
+            [postings] = store.flush({}, [flushed(rows)], b"")
+            lookup.refresh(postings)
+        opened = StoredLookup(store, 0)
+        monkeypatch.setattr(Store, "row_numbers", lambda *_: pytest.fail("numbers were read"))
+        for each in (lookup, opened):
+            asked = np.array(random.sample(kept, len(kept)))
+            assert each.rows(asked).refs == (asked + 7).tolist()
+            assert sorted({*each.find(keys_of(range(1500))).rows.tolist()}) == kept
+            for lost in sorted({*range(-1, 1502)} - {*kept}):
+                with pytest.raises(AssertionError, match=f"row {lost} of"):
+                    each.rows(np.array([kept[0], lost]))
+
+
 def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, [0, 1])
