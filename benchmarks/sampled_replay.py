@@ -50,6 +50,7 @@ class SampledRun(msgspec.Struct, frozen=True):
         samples: the memory at the end of each part.
         memory: what the memory was made of when the run was done.
         hops: pages that a shard handed on to the next, counted at each hand-over.
+        flushes: of the index, which holds what it has in so many parts.
     """
 
     pages: int
@@ -63,6 +64,7 @@ class SampledRun(msgspec.Struct, frozen=True):
     hops: int
     index_bytes: int
     index_pages: int
+    flushes: int = 0
 
     @property
     def rate(self) -> float:
@@ -118,11 +120,12 @@ class _AtEnd:
     def __init__(self, base_bytes: int) -> None:
         self._base_bytes = base_bytes
         self.memory: memory.Memory | None = None
-        self.hops = 0
+        self.hops = self.flushes = 0
 
     def summarise(self, outcome: Any, catalogue: Any, detector: Detector, folder: Any) -> Summary:  # noqa: ANN401 - passed on
         """Stand in for the command's function of this name."""
         self.memory = memory.measure(detector, self._base_bytes)
+        self.flushes = folder.store.flushes
         self.hops = sum(
             shard.sent.get(shard_name(shard.number + 1), 0) for shard in detector.shards
         )
@@ -149,6 +152,7 @@ def sampled_replay(
         hops=at_end.hops,
         index_bytes=summary["index_bytes"],
         index_pages=summary["index_pages"],
+        flushes=at_end.flushes,
     )
 
 

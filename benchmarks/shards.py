@@ -1,10 +1,12 @@
 """What a shard more costs, and what more shards and cores would bring.
 
 The same pages are replayed in one process with 1, 2 and 4 shards; CPU that grows with the records
-handed from shard to shard is the cost of a hop. A run with its stages wrapped tells how much of a
-page is signing, which any core can do. From these costs a model predicts the rate of a machine, or
-of several, where signers and shards have cores of their own. What lies between processes, broker
-and network, is not in it: its own cost a page comes on top of `hop_us`.
+handed from shard to shard is the cost of a hop. Flushes are small, so that there are more than an
+index of ten million pages has: what grows with them is in these costs. A run with its stages
+wrapped tells how much of a page is signing, which any core can do. From these costs a model
+predicts the rate of a machine, or of several, where signers and shards have cores of their own.
+What lies between processes, broker and network, is not in it: its own cost a page comes on top of
+`hop_us`.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 PAGES = 1_000_000
 STEP = 100_000
+HEAD_PAGES = 1_000  # less than a chunk brings: each one is a flush, 550 in all
 SHARDS = (1, 2, 4)
 MODEL_SHARDS = (1, 2, 4, 8, 16)
 MODEL_CORES = (2, 4, 8, 16, 32, 64)
@@ -39,12 +42,13 @@ RUN_MODULE = "benchmarks.sampled_replay"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A run with so many shards: pages a second, microseconds of CPU and hand-overs a page."""
+    """A run with so many shards: pages a second, CPU and hand-overs a page, flushes in all."""
 
     shards: int
     rate: float
     cpu_us: float
     hops: float
+    flushes: int = 0
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -84,7 +88,7 @@ def measure(
     pages: int = PAGES,
     *,
     shards: Sequence[int] = SHARDS,
-    head_pages: int | None = None,
+    head_pages: int = HEAD_PAGES,
 ) -> ShardRates:
     """Replay `pages` pages with each number of shards, and once more with the stages wrapped.
 
@@ -105,17 +109,17 @@ def measure(
     return ShardRates(pages, measured, costs, plans)
 
 
-def _run(folder: Path, pages: Path, shards: int, head_pages: int | None) -> Measured:
+def _run(folder: Path, pages: Path, shards: int, head_pages: int) -> Measured:
     """Replay with so many shards in a fresh process; what it writes is removed when it is done."""
     with tempfile.TemporaryDirectory(prefix="shards-", dir=folder.absolute()) as scratch:
         result, work = Path(scratch) / "result.json", Path(scratch) / "work"
         work.mkdir()
         command = [sys.executable, "-m", RUN_MODULE, str(pages.absolute()), str(result)]
         command += ["--folder", str(work), "--step", str(STEP), "--shards", str(shards)]
-        command += ["--head-pages", str(head_pages)] if head_pages else []
+        command += ["--head-pages", str(head_pages)]
         subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         run = msgspec.json.decode(result.read_bytes(), type=SampledRun)
-        return Measured(shards, run.rate, run.cpu_us, run.hops / run.pages)
+        return Measured(shards, run.rate, run.cpu_us, run.hops / run.pages, run.flushes)
 
 
 def fitted(measured: Sequence[Measured], signing_share: float) -> Costs:
@@ -193,6 +197,7 @@ def table(result: ShardRates) -> Table:
         f"shards in one process, {result.pages:,} pages, two cores: signing {costs.sign_us:.1f} us,"
         f" one shard {costs.shard_us:.1f} us, a hand-over {costs.hop_us:.1f} us of CPU a page",
         "shards", "pages/s", "predicted", "CPU us a page", "fitted", "hand-overs a page",
+        "flushes",
     )  # fmt: skip
     for one in result.measured:
         lines.add_row(
@@ -202,6 +207,7 @@ def table(result: ShardRates) -> Table:
             f"{one.cpu_us:.1f}",
             f"{cpu_us(costs, one.hops):.1f}",
             f"{one.hops:.2f}",
+            f"{one.flushes:,}",
         )
     return lines
 

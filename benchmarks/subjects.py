@@ -95,7 +95,11 @@ SUBJECTS = (
     Subject(
         "shards",
         shards.ShardRates,
-        lambda asked: shards.measure(asked.folder, asked.shard_pages, head_pages=asked.head_pages),
+        lambda asked: shards.measure(
+            asked.folder,
+            asked.shard_pages,
+            head_pages=asked.head_pages or shards.HEAD_PAGES,
+        ),
         shards.tables,
     ),
     Subject(

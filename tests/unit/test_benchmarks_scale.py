@@ -25,10 +25,12 @@ from benchmarks import (
     shards,
     start_time,
 )
+from benchmarks.corpus_file import PAGE_BYTES
 from benchmarks.peers.shingles import shingles
 from benchmarks.sampled_replay import sampled_replay
 from benchmarks.shards import Costs, Measured, cpu_us, fitted, plan, predict
 from benchmarks.timed_replay import Span
+from streamer.stream.chunk import CHUNK_BYTES_MAX
 from streamer.stream.index_folder import read_meta
 
 if TYPE_CHECKING:
@@ -450,10 +452,17 @@ def test_the_bottleneck_is_named(number: int, cores: int, rate: float, bottlenec
     assert best.bottleneck == bottleneck
 
 
+def test_shards_are_measured_over_more_than_300_flushes() -> None:
+    pages_a_chunk = CHUNK_BYTES_MAX // PAGE_BYTES
+    assert shards.HEAD_PAGES < 0.75 * pages_a_chunk, "each chunk is a flush"
+    assert shards.PAGES / pages_a_chunk > 300
+
+
 def test_shards_are_measured_and_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "WARM_PAGES", 10)
     result = shards.measure(tmp_path, 400, shards=(1, 2), head_pages=100)
     one, two = result.measured
+    assert (one.flushes, two.flushes) == (3, 3), "at the start, after the chunk, at the end"
     assert one.hops == 0
     assert 0.7 < two.hops <= 1, "kept pages, four of five, are handed on"
     assert result.costs.sign_us > 0
