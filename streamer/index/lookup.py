@@ -1,6 +1,6 @@
 """What a shard asks of the pages that have left its head, and what it hands out when it flushes.
 
-These are the two seams between the pure state machine and the store.
+These are the two seams between the state machine and the store.
 """
 
 from __future__ import annotations

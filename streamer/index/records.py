@@ -9,7 +9,7 @@ ordinal); what a shard emits is numbered by the shard, for each destination.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -133,11 +133,3 @@ class Output:
     def end(self) -> int:
         """Return the number after the last item's."""
         return self.start + len(self.items)
-
-
-@dataclass(slots=True)
-class Held:
-    """A page that waits until the page at `row` further along is decided."""
-
-    row: int
-    page: Pages = field(repr=False)

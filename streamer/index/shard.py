@@ -1,10 +1,11 @@
-"""One shard of the index: a pure state machine over its log. apply(record) -> outputs.
+"""One shard of the index: a state machine over its log. apply(record) -> outputs.
 
-No I/O happens here: what has left the head is asked for through `Lookup`, flushing hands out what
-to write and is told when that is done. The simulator, the in-process replay and the Kafka agent
-drive this same class. With S shards a page travels shard 0, 1, ..., S-1, each looking at its own
-bands; it is undecided on the way and kept at the last. A page that matches an undecided one is held
-until that one is decided, and since it waits only for a page further along, nothing deadlocks.
+It does no I/O of its own: what has left the head is asked for through `Lookup`, which may read the
+disk; flushing hands out what to write, and is told when that is done. The simulator, the in-process
+replay and the Kafka agent drive this same class. With S shards a page travels shard 0, 1, ..., S-1,
+each looking at its own bands; it is undecided on the way and kept at the last. A page that matches
+an undecided one is held until that one is decided, and since it waits only for a page further
+along, nothing deadlocks.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
 flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.

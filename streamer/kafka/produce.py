@@ -24,10 +24,11 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reach import reach
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
-from streamer.stream.batch import HTML, PageBatch
+from streamer.stream.batch import PageBatch
 from streamer.stream.chunk import RawChunk
 from streamer.stream.files import Source
 from streamer.stream.parse import PageParser
+from streamer.text.form import HTML
 
 BATCH_BYTES_MAX = 1 << 20
 BATCHES_WAITING = 32

@@ -24,11 +24,6 @@ DEFAULT_HASH = "mmh3"
 HashFunction = Callable[[bytes, int], int]
 
 
-def signed32(value: int) -> int:
-    """Return an unsigned 32-bit value as the signed one of the same bits, as tables print CRC32."""
-    return value - (value >> 31 << 32)
-
-
 def hash64(data: bytes, seed: int, name: str = DEFAULT_HASH) -> int:
     """Return any of HASHES as an unsigned 64-bit integer: wider ones lose their high bits.
 

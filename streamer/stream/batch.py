@@ -11,10 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-ESCAPED = 1  # the body is the inside of a JSON string: escapes not yet undone
-HTML = 2  # the body is HTML; otherwise plain text
-
-Buffer = bytes | bytearray | memoryview
+from streamer.text.visible import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,9 @@ class Rejected:
 class PageBatch:
     """Pages as parallel lists, one entry a page, ascending by `sequences`.
 
-    `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags`, best in
-    one block; `carried` holds one JSON object a page as bytes, empty where nothing is carried.
+    `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags` as
+    text/form.py has them, best in one block; `carried` holds one JSON object a page as bytes, empty
+    where nothing is carried.
     """
 
     start: int

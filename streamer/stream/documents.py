@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from streamer.errors import InputError
 from streamer.sketch.method import PageText
-from streamer.stream.batch import HTML
 from streamer.stream.chunk import PAGE_BYTES_MAX
 from streamer.stream.files import Source, is_page_file
 from streamer.stream.parse import PageParser
 from streamer.text.charset import decode_body
+from streamer.text.form import HTML
 from streamer.text.sniff import looks_like_html
 from streamer.text.visible import Buffer
 from streamer.text.words import CanonicalOptions

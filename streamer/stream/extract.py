@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from streamer.errors import InvalidPage, SkippedRecord
-from streamer.stream.batch import ESCAPED, HTML, Buffer
 from streamer.stream.body import (
     charset_of,
     is_binary,
@@ -27,7 +26,9 @@ from streamer.stream.pointer import MISSING, parse_pointer
 from streamer.stream.times import normalise_time
 from streamer.stream.url import clean_url
 from streamer.text.charset import decode_body
+from streamer.text.form import ESCAPED, HTML
 from streamer.text.sniff import looks_like_html
+from streamer.text.visible import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
-from streamer.stream.batch import ESCAPED, HTML, PageBatch, Rejected
+from streamer.stream.batch import PageBatch, Rejected
 from streamer.stream.body import is_blank_escaped
 from streamer.stream.body_slices import BodySlices
 from streamer.stream.chunk import PAGE_BYTES_MAX, RawChunk, WarcPage, over_limit
@@ -27,6 +27,7 @@ from streamer.stream.httpblock import fields_and_body
 from streamer.stream.message import read_message
 from streamer.stream.presets import PRESETS
 from streamer.stream.url import URL_BYTES_MAX
+from streamer.text.form import ESCAPED, HTML
 from streamer.text.page_fields import BODY, ESCAPES, TYPE, UNTOLD, URL, Spans, find_page_fields
 from streamer.text.plain_pages import gathered, mark_sure, mark_type_changes
 from streamer.text.scan import Bytes

@@ -8,8 +8,7 @@ value: that is so in every mapping and needs no row.
 
 from __future__ import annotations
 
-from streamer.errors import SettingsError
-from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping, parse_fields
+from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping
 
 _NONE: dict[str, object] = dict.fromkeys(
     ("body_base64", "content_type", "charset", "fetched_at"), ()
@@ -58,20 +57,3 @@ PRESETS: dict[str, FieldMapping] = {
     "page": DEFAULT_MAPPING,
     **{name: FieldMapping.model_validate({**_NONE, **row}) for name, row in _ROWS.items()},
 }
-
-
-def field_mapping(text: str | None) -> FieldMapping:
-    """Return the mapping for `--fields`: a preset's name, a JSON object, a file, or none.
-
-    Raises:
-        SettingsError: it is none of these, or no usable mapping.
-    """
-    if text is None:
-        return DEFAULT_MAPPING
-    preset = PRESETS.get(text)
-    if preset is not None:
-        return preset
-    try:
-        return parse_fields(text)
-    except SettingsError as error:
-        raise SettingsError(f"{error}; the presets are {', '.join(PRESETS)}") from error

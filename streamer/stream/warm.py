@@ -12,10 +12,11 @@ from streamer.index.settings import IndexSettings
 from streamer.index.stored_lookup import StoredLookup
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.batch import ESCAPED, HTML, PageBatch
+from streamer.stream.batch import PageBatch
 from streamer.stream.detector import Detector
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.stages import sign
+from streamer.text.form import ESCAPED, HTML
 
 NATIVE_SIGNATURE = SignatureSettings()
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamer.index.records import Pages
-from streamer.sketch import plain
 from streamer.sketch.compact import DENSE_LEVEL, SKETCH_WORDS
+from tests.oracles import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

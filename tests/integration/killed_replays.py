@@ -27,8 +27,9 @@ from streamer.index.shard import Shard
 from streamer.sample.truth import write_crawl
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import ESCAPED, HTML, PageBatch
+from streamer.stream.batch import PageBatch
 from streamer.stream.stages import sign
+from streamer.text.form import ESCAPED, HTML
 from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000

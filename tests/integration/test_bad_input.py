@@ -21,10 +21,10 @@ from backports import zstd
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamer.stream.batch import ESCAPED
 from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.stream.files import Source, open_sources
 from streamer.stream.parse import PageParser
+from streamer.text.form import ESCAPED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch import plain
 from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.secret import derive_keys
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, Signatures, Signer
 from streamer.text.form import ESCAPED, HTML
+from tests.oracles import plain
 
 SECRET = bytes(range(32))
 DEFAULTS = SignatureSettings()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch import plain
 from streamer.sketch.compact import (
     BINS,
     DENSE_LEVEL,
@@ -22,6 +21,7 @@ from streamer.sketch.compact import (
 )
 from streamer.sketch.few import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
 from streamer.sketch.resemblance import lower_bins, similarity
+from tests.oracles import plain
 
 Words = npt.NDArray[np.uint64]
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.hash_functions import HASHES, NARROW, hash64, mix64, signed32
-from streamer.sketch.plain import fmix
+from streamer.sketch.hash_functions import HASHES, NARROW, hash64, mix64
 from streamer.sketch.rabin import DEGREE, POLYNOMIAL, rabin64
+from tests.oracles.plain import fmix
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz1234567890"  # the collection's own test key
 WHOLE = 1 << DEGREE | POLYNOMIAL
@@ -56,7 +56,9 @@ def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value:
     ("text", "value"), [("My war is over.", 1759088479), ("My war is over!", -127495474)]
 )
 def test_crc32_has_the_published_signed_values(text: str, value: int) -> None:
-    assert signed32(HASHES["crc32"](text.encode(), 0)) == value
+    assert HASHES["crc32"](text.encode(), 0) == value % (1 << 32), (
+        "tables print the same bits signed"
+    )
 
 
 @given(st.binary(max_size=40), st.integers(0, (1 << 32) - 1))

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch import plain
 from streamer.sketch.from_shingles import block_hashes, class_keys
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText
@@ -23,6 +22,7 @@ from streamer.sketch.secret import derive_keys
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.shingled import ShingleParameters, Shingler
 from streamer.sketch.signer import Signer
+from tests.oracles import plain
 
 SECRET = bytes(range(32))
 OVER_SHINGLES = (

@@ -14,11 +14,11 @@ from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from streamer.stream.batch import HTML
 from streamer.stream.chunk import CHUNK_RECORDS_MAX
 from streamer.stream.files import Source
 from streamer.stream.parse import PageParser
 from streamer.stream.warc import HEADERS_BYTES_MAX
+from streamer.text.form import HTML
 
 if TYPE_CHECKING:
     from pathlib import Path
