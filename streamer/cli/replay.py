@@ -217,6 +217,7 @@ def _run(
 ) -> tuple[Outcome, Summary]:
     meta = folder.store.meta
     catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
+    catalogue.lie_in(folder.path)
     pages, bar = make_input(folder.fingerprint)
     detector = Detector(folder, settings.index, head_pages=settings.head_pages)
 
@@ -224,7 +225,7 @@ def _run(
         return make_signer(settings.signature, folder.secret)
 
     outputs = [
-        OutputFile.open(name, catalogue.outputs.get(output_key(name)), lasting=lasting)
+        OutputFile.open(name, catalogue.known_length(name, folder.fingerprint), lasting=lasting)
         for name in names
         if name is not None
     ]

@@ -5,17 +5,27 @@ its path, size and the digest of its beginning: one that has grown goes on where
 has changed is refused, since its records no longer are the ones that were judged. Each partition of
 a topic is a source; the topic is known by its name and its id, which it has only until it is made
 anew.
+
+An index may be moved or restored at another place, with its inputs and outputs or without: a file
+under a new path is the one that was known under another if that is gone, or led to it from where
+the index lay, and if it holds what is known of that.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
+from collections import defaultdict
+from functools import cached_property
+from pathlib import Path
 
 import msgspec
 
 from streamer.errors import StoreMismatch
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.stream.files import FileIdentity, Source
+from streamer.stream.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.stream.stages import Locate
 
 
@@ -48,17 +58,74 @@ class Totals(msgspec.Struct):
     skipped: dict[str, int] = {}
 
 
-class Catalogue(msgspec.Struct):
+class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     """The replay's own part of an index's state, stored with each flush.
 
-    `outputs` holds the bytes of each output file that belong to the flushed state, `order` the id
-    of the log in whose order a topic was read; "" for none.
+    `outputs` holds the bytes of each output file that belong to the flushed state, `digests` what
+    they are, by resolved paths; `order` the id of the log in whose order a topic was read, "" for
+    none. `folder` is where the index lies, `folder_before` where it lay before it was moved.
     """
 
     entries: list[SourceEntry] = []
     outputs: dict[str, int] = {}
     totals: Totals = msgspec.field(default_factory=Totals)
     order: str = ""
+    digests: dict[str, str] = {}
+    folder: str = ""
+    folder_before: str = ""
+
+    def lie_in(self, folder: Path) -> None:
+        """Take note of where the index lies now."""
+        now = str(folder.resolve())
+        if now != self.folder:
+            self.folder, self.folder_before = now, self.folder
+
+    def _path_before(self, path: str) -> str:
+        """Return where a file would have lain before the index was moved, if it was with it."""
+        if not self.folder_before:
+            return path
+        way = os.path.relpath(path, self.folder)
+        return os.path.normpath(Path(self.folder_before, way))
+
+    def known_length(self, name: str, fingerprint: str) -> int | None:
+        """Return how much of an output is of the index's state; None if nothing is.
+
+        `fingerprint` is the index's, which its verdicts carry.
+
+        Raises:
+            StoreMismatch: the file holds something else than the index has written to it.
+        """
+        key = output_key(name)
+        if key not in self.outputs:
+            self._rename_output(key, fingerprint)
+        length, digest = self.outputs.get(key), self.digests.get(key)
+        found = content_digest(Path(name), length or 0)
+        if found and digest and found != digest:
+            raise StoreMismatch(
+                f"{name} is not the file that the index has written: it holds something else. "
+                "Put the file back, or name another one for what is still to come."
+            )
+        return length
+
+    def _rename_output(self, key: str, fingerprint: str) -> None:
+        """Know an output by the path `key`, if it lay elsewhere before."""
+        path, before = Path(key), self._path_before(key)
+        if key == STANDARD_OUTPUT or not path.is_file() or not path.stat().st_size:
+            return
+        same = [
+            known
+            for known, digest in self.digests.items()
+            if digest and content_digest(path, self.outputs[known]) == digest
+        ]
+        if not same and self.outputs.get(before) == 0 and begun_by(path, fingerprint):
+            same = [before]  # nothing of it was flushed yet
+        if same:
+            known = max(same, key=self.outputs.__getitem__)
+            self.outputs[key] = self.outputs[known]
+            self.digests[key] = self.digests.get(known, "")
+            if not _exists(known):
+                del self.outputs[known]
+                self.digests.pop(known, None)
 
     def locator(self) -> Locate:
         """Return a function from a page ref to its place; sources entered later are not known."""
@@ -80,6 +147,8 @@ class Catalogue(msgspec.Struct):
         """
         identity = source.identity()
         path = identity.path if identity else source.name
+        if identity and identity.size_bytes:
+            self._rename_source(identity, source)
         for number, entry in enumerate(self.entries):
             if entry.path == path:
                 _check_same(entry, source)
@@ -120,6 +189,30 @@ class Catalogue(msgspec.Struct):
         """Return a copy that no later change of this one reaches."""
         return unpack_catalogue(pack_catalogue(self))  # five times as fast as copy.deepcopy
 
+    def _rename_source(self, identity: FileIdentity, source: Source) -> None:
+        """Know a file by its path now, if it lay elsewhere before and goes on as what was read."""
+        path = identity.path
+        if any(entry.path == path for entry in self.entries):
+            return
+        before = self._path_before(path)
+        gone = self._gone[identity.head_bytes, identity.head_digest] + self._gone[Path(path).name]
+        moved = [entry for entry in gone if not _exists(entry.path)]  # none has come meanwhile
+        moved += [entry for entry in self.entries if entry.path == before and entry.identity]
+        moved = [entry for entry in moved if _is_continued(entry, source)]
+        if moved:
+            max(moved, key=lambda entry: _likeness(entry, path)).path = path
+
+    @cached_property
+    def _gone(self) -> defaultdict[str | tuple[int, str], list[SourceEntry]]:
+        """The files that were gone when this run began, by their beginning and by their name."""
+        gone: defaultdict[str | tuple[int, str], list[SourceEntry]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.identity and entry.identity[0] and not _exists(entry.path):
+                _, digest, covered = entry.identity
+                gone[covered, digest].append(entry)
+                gone[Path(entry.path).name].append(entry)
+        return gone
+
     def _add(self, entry: SourceEntry) -> int:
         if len(self.entries) >= SOURCES_MAX:
             raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
@@ -127,11 +220,30 @@ class Catalogue(msgspec.Struct):
         return len(self.entries) - 1
 
 
-def _check_same(entry: SourceEntry, source: Source) -> None:
+def _exists(path: str) -> bool:
+    """Tell whether there is something at a path; where that cannot be told, there is."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return True
+
+
+def _likeness(entry: SourceEntry, path: str) -> tuple[int, int]:
+    """Return how likely a file lies at `path` now: how much of the path is equal, and its size."""
+    pairs = zip(reversed(Path(entry.path).parts), reversed(Path(path).parts), strict=False)
+    equal = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    return equal, entry.identity[0] if entry.identity else 0
+
+
+def _is_continued(entry: SourceEntry, source: Source) -> bool:
+    """Tell whether a file begins with what is known of one and is no shorter."""
     if entry.identity is None:
-        return
-    size, digest, covered = entry.identity
-    if not FileIdentity(entry.path, size, digest, covered).continued_by(source.name):
+        return True
+    return FileIdentity(entry.path, *entry.identity).continued_by(source.name)
+
+
+def _check_same(entry: SourceEntry, source: Source) -> None:
+    if not _is_continued(entry, source):
         raise StoreMismatch(changed(source.name, "its beginning or its size is another than then"))
 
 

@@ -2,23 +2,27 @@
 
 The index stores, with each flush, how long each output file was. What lies behind that length is
 the work of a run that was killed before its next flush: it is cut off, and written again, the same
-bytes.
+bytes. It also stores a digest of what lies before, which tells a file that was moved, and refuses
+one that is another by now.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.text.visible import Buffer
 
 STANDARD_OUTPUT = "-"
 _BUFFER_BYTES = 1 << 20
+_EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 
 
 class StandardOutput:
@@ -89,6 +93,10 @@ class OutputFile:
             raise SettingsError(f"Cannot write {name}: {error.strerror}.") from error
         return cls(name, file, length)
 
+    def digest(self) -> str:
+        """Return the digest of what was synced; "" of what is no file."""
+        return content_digest(Path(self.name), self.length)
+
     def write(self, data: bytes) -> None:
         """Append `data`.
 
@@ -129,3 +137,34 @@ class OutputFile:
 def output_key(name: str) -> str:
     """Return the name of an output in the index's state: its resolved path."""
     return name if name == STANDARD_OUTPUT else str(Path(name).resolve())
+
+
+def content_digest(path: Path, length: int) -> str:
+    """Return a digest of the first `length` bytes of a file, by both ends of them.
+
+    It is "" where nothing can be told: of a file that is shorter, cannot be read or is none.
+    """
+    if not length or not path.is_file():
+        return ""
+    digest = hashlib.blake2b(length.to_bytes(8, "little"), digest_size=16)
+    try:
+        with path.open("rb") as file:
+            for start in (0, max(0, length - _EDGE_BYTES)):
+                file.seek(start)
+                edge = file.read(min(length, _EDGE_BYTES))
+                digest.update(edge)
+                if len(edge) < min(length, _EDGE_BYTES):
+                    return ""
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def begun_by(path: Path, fingerprint: str) -> bool:
+    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(1 << 20)
+    except OSError:
+        return False
+    return fingerprint.encode() in line or DEAD_LETTER_SCHEMA.encode() in line

@@ -218,7 +218,8 @@ class Replay:
         lengths = self._writer.submit(_sync, outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:
-            state.outputs.update(lengths.result())
+            for key, (length, digest) in lengths.result().items():
+                state.outputs[key], state.digests[key] = length, digest
             return pack_catalogue(state)
 
         self._detector.begin_flush(owner_state)
@@ -231,10 +232,11 @@ class Replay:
         self._detector.finish()
 
 
-def _sync(outputs: Sequence[OutputFile]) -> dict[str, int]:
+def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
+    """Bring outputs to the disk; return the length of each and the digest of what it holds."""
     for output in outputs:
         output.sync()
-    return {output.key: output.length for output in outputs}
+    return {output.key: (output.length, output.digest()) for output in outputs}
 
 
 def _give_way() -> None:

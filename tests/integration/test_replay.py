@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +286,113 @@ def test_a_foreign_verdict_file_is_not_touched(
     assert place.replay(place.write("pages.jsonl", page(1))) == 2
     assert "was not written with this index" in " ".join(capsys.readouterr().err.split())
     assert place.verdicts.read_text() == "mine\n"
+
+
+RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2), page(4)]
+
+
+def _judge(place: Place, folder: Path, count: int, *, out: str = "out/v", pages: str = "in") -> int:
+    """Replay the first records of `in` from within a folder, by names that lie in it."""
+    place._monkeypatch.chdir(folder)  # noqa: SLF001 - its own way into the program
+    for number, records in enumerate((RECORDS[:count], RECORDS[1:count])):
+        path = folder / pages / f"{number}.jsonl"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_bytes(b"".join(records))
+    return place.streamer(
+        "replay", pages, "--verdicts", out, "--index", "index", "--key-file", place.folder / "key"
+    )  # fmt: skip
+
+
+def _move_all(folder: Path) -> tuple[Path, dict[str, str]]:
+    return folder.rename(folder.with_name("moved")), {}
+
+
+def _move_verdicts(folder: Path) -> tuple[Path, dict[str, str]]:
+    (folder / "out").rename(folder / "other")
+    (folder / "other" / "v").rename(folder / "other" / "verdicts.jsonl")
+    (folder / "other" / "v.dead.jsonl").rename(folder / "other" / "verdicts.jsonl.dead.jsonl")
+    return folder, {"out": "other/verdicts.jsonl"}
+
+
+def _move_inputs(folder: Path) -> tuple[Path, dict[str, str]]:
+    (folder / "in").rename(folder / "archive")
+    return folder, {"pages": "archive"}
+
+
+def _move_each_elsewhere(folder: Path) -> tuple[Path, dict[str, str]]:
+    there = folder.with_name("there")
+    there.mkdir()
+    (folder / "index").rename(there / "index")
+    (folder / "in").rename(there / "pages")
+    (folder / "out").rename(there / "results")
+    return there, {"pages": "pages", "out": "results/v"}
+
+
+def _restore_beside(folder: Path) -> tuple[Path, dict[str, str]]:
+    shutil.copytree(folder, folder.with_name("restored"))
+    return folder.with_name("restored"), {}
+
+
+@pytest.mark.parametrize(
+    "move", [_move_all, _move_verdicts, _move_inputs, _move_each_elsewhere, _restore_beside]
+)
+def test_what_was_moved_or_restored_goes_on_with_each_line_once(
+    place: Place, move: Callable[[Path], tuple[Path, dict[str, str]]]
+) -> None:
+    place.write("key", b"ab" * 32)
+    quiet, folder = place.folder / "quiet", place.folder / "folder"
+    for each in (quiet, folder):
+        each.mkdir()
+        assert _judge(place, each, 4) == 0
+    assert _judge(place, quiet, 8) == 0
+    wanted = [(quiet / "out" / name).read_bytes() for name in ("v", "v.dead.jsonl")]
+    for name in ("v", "v.dead.jsonl"):  # of a run that was killed before its flush
+        with (folder / "out" / name).open("ab") as file:
+            file.write(b'{"verdict": "of a run that was ki')
+    folder, names = move(folder)
+    for _ in range(2):
+        assert _judge(place, folder, 8, **names) == 0
+        out = folder / names.get("out", "out/v")
+        assert [out.read_bytes(), Path(f"{out}.dead.jsonl").read_bytes()] == wanted
+
+
+def test_an_older_backup_goes_on_with_the_verdicts_as_they_are_now(place: Place) -> None:
+    place.write("key", b"ab" * 32)
+    quiet, folder = place.folder / "quiet", place.folder / "folder"
+    for each in (quiet, folder):
+        each.mkdir()
+        assert _judge(place, each, 4) == 0
+    shutil.copytree(folder / "index", folder / "backup")
+    for each in (quiet, folder):
+        assert _judge(place, each, 6) == 0
+    shutil.rmtree(folder / "index")
+    (folder / "backup").rename(folder / "index")
+    folder = folder.rename(place.folder / "moved")
+    assert _judge(place, folder, 6) == 0
+    for each in (quiet, folder):
+        assert _judge(place, each, 8) == 0
+    for name in ("v", "v.dead.jsonl"):
+        assert (folder / "out" / name).read_bytes() == (quiet / "out" / name).read_bytes()
+
+
+def test_verdicts_of_another_index_are_refused_where_this_ones_lay(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.write("key", b"ab" * 32)
+    one, other = place.folder / "one", place.folder / "other"
+    one.mkdir()
+    other.mkdir()
+    assert _judge(place, one, 4) == 0
+    assert _judge(place, other, 6) == 0
+    shutil.copyfile(other / "out" / "v", one / "out" / "v")
+    assert _judge(place, one, 8) == 3
+    assert "v is not the file that the index has written" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    assert (one / "out" / "v").read_bytes() == (other / "out" / "v").read_bytes()
+    there = one.rename(place.folder / "there")
+    assert _judge(place, there, 8) == 2, "it is not known there either"
+    assert (there / "out" / "v").read_bytes() == (other / "out" / "v").read_bytes()
 
 
 def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import InputError, StoreMismatch
+from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.stream import catalogue as module
 from streamer.stream.catalogue import (
     Catalogue,
@@ -17,6 +18,7 @@ from streamer.stream.catalogue import (
     unpack_catalogue,
 )
 from streamer.stream.files import HEAD_BYTES_MAX, Source
+from streamer.stream.outputs import content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +128,102 @@ def test_a_file_that_is_gone_is_an_input_error(page_file: Path) -> None:
         catalogue.enter(source(page_file))
 
 
+def later(catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue as another run finds it."""
+    return unpack_catalogue(pack_catalogue(catalogue))
+
+
+def moved(path: Path, to: Path) -> Path:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    return path.rename(to)
+
+
+@pytest.mark.parametrize("grown", [0, 5, HEAD_BYTES_MAX // len(LINE) + 10])
+def test_a_file_that_was_moved_is_the_same_source(
+    tmp_path: Path, page_file: Path, grown: int
+) -> None:
+    catalogue = Catalogue()
+    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
+    there = moved(page_file, tmp_path / "archive" / "pages.jsonl")
+    with there.open("ab") as file:
+        file.write(LINE * grown)
+    for _ in range(2):
+        catalogue = later(catalogue)
+        assert catalogue.enter(source(there)) == 0
+        entry = catalogue.entries[0]
+        assert (entry.name, entry.path) == (str(page_file), str(there))
+        assert (entry.position, entry.finished) == (3, not grown)
+
+
+def test_a_file_that_was_renamed_is_the_same_source(tmp_path: Path, page_file: Path) -> None:
+    catalogue = Catalogue()
+    catalogue.enter(source(page_file))
+    there = moved(page_file, tmp_path / "other.jsonl")
+    assert later(catalogue).enter(source(there)) == 0
+
+
+def test_a_copy_beside_its_original_is_a_source_of_its_own(tmp_path: Path, page_file: Path) -> None:
+    catalogue = Catalogue()
+    catalogue.enter(source(page_file))
+    catalogue = later(catalogue)
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(page_file.read_bytes())
+    assert catalogue.enter(source(copy)) == 1
+    assert catalogue.enter(source(page_file)) == 0
+
+
+@pytest.mark.parametrize("content", [LINE.upper() * 3, LINE * 2, b""])
+def test_another_file_in_the_place_of_one_that_is_gone_is_a_source_of_its_own(
+    tmp_path: Path, page_file: Path, content: bytes
+) -> None:
+    catalogue = Catalogue()
+    catalogue.enter(source(page_file))
+    catalogue = later(catalogue)
+    page_file.unlink()
+    other = tmp_path / "new" / "pages.jsonl"
+    other.parent.mkdir()
+    other.write_bytes(content)
+    assert catalogue.enter(source(other)) == 1
+
+
+def test_an_empty_file_that_is_gone_is_continued_by_none(tmp_path: Path, page_file: Path) -> None:
+    empty = tmp_path / "sub" / "pages.jsonl"
+    empty.parent.mkdir()
+    empty.touch()
+    catalogue = Catalogue()
+    catalogue.enter(source(empty))
+    empty.unlink()
+    assert later(catalogue).enter(source(page_file)) == 1
+
+
+def test_equal_files_of_a_folder_that_was_moved_keep_their_numbers(tmp_path: Path) -> None:
+    names = ["a/pages.jsonl", "b/pages.jsonl", "b/same.jsonl"]
+    catalogue = Catalogue()
+    for name in names:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(LINE * 3)
+        catalogue.enter(source(path))
+    moved(tmp_path / "in", tmp_path / "elsewhere" / "in")
+    there = [source(tmp_path / "elsewhere" / "in" / name) for name in reversed(names)]
+    catalogue = later(catalogue)
+    assert [catalogue.enter(each) for each in there] == [2, 1, 0]
+
+
+def test_a_copy_that_lies_to_a_restored_index_as_its_original_did_is_the_same_source(
+    tmp_path: Path, page_file: Path
+) -> None:
+    catalogue = Catalogue()
+    catalogue.lie_in(tmp_path / "index")
+    catalogue.enter(source(page_file))
+    restored = tmp_path / "restored" / "pages.jsonl"
+    restored.parent.mkdir()
+    restored.write_bytes(page_file.read_bytes())
+    catalogue = later(catalogue)
+    catalogue.lie_in(tmp_path / "restored" / "index")
+    assert catalogue.enter(source(restored)) == 0
+
+
 def test_standard_input_is_known_by_its_name() -> None:
     catalogue = Catalogue()
     stdin = Source("-", is_regular=False)
@@ -163,6 +261,96 @@ def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
     catalogue.totals.dead["no_url"] += 1
     assert (then.entries[number].position, then.entries[number].finished) == (0, False)
     assert (then.outputs, then.totals.dead) == ({"/out": 12}, {"no_url": 1})
+
+
+FINGERPRINT = "0123456789abcdef"
+VERDICTS = b'{"verdict":"unique","index":"0123456789abcdef"}\n' * 300
+
+
+def wrote(path: Path, length: int) -> Catalogue:
+    """Return the catalogue of an index beside `path` that has published so much to it."""
+    catalogue = Catalogue()
+    catalogue.lie_in(path.parent / "index")
+    catalogue.outputs[str(path)] = length
+    catalogue.digests[str(path)] = content_digest(path, length)
+    return later(catalogue)
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Path:
+    path = tmp_path / "here" / "verdicts.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(VERDICTS)
+    return path
+
+
+@pytest.mark.parametrize("length", [len(VERDICTS), 9000, 48, 1])
+def test_an_output_that_was_moved_is_known_by_what_it_holds(
+    tmp_path: Path, verdicts: Path, length: int
+) -> None:
+    catalogue = wrote(verdicts, length)
+    there = moved(verdicts, tmp_path / "there" / "other.jsonl")
+    assert catalogue.known_length(str(there), FINGERPRINT) == length
+    assert catalogue.outputs == {str(there): length}
+    assert catalogue.digests == {str(there): content_digest(there, length)}
+
+
+def test_a_copy_of_an_output_may_be_continued_and_so_may_the_original(
+    tmp_path: Path, verdicts: Path
+) -> None:
+    catalogue = wrote(verdicts, 9000)
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(verdicts.read_bytes())
+    assert catalogue.known_length(str(copy), FINGERPRINT) == 9000
+    assert catalogue.known_length(str(verdicts), FINGERPRINT) == 9000
+
+
+@pytest.mark.parametrize("name", ["verdicts.jsonl", "other.jsonl"])
+@pytest.mark.parametrize("content", [VERDICTS[:8999], b"x" + VERDICTS[1:], VERDICTS[:8999] + b"x"])
+def test_an_output_that_holds_something_else_is_not_the_indexs(
+    tmp_path: Path, verdicts: Path, content: bytes, name: str
+) -> None:
+    catalogue = wrote(verdicts, 9000)
+    catalogue.lie_in(tmp_path / "there" / "index")
+    there = moved(verdicts, tmp_path / "there" / name)
+    there.write_bytes(content)
+    assert catalogue.known_length(str(there), FINGERPRINT) is None
+
+
+def test_a_known_output_that_has_been_replaced_is_refused(verdicts: Path) -> None:
+    catalogue = wrote(verdicts, 9000)
+    verdicts.write_bytes(VERDICTS.upper())
+    with pytest.raises(StoreMismatch, match=r"holds something else\. Put the file back, or name"):
+        catalogue.known_length(str(verdicts), FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [
+        (VERDICTS[:1000], 0),
+        (b'{"code":"no_url","schema":"%s"}\n' % DEAD_LETTER_SCHEMA.encode(), 0),
+        (VERDICTS.replace(b"0123456789abcdef", b"fedcba9876543210"), None),
+        (LINE, None),
+    ],
+)
+def test_an_output_of_which_nothing_was_flushed_is_known_by_its_way_and_its_first_line(
+    tmp_path: Path, verdicts: Path, content: bytes, known: int | None
+) -> None:
+    verdicts.write_bytes(content)
+    catalogue = wrote(verdicts, 0)
+    there = moved(verdicts, tmp_path / "there" / "verdicts.jsonl")
+    assert catalogue.known_length(str(there), FINGERPRINT) is None, "the index was not moved"
+    catalogue.lie_in(tmp_path / "there" / "index")
+    assert catalogue.known_length(str(there), FINGERPRINT) == known
+
+
+def test_an_index_that_does_not_know_what_its_outputs_hold_knows_them_by_their_paths(
+    tmp_path: Path, verdicts: Path
+) -> None:
+    catalogue = Catalogue(outputs={str(verdicts): 9000})
+    assert catalogue.known_length(str(verdicts), FINGERPRINT) == 9000
+    assert catalogue.known_length(str(tmp_path / "new.jsonl"), FINGERPRINT) is None
+    assert catalogue.known_length("-", FINGERPRINT) is None
 
 
 def test_a_catalogue_comes_back_from_its_bytes(page_file: Path) -> None:
