@@ -16,6 +16,7 @@ from streamer.cli.progress import amount_bar
 from streamer.errors import InputError, SettingsError
 from streamer.stream.cluster_rows import WRITERS, Row, rows, suspects
 from streamer.stream.grouping import Grouping, group
+from streamer.stream.large_clusters import SHARE_MIN
 from streamer.stream.scope import Scope, numbering
 from streamer.stream.survivor import Policy, ranking
 
@@ -52,7 +53,7 @@ def clusters(
     warn_share: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
-    ] = 0.2,
+    ] = SHARE_MIN,
 ) -> None:
     """Write the clusters of a verdict file, a line a page, the survivor of each cluster first.
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from streamer.model import Location
 from streamer.stream.grouping import Grouping
+from streamer.stream.large_clusters import SUSPECT_PAGES_MIN
 from streamer.stream.verdict_lines import verdict_at
 
 COLUMNS = ("cluster", "pages", "survivor", "url", "topic", "partition", "offset")
-SUSPECT_PAGES_MIN = 10  # smaller clusters are no sign of anything
 
 
 class Row(msgspec.Struct, frozen=True):
