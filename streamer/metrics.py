@@ -120,6 +120,11 @@ class ShardMetrics:
         self._counters(partial(Counter, registry=registry))
         self._log(partial(Gauge, registry=registry))
         self._index(partial(Gauge, registry=registry))
+        self.largest_cluster_share = Gauge(
+            "streamer_largest_cluster_share",
+            "Share of the newest pages that are in one cluster; 0 below a fifth.",
+            registry=registry,
+        )
         self.latency = PageHistogram(
             "streamer_verdict_latency_seconds",
             "Seconds from a page's timestamp in Kafka to the publishing of its verdict.",

@@ -44,7 +44,11 @@ def verify(  # noqa: PLR0913 - the options of the command line
         bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait, at most, until all is judged.")
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds to wait, at most, until the index is there and all of it is judged.",
+        ),
     ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
     config: options.ConfigFile = None,

@@ -1,21 +1,26 @@
 """Flow control: shard 0 says how far it is and how much is open; signers pause by it.
 
 Every page open anywhere is open at shard 0, so one gauge bounds all of them. Its owner publishes it
-to a topic of its own; each signer counts the pages that it published and that shard 0 has not taken
-yet. A lag in records would not do: it knows nothing of pages that are held or undecided.
+to a topic of its own, when it changes, and every ten seconds whatever it holds: the topic forgets,
+and a signer that starts must hear of it soon. Each signer counts the pages that it published and
+that shard 0 has not taken yet. A lag in records would not do: it knows nothing of pages that are
+held or undecided.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streamer.kafka.reader import Options, Reader
+from streamer.kafka.reader import Options, Reader, stop_consumer
 
 POLL_MILLISECONDS = 500
+REPEAT_SECONDS = 10.0
+FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of shard 0
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
 
 
@@ -63,6 +68,12 @@ class FlowControl:
         """Tell whether no further pages may be signed now."""
         position = self._gauge.position if self._gauge else 0
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
+
+    async def wait_for_first_word(self) -> None:
+        """Wait for what shard 0 says, where it must have something to say; not for ever."""
+        deadline = time.monotonic() + FIRST_WORD_SECONDS
+        while self._gauge is None and self.paused and time.monotonic() < deadline:
+            await self.wait_for_change()
 
     def note_published(self, source: str, end: int, pages: int) -> None:
         """Count the pages of an interval that has been published, unless they are taken already."""
@@ -118,4 +129,4 @@ async def follow(options: Options, topic: str, flow: FlowControl) -> None:
             if records := answer.get(place):
                 flow.note_gauge(unpack_gauge(records[-1].value))
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)

@@ -17,6 +17,14 @@ import time
 from collections.abc import Callable
 
 import structlog
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    LeaderNotAvailableError,
+    NotCoordinatorForGroupError,
+    NotLeaderForPartitionError,
+    UnknownTopicOrPartitionError,
+)
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from streamer.errors import SettingsError
@@ -27,6 +35,25 @@ LEVELS = ("debug", "info", "warning", "error")
 REPEAT_SECONDS = 30.0
 _LINES_KNOWN_MAX = 256
 
+# What a client says while a new cluster makes its own topics, and while ours spread among the
+# brokers. Each is tried again until it succeeds; what goes on for longer is shown.
+STARTING_SECONDS = 30.0
+_STARTING = {
+    "Group Coordinator Request failed: %s",
+    "Marking the coordinator dead (node %s)for group %s.",
+    "Topic %s not found in cluster metadata",
+    "Topic %s is not available during auto-create initialization",
+    "Got error produce response on topic-partition %s, retrying. Error: %s",
+}
+_STARTING_ERRORS = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    LeaderNotAvailableError,
+    NotCoordinatorForGroupError,
+    NotLeaderForPartitionError,
+    UnknownTopicOrPartitionError,
+)
+
 # The client's way of noticing a rebalance: it rejoins at once, and so it is at every rebalance.
 _ORDINARY = {"Heartbeat failed for group %s because it is rebalancing"}
 
@@ -35,13 +62,15 @@ class LibraryFilter(logging.Filter):
     """Drop what libraries say at WARNING and is ordinary, and what they just said.
 
     Without its brokers the Kafka client writes four lines ten times a second for as long as that
-    lasts. Here a line comes once in REPEAT_SECONDS, with the number left out as `repeated`.
+    lasts. Here a line comes once in REPEAT_SECONDS, with the number left out as `repeated`. What
+    passes by itself at a start is left out for STARTING_SECONDS from the first such line on.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
         self._shown: dict[tuple[str, str], tuple[float, int]] = {}  # when, left out since
+        self._starting_since: float | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether a record is shown."""
@@ -54,6 +83,11 @@ class LibraryFilter(logging.Filter):
         except Exception:  # noqa: BLE001 - arguments that do not fit: the handler reports them
             return True
         now = self._clock()
+        if _passes_at_a_start(record):
+            if self._starting_since is None:
+                self._starting_since = now
+            if now - self._starting_since < STARTING_SECONDS:
+                return False
         shown, left_out = self._shown.get(line, (-REPEAT_SECONDS, 0))
         if now - shown < REPEAT_SECONDS:
             self._shown[line] = (shown, left_out + 1)
@@ -64,6 +98,15 @@ class LibraryFilter(logging.Filter):
             self._shown.clear()  # lines that are never the same again, or very many of them
         self._shown[line] = (now, 0)
         return True
+
+
+def _passes_at_a_start(record: logging.LogRecord) -> bool:
+    """Tell whether a line is one of those that are ordinary while a cluster is new."""
+    if str(record.msg) not in _STARTING:
+        return False
+    kinds = [each if isinstance(each, type) else type(each) for each in record.args or ()]
+    errors = [kind for kind in kinds if issubclass(kind, BaseException)]
+    return all(issubclass(kind, _STARTING_ERRORS) for kind in errors)
 
 
 def configure_logs(log_format: str, level: str) -> None:
@@ -92,6 +135,8 @@ def configure_logs(log_format: str, level: str) -> None:
     own = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(handlers=[handler], level=max(own, logging.WARNING), force=True)
     logging.getLogger("streamer").setLevel(own)
+    for library_in_ours in ("chunk_app", "transport"):  # Faust names its lines by our classes
+        logging.getLogger(f"streamer.kafka.{library_in_ours}").setLevel(max(own, logging.WARNING))
     logging.captureWarnings(True)
     structlog.configure(
         processors=[

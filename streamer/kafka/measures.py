@@ -10,6 +10,7 @@ take what was added since the process began.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
 from streamer.index.codec import ShardMeta
 from streamer.index.key_table import KeyTable
@@ -25,8 +27,14 @@ from streamer.index.place import BASIS_NAMES
 from streamer.index.records import Verdicts
 from streamer.index.shard import Shard
 from streamer.metrics import Metrics, Stage
-from streamer.model import Decision
+from streamer.model import Decision, split_ref
+from streamer.stream.large_clusters import LargeClusters
 
+CLUSTER_WINDOW_PAGES = 100_000
+CLUSTER_TOLD_SECONDS = 3600.0
+_TOPIC = 0  # all pages are of one source: partitions are no different sites
+
+_log = structlog.get_logger()
 _OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision]  # unique first
 
 
@@ -38,6 +46,7 @@ class SignMeasures:
         self._stages = metrics.stage_seconds
         self._clock = clock
         self._paused_since: float | None = None
+        self.newest_dead: dict[str, str] = {}  # by code, as TOPIC/PARTITION@OFFSET
 
     def stage(self, stage: Stage) -> AbstractContextManager[object]:
         """Return a context that counts its seconds as those of `stage`."""
@@ -72,10 +81,53 @@ class SignMeasures:
         self._metrics.paused.set(paused)
 
 
+class ClusterWatch:
+    """Warns of clusters that swallow a large part of the pages, while it happens.
+
+    One object serves all shards of a process, since a page may be judged by any of them. It counts
+    what was judged since the process began, and what was so long ago counts less.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._share = metrics.shards.largest_cluster_share
+        self._clock = clock
+        self._clusters = LargeClusters(window=CLUSTER_WINDOW_PAGES)
+        self._told_at: dict[int, float] = {}
+
+    def count(self, block: Verdicts) -> None:
+        """Count verdicts, once they are published; warn of a cluster, once an hour at most."""
+        now = self._clock()
+        found = self._clusters.add(_TOPIC, block)
+        large = self._clusters.of(_TOPIC)
+        again = [each for each in large if each.representative in self._told_at]
+        for each in {each.representative: each for each in (*found, *again)}.values():
+            if now - self._told_at.get(each.representative, -math.inf) < CLUSTER_TOLD_SECONDS:
+                continue
+            self._told_at[each.representative] = now
+            partition, offset = split_ref(each.representative)
+            _log.warning(
+                "large_cluster", share=round(each.share, 4), pages=each.pages,
+                partition=partition, offset=offset,
+                reason=f"{each.share:.0%} of the newest pages are near-duplicates of one page: a "
+                "block page, a login form, or a template that is taken for content?",
+            )  # fmt: skip
+        lasting = {each.representative for each in again}
+        self._told_at = {
+            ref: at
+            for ref, at in self._told_at.items()
+            if ref in lasting or now - at < CLUSTER_TOLD_SECONDS
+        }
+        if self._told_at or not large:
+            self._share.set(large[0].share if large else 0.0)
+
+
 class ShardMeasures:
     """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
 
-    def __init__(self, metrics: Metrics, shard: Shard, head_pages: int) -> None:
+    def __init__(
+        self, metrics: Metrics, shard: Shard, head_pages: int, clusters: ClusterWatch | None = None
+    ) -> None:
+        self._clusters = clusters or ClusterWatch(metrics)
         self._metrics = metrics.shards
         self._stages = metrics.stage_seconds
         self._shard = shard
@@ -107,6 +159,7 @@ class ShardMeasures:
         counts = np.bincount(outcomes, minlength=len(_OUTCOMES)).tolist()
         for counter, count in zip(self._verdicts, counts, strict=True):
             counter.inc(count)
+        self._clusters.count(block)
 
     def count_latency(
         self, timestamps_ms: npt.NDArray[np.int64], pages: npt.NDArray[np.int64], now_ms: int

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from streamer.errors import StreamerError
 from streamer.kafka.reader import Options
@@ -24,6 +24,7 @@ Message = tuple[bytes | None, bytes | None, Headers, int | None]
 """Key, value, headers, and a timestamp in milliseconds; None: the time of publishing."""
 
 BATCH_BYTES = 768 << 10
+TELL_SECONDS_MAX = 10.0
 
 
 class Publisher:
@@ -37,6 +38,8 @@ class Publisher:
             max_batch_size=LOG_BYTES_MAX,
             max_request_size=2 * LOG_BYTES_MAX,
         )
+        self._options = options
+        self._teller: AIOKafkaProducer | None = None
         self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._failed = False
 
@@ -45,7 +48,9 @@ class Publisher:
         await self._producer.start()
 
     async def stop(self) -> None:
-        """Close the connection; everything published has been awaited by then."""
+        """Close the connections; everything published has been awaited by then."""
+        if self._teller:
+            await self._teller.stop()
         await self._producer.stop()
 
     def batches(self, messages: Iterable[Message]) -> list[Any]:
@@ -86,3 +91,33 @@ class Publisher:
                     f"Cannot publish to {topic}, partition {partition}: {error!r}. A restart "
                     "repeats what has not arrived, once the brokers can be reached."
                 ) from error
+
+    async def tell(self, topic: str, data: bytes) -> bool:
+        """Send a message that may be lost to partition 0; tell whether it has arrived.
+
+        It goes by a producer of its own, so that nothing else waits for it, or stops with it: a
+        worker that has nothing to publish outlives an absence of its brokers.
+
+        Raises:
+            StreamerError: the brokers refuse, or there is no such topic.
+        """
+        try:
+            if self._teller is None:
+                teller = AIOKafkaProducer(
+                    **self._options, acks=1, request_timeout_ms=round(1000 * TELL_SECONDS_MAX)
+                )
+                try:
+                    await teller.start()
+                except BaseException:
+                    await teller.stop()
+                    raise
+                self._teller = teller
+            await self._teller.send_and_wait(topic, data, partition=0)
+        except KafkaError as error:
+            missing = isinstance(error, UnknownTopicOrPartitionError)
+            if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                raise StreamerError(
+                    f"Cannot publish to {topic}: {error!r}. A restart makes it anew if it is gone."
+                ) from error
+            return False
+        return True

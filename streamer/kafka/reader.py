@@ -23,6 +23,7 @@ FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
+STOP_AGAIN_SECONDS = 1.0
 FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait behind such a fetch
 
 Options = Mapping[str, Any]  # what every client of the library takes
@@ -130,5 +131,18 @@ async def open_reader(options: Options) -> AsyncIterator[Reader]:
             f"The brokers {options['bootstrap_servers']} refused: {error!r}."
         ) from error
     finally:
-        await consumer.stop()
+        await stop_consumer(consumer)
         await admin.close()
+
+
+async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
+    """Stop a consumer, telling it again each second until it has heard.
+
+    The client takes the cancellation of its fetching for that of a fetch if it comes while an
+    assignment changes; then it goes on fetching, and waits for the end of that for ever.
+    """
+    stopping = asyncio.ensure_future(consumer.stop())
+    while not (await asyncio.wait({stopping}, timeout=STOP_AGAIN_SECONDS))[0]:
+        if consumer._fetcher:  # noqa: SLF001 - there is no public way
+            consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
+    await stopping

@@ -24,7 +24,7 @@ from streamer.index.settings import IndexSettings
 from streamer.kafka.applying import Applied, Applier, ReadChunk
 from streamer.kafka.catch_up import CatchUp
 from streamer.kafka.chunk_app import ChunkApp, ChunkSchema
-from streamer.kafka.gauge import Gauge, pack_gauge
+from streamer.kafka.gauge import REPEAT_SECONDS, Gauge, pack_gauge
 from streamer.kafka.log_position import LogBounds
 from streamer.kafka.names import Names
 from streamer.kafka.prepare import config_record
@@ -70,7 +70,8 @@ class ShardApp:
         self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), applier.measures)
         self._configured = False
         self._gauge = self._new_gauge()
-        self._gauge_published: Gauge | None = None
+        self._gauge_told: Gauge | None = None
+        self._gauge_told_at = 0.0
         self._tasks: list[asyncio.Task[None]] = []
         self._catching_up: asyncio.Task[None] | None = None
         self._stopping = False
@@ -86,6 +87,8 @@ class ShardApp:
     async def start(self) -> None:
         """Join the group."""
         self._tasks = [asyncio.create_task(self._apply()), asyncio.create_task(self._watch())]
+        if self.owner.number == 0:
+            self._tasks.append(asyncio.create_task(self._tell_gauge()))
         self.app.finalize()
         await self.app.start()
 
@@ -234,7 +237,7 @@ class ShardApp:
     # ---- beside the log --------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Put settings into the log, publish the gauge, and flush an idle shard when it is due."""
+        """Put settings into the log, and flush an idle shard when it is due."""
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
@@ -243,11 +246,25 @@ class ShardApp:
                 self._progress.observe(self.app.chunks)
                 if self.caught_up and not self._configured:
                     await self._configure()
-                if self.owner.number == 0 and self._gauge != self._gauge_published:
-                    await self._publish_gauge()
                 if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
                         await self._begin_flush()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    async def _tell_gauge(self) -> None:
+        """Publish the gauge as the owner: when it has changed, and again before it is forgotten."""
+        try:
+            while True:
+                await asyncio.sleep(WATCH_SECONDS)
+                due = time.monotonic() - self._gauge_told_at >= REPEAT_SECONDS
+                if not self._progress.is_assigned_now(self.app.chunks) or (
+                    self._gauge == self._gauge_told and not due
+                ):
+                    continue
+                gauge = self._gauge
+                if await self._publisher.tell(self._names.gauge, pack_gauge(gauge)):
+                    self._gauge_told, self._gauge_told_at = gauge, time.monotonic()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
@@ -260,11 +277,6 @@ class ShardApp:
         record = config_record(self._settings, shard.marks.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
         await self._send(self._names.log(self.owner.number), packed)
-
-    async def _publish_gauge(self) -> None:
-        gauge = self._gauge
-        await self._send(self._names.gauge, pack_gauge(gauge))
-        self._gauge_published = gauge
 
     async def _send(self, topic: str, data: bytes) -> None:
         await self._publisher.publish(topic, 0, self._publisher.batches([(None, data, [], None)]))

@@ -39,6 +39,10 @@ class ShardProgress:
         """Tell whether the shard has been assigned here since the start."""
         return self._target is not None
 
+    def is_assigned_now(self, chunks: ChunkConsumer) -> bool:
+        """Tell whether the shard is assigned here: what one says that lost it is out of date."""
+        return self.is_assigned and self._place in chunks.assignment()
+
     @property
     def caught_up(self) -> bool:
         """Tell whether the log is folded up to the end that it had at the assignment."""

@@ -92,7 +92,13 @@ class SignApp:
         self._pool.shutdown()
 
     async def _starts(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
-        """Return where to begin: at what is committed, or what shard 0 has, or the beginning."""
+        """Return where to begin: at what is committed, or what shard 0 has, or the beginning.
+
+        Brokers forget what is committed when a group has been away for days: then shard 0 is heard
+        first. To sign all again would change nothing, but the log would hold it for ever.
+        """
+        if not all(committed.values()):
+            await self._flow.wait_for_first_word()
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
         starts: dict[TP, Start] = {}
@@ -146,6 +152,11 @@ class SignApp:
                     self._flow.note_published(one.source, one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._measures.count_chunk(one.pages, dead, one.skipped)
+                    self._measures.newest_dead |= {
+                        rejected.code: f"{event.message.topic}/{event.message.partition}"
+                        f"@{rejected.sequence}"
+                        for rejected, _ in one.dead
+                    }
                     self.app.chunks.ack(event.message)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)

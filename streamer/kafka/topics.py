@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    InvalidConfigurationError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.names import Names
@@ -18,6 +24,9 @@ LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes 
 VISIBLE_SECONDS_MAX = 30.0
 RETRY_SECONDS = 0.1
 HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has beside the original message
+# Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
+# could publish nothing. Older brokers take all, and do not know the setting.
+ANY_TIME = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -84,18 +93,26 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
         SettingsError: it exists with other settings, or with fewer partitions.
         StreamerError: the brokers refuse to make it.
     """
-    new = NewTopic(topic.name, topic.partitions, topic.replicas, topic_configs=dict(topic.config))
-    try:
-        answer = await admin.create_topics([new])
-    except KafkaError as error:
-        raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
-    _, code, *reason = answer.topic_errors[0]
+    code, *reason = await _create(admin, topic, {**topic.config, **ANY_TIME})
+    if code == InvalidConfigurationError.errno:
+        code, *reason = await _create(admin, topic, topic.config)
     if code not in {0, TopicAlreadyExistsError.errno}:
         raise StreamerError(f"Cannot make the topic {topic.name}: {reason[0] or for_code(code)}.")
     partitions = await _partitions(admin, topic.name)
     if check and code:
         await _check(admin, topic, partitions)
     return bool(code == 0)
+
+
+async def _create(admin: AIOKafkaAdminClient, topic: Topic, config: Mapping[str, str]) -> list[Any]:
+    """Ask for a topic; return the error's code, 0 for none, and its reason if there is one."""
+    new = NewTopic(topic.name, topic.partitions, topic.replicas, topic_configs=dict(config))
+    try:
+        answer = await admin.create_topics([new])
+    except KafkaError as error:
+        raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
+    _, *outcome = answer.topic_errors[0]
+    return list(outcome)
 
 
 async def _partitions(admin: AIOKafkaAdminClient, name: str) -> int:

@@ -7,7 +7,9 @@ what is lost.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +25,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.names import Names
 from streamer.kafka.reach import reach
 from streamer.kafka.reader import Reader, open_reader
-from streamer.kafka.settling import wait_until_settled
+from streamer.kafka.settling import POLL_SECONDS, wait_until_settled
 from streamer.kafka.topic_id import topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.stream.parse import PageParser
@@ -38,7 +40,8 @@ class VerifyOptions:
 
     Attributes:
         settled: whether open pages are violations.
-        wait_s: how long to wait for workers to judge what there is, in seconds.
+        wait_s: how long to wait for workers to make the topics that are not there yet, and to
+            judge what there is, in seconds.
     """
 
     connection: Connection
@@ -81,8 +84,10 @@ async def verify(options: VerifyOptions, progress: Progress) -> Report:
 async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
     """Note who the index is and all ends, in the order of audit/scene.py."""
     names = options.names
+    deadline = time.monotonic() + options.wait_s
+    await _wait_until_begun(reader, names, deadline)
     identity, shards = await _identity(reader, names)
-    await wait_until_settled(reader, names, shards, options.wait_s)
+    await wait_until_settled(reader, names, shards, deadline - time.monotonic())
     logs = [names.log(shard) for shard in range(shards)]
     signed = await reader.committed(names.sign_group, names.pages)
     applied = [
@@ -104,6 +109,20 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
         options.parser, options.settled,
     )  # fmt: skip
     return scene, _Ends(verdicts, dead_letters, tuple(ends))
+
+
+async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
+    """Wait until the first log has a record: then all topics of the index are there."""
+    while time.monotonic() < deadline:
+        try:
+            await reader.partitions(names.log(0))
+        except InputError:
+            begun = False
+        else:
+            begun = (await reader.bounds(names.log(0), 0))[1] > 0
+        if begun:
+            return
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def _all_bounds(reader: Reader, topic: str) -> Bounds:

@@ -22,9 +22,10 @@ from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.health import HealthServer
 from streamer.kafka.log_position import ShardLog
 from streamer.kafka.logs import configure_logs
-from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.kafka.measures import ClusterWatch, ShardMeasures, SignMeasures
 from streamer.kafka.owner import Owner
 from streamer.kafka.prepare import Prepared, log_bounds, prepare
+from streamer.kafka.progress import ProgressLog
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reach import reach
 from streamer.kafka.reader import Reader, open_reader
@@ -57,7 +58,11 @@ class Worker:
     shards: list[ShardApp] = field(default_factory=list)
     signers: SignApp | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _following: asyncio.Task[None] | None = None
+    _beside: list[asyncio.Task[None]] = field(default_factory=list)
+    _signing: SignMeasures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._signing = SignMeasures(self.metrics)
 
     def not_ready(self) -> list[str]:
         """Return why this worker is not ready; nothing, if it is."""
@@ -89,6 +94,7 @@ class Worker:
                 prepared, flow = await self._open(reader, publisher)
             await self._start(publisher, prepared, flow)
             _log.info("worker_started", role=self.options.role, shards=list(self.options.shards))
+            self._beside.append(asyncio.create_task(self._progress().run()))
             await self._stop.wait()
             _log.info("worker_stopping")
             await self._wind_down()
@@ -106,8 +112,14 @@ class Worker:
                     await app.stop()
         except TimeoutError:
             self.fail(StreamerError(_NOT_IN_ORDER))
-        if self._following:
-            self._following.cancel()
+        for task in self._beside:
+            task.cancel()
+
+    def _progress(self) -> ProgressLog:
+        role = self.options.role
+        return ProgressLog(
+            self.metrics, self._signing, signs=role is not Role.INDEX, owns=role is not Role.SIGN
+        )
 
     async def _open(self, reader: Reader, publisher: Publisher) -> tuple[Prepared, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
@@ -118,10 +130,11 @@ class Worker:
             reader, publisher, names, options.index, str(identity["fingerprint"]),
             options.replicas, options.verdict_partitions,
         )  # fmt: skip
+        clusters = ClusterWatch(self.metrics)
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.position))
-            measures = ShardMeasures(self.metrics, owner.shard, options.head_pages)
+            measures = ShardMeasures(self.metrics, owner.shard, options.head_pages, clusters)
             measures.observe_store(owner.stored, owner.index_bytes, owner.key_table)
             applier = Applier(names, owner, publisher, prepared.verdict_partitions, measures)
             client = options.connection.client_options()
@@ -177,9 +190,9 @@ class Worker:
             ),
             self.fail,
             options.faust_options(),
-            SignMeasures(self.metrics),
+            self._signing,
         )
-        self._following = asyncio.create_task(self._follow(flow))
+        self._beside.append(asyncio.create_task(self._follow(flow)))
         await self.signers.start()
 
     async def _follow(self, flow: FlowControl) -> None:

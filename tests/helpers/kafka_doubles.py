@@ -36,6 +36,8 @@ class ToldPublisher:
     failing: Exception | None = None
     arrived: list[tuple[str, int, Message]] = field(default_factory=list)
     asked: list[tuple[str, int]] = field(default_factory=list)
+    told: list[tuple[str, bytes]] = field(default_factory=list)
+    deaf: bool = False
 
     def batches(self, messages: Iterable[Message]) -> list[Message]:
         return list(messages)
@@ -48,6 +50,10 @@ class ToldPublisher:
             await self.held.wait()
         self.arrived += [(topic, partition, message) for message in batches]
 
+    async def tell(self, topic: str, data: bytes) -> bool:
+        self.told.append((topic, data))
+        return not self.deaf
+
 
 @dataclass
 class ToldConsumer:
@@ -57,9 +63,12 @@ class ToldConsumer:
     end: int = 0
     acknowledged: list[Any] = field(default_factory=list)
     held: bool = False
+    assigned: set[TP] | None = None
 
     def assignment(self) -> set[TP]:
-        raise ConsumerNotStarted
+        if self.assigned is None:
+            raise ConsumerNotStarted
+        return self.assigned
 
     def hold(self) -> None:
         self.held = True

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+import pytest
+
+from streamer.kafka import gauge as flow_control
 from streamer.kafka.gauge import RECORDS_BEHIND_MAX, FlowControl, Gauge, pack_gauge, unpack_gauge
 
 
@@ -62,3 +68,22 @@ def test_marks_are_those_of_the_newest_gauge() -> None:
     flow.note_gauge(Gauge(1, 0, {"pages:3": 5}))
     flow.note_gauge(Gauge(2, 0, {"pages:3": 8}))
     assert flow.marks == {"pages:3": 8}
+
+
+def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def waited(flow: FlowControl) -> float:
+        asyncio.get_running_loop().call_later(0.2, flow.note_gauge, Gauge(0, 0, {"pages:0": 9}))
+        began = time.monotonic()
+        await flow.wait_for_first_word()
+        return time.monotonic() - began
+
+    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX))) < 0.1, "a new index"
+    behind = FlowControl(100, RECORDS_BEHIND_MAX + 1)
+    assert asyncio.run(waited(behind)) >= 0.1
+    assert behind.marks == {"pages:0": 9}
+    assert asyncio.run(waited(behind)) < 0.1, "it has spoken, whatever it said"
+    monkeypatch.setattr(flow_control, "FIRST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(flow_control, "POLL_MILLISECONDS", 20)
+    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX + 1))) < 0.2, "not for ever"

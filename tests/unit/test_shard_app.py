@@ -16,8 +16,10 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.records import CONFIG
 from streamer.index.settings import IndexSettings
+from streamer.kafka import shard_app
 from streamer.kafka.applying import Applier
 from streamer.kafka.chunk import Chunk
+from streamer.kafka.gauge import Gauge, unpack_gauge
 from streamer.kafka.measures import ShardMeasures
 from streamer.kafka.names import Names
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
@@ -353,4 +355,50 @@ def test_the_gauge_tells_what_is_applied_not_what_is_flushed(tmp_path: Path, key
     gauge = owning.app._new_gauge()  # noqa: SLF001
     assert owning.owner.stored.flushes == []
     assert (gauge.position, gauge.open_pages, gauge.marks["pages:0"]) == (2, 0, 20)
+    owning.owner.close()
+
+
+def told(owning: Owning, seconds: float) -> list[Gauge]:
+    """Let the owner tell its gauge for some time; return what it said in it."""
+
+    async def run() -> None:
+        telling = asyncio.create_task(owning.app._tell_gauge())  # noqa: SLF001 - what start() begins
+        await asyncio.sleep(seconds)
+        telling.cancel()
+
+    before = len(owning.publisher.told)
+    asyncio.run(run())
+    assert {topic for topic, _ in owning.publisher.told} <= {"index.gauge"}
+    return [unpack_gauge(data) for _, data in owning.publisher.told[before:]]
+
+
+def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
+    tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owning = Owning(tmp_path / "index", key)
+    assert told(owning, 3 * WATCH_SECONDS) == [], "a standby tells nothing"
+    owning.consumer.end = 2
+    owning.starts(0)
+    owning.consumer.assigned = {PLACE}
+    assert [gauge.position for gauge in told(owning, 5 * WATCH_SECONDS)] == [0]
+    asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
+    assert [gauge.position for gauge in told(owning, 5 * WATCH_SECONDS)] == [2]
+    assert told(owning, 5 * WATCH_SECONDS) == []
+    monkeypatch.setattr(shard_app, "REPEAT_SECONDS", 2 * WATCH_SECONDS)
+    assert len(told(owning, 10 * WATCH_SECONDS)) >= 2, "whatever it holds"
+    owning.consumer.assigned = set()
+    assert told(owning, 5 * WATCH_SECONDS) == [], "what one says that lost the shard is out of date"
+    owning.owner.close()
+
+
+def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(
+    tmp_path: Path, key: Path
+) -> None:
+    owning = Owning(tmp_path / "index", key)
+    owning.consumer.end = 2
+    owning.starts(0)
+    owning.consumer.assigned = {PLACE}
+    owning.publisher.deaf = True
+    assert len(told(owning, 6 * WATCH_SECONDS)) >= 3
+    assert owning.failures == []
     owning.owner.close()

@@ -1,0 +1,83 @@
+"""What idleness does to workers: brokers forget what is old, and nothing may depend on that."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from streamer.kafka.gauge import RECORDS_BEHIND_MAX
+from streamer.kafka.reader import open_reader
+from tests.helpers.broker import messages_of
+from tests.helpers.fleet import fleet
+from tests.integration.chaos import start_all
+from tests.integration.test_worker import administer, make_topic, page, send, verdicts_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.kafka.names import Names
+
+
+def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> None:
+    """Send a page to each partition, a few times; the log gets a record for each of them."""
+
+    async def burst(first: int) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for number in range(partitions):
+                await producer.send(names.pages, page(first + number), partition=number)
+
+    for number in range(bursts):
+        asyncio.run(burst(number * partitions))
+        end = (number + 1) * partitions
+        while log_end(brokers, names) <= end:
+            pass
+
+
+def log_end(brokers: str, names: Names) -> int:
+    return len(messages_of(brokers, names.log(0))[0])
+
+
+def empty(brokers: str, topic: str) -> None:
+    """Delete all records of a topic's first partition, as its retention does."""
+    place = TopicPartition(topic, 0)
+    administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
+
+
+def test_a_signer_goes_on_where_the_gauge_has_expired(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages, partitions=40)
+    with fleet(tmp_path, brokers, names) as workers:
+        start_all(workers, 1)
+        workers.wait_for_log("index-0", "worker_started")
+        send_in_bursts(brokers, names, 40, 2)
+        workers.wait_until_settled()
+        assert log_end(brokers, names) > RECORDS_BEHIND_MAX
+        assert workers.kill("sign-0", signal.SIGTERM) == 0
+        empty(brokers, names.gauge)
+        send(brokers, names.pages, [(None, page(1000 + n)) for n in range(50)])
+        workers.start("sign-0")
+        workers.wait_until_settled(30)
+        assert len(verdicts_of(brokers, names)) == 2 * 40 + 50
+
+
+def test_reading_ends_also_while_the_client_changes_what_it_reads(brokers: str, topic: str) -> None:
+    async def read_and_stop() -> None:
+        async with open_reader({"bootstrap_servers": brokers}) as reader:
+            async for _ in reader.read(topic, 0, 0, 5):
+                pass
+            await reader.consumer.getmany(timeout_ms=100)  # so that a fetch is under way
+            reader.consumer.assign([TopicPartition(topic, 1)])
+
+    make_topic(brokers, topic, partitions=2)
+    send(brokers, topic, [(None, page(n)) for n in range(5)])
+    for _ in range(3):
+        began = time.monotonic()
+        asyncio.run(asyncio.wait_for(read_and_stop(), 20))
+        assert time.monotonic() - began < 15
