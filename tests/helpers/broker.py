@@ -66,10 +66,10 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
         broker("stop", folder)
 
 
-def listens(port: int) -> bool:
+def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Tell whether something listens on a port of this machine."""
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 def messages_of(brokers: str, topic: str) -> dict[int, list[Any]]:

@@ -25,6 +25,7 @@ class Feeder(threading.Thread):
         self._lines = itertools.islice(itertools.cycle(file.read_bytes().splitlines()), pages)
         self._step = max(1, round(pages * STEP_SECONDS / seconds))
         self._hurry = threading.Event()
+        self._ended = threading.Event()
         self.sent = 0
         self.error: BaseException | None = None
 
@@ -43,13 +44,20 @@ class Feeder(threading.Thread):
             request_timeout_ms=120_000,
             max_request_size=8 << 20,
         ) as producer:
-            while lines := list(itertools.islice(self._lines, self._step)):
+            while not self._ended.is_set() and (
+                lines := list(itertools.islice(self._lines, self._step))
+            ):
                 began = time.monotonic()
                 for line in lines:
                     await producer.send(self._topic, line)
                 self.sent += len(lines)
                 if not self._hurry.is_set():
                     await asyncio.sleep(max(0, STEP_SECONDS - (time.monotonic() - began)))
+
+    def end(self) -> None:
+        """Send no more, and wait until what was sent has arrived."""
+        self._ended.set()
+        self.finish()
 
     def finish(self) -> None:
         """Send what is left at once, and wait until all has arrived."""

@@ -33,6 +33,7 @@ class Fleet:
     names: Names
     shards: int = 1
     options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()  # of a worker's command: what it runs in
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
@@ -44,7 +45,7 @@ class Fleet:
         key = self.folder / "key"
         key.write_text(KEY)
         command = [
-            sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
+            *self.prefix, sys.executable, "-m", "streamer", "worker", "--brokers", self.brokers,
             "--input-topic", self.names.pages, "--index-name", self.names.index,
             "--key-file", str(key), "--shards", str(self.shards), "--health-port", "0",
             "--threads", "1", *self.options, *self.commands[name],
