@@ -235,9 +235,9 @@ def _settled(workers: Fleet) -> bool:
 
 CAMPAIGN = Campaign(
     "network",
-    "A worker is cut off from its broker for 5 to 60 s, one way or both, in the middle of a publish,"
-    " a commit, a rebalance. It goes on within a minute, or ends and is started again; no page is"
-    " lost, none is judged twice with other bytes.",
+    "A worker is cut off from its broker for 5 to 60 s, one way or both, in the middle of a"
+    " publish, a commit, a rebalance. It goes on within a minute, or ends and is started again;"
+    " no page is lost, none is judged twice with other bytes.",
     rounds=20,
     rounds_in_ci=2,
     run=run,

@@ -37,6 +37,7 @@ class Fleet:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
+    worst_pause: float = 0.0  # seconds without the progress that there should have been
 
     def start(self, name: str, *options: object) -> subprocess.Popen[bytes]:
         """Start a worker; without options, with those that it had before."""
