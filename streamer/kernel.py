@@ -1,9 +1,16 @@
 """How a kernel is compiled: the one place that names numba's options.
 
 A kernel is a plain function over numpy arrays, compiled to native code on first use, without the
-interpreter lock. Compiled code is cached on disk. numba looks only at the file of a kernel when it
-decides whether its cache is fresh, and would keep old code after a change in a function that the
-kernel calls; so the cache lies in a folder named after a digest of all of this package's sources.
+interpreter lock. Compiled code is kept on disk. numba looks only at the file of a kernel when it
+decides whether what it kept is fresh, and would keep old code after a change in a function that the
+kernel calls, or in a constant. So the code lies in a folder named after a digest of all sources
+that kernels are made of, which are the packages `text`, `sketch` and `index`, the modules beside
+this one, and whatever else imports this one; and of the versions, the processor and the options
+that they were compiled with.
+
+With NUMBA_BOUNDSCHECK=1 in the environment every index is checked, and one that is out of its
+array raises IndexError: for tests, since it takes twice the time. Memory that is given as an
+address (`word_at`, `put_word`) has no length to check against.
 """
 
 from __future__ import annotations
@@ -11,16 +18,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import llvmlite
 import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
@@ -29,31 +40,75 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined] # made at run time
+KERNELS: list[Any] = []  # numba's dispatchers of all kernels that were imported until now
 
-def _cache_folder() -> Path:
-    """Return the folder for compiled kernels: beside the package, else in the user's cache.
+_FOLDER_PREFIX = "kernels-"
+_COMPLETE = "complete"  # a file in the folder: nothing is left to compile
+_FOLDERS_KEPT = 2  # of other versions: one may go back and forth between two
+_SECONDS_KEPT = 24 * 3600  # a folder that was used since then may be in use
 
-    numba opens no cache that it cannot write: of a package that lies read-only (in an image, or
-    installed by another user), the kernels that were compiled there are copied.
-    """
+
+def _digest() -> str:
+    """Return what tells apart kernels that must not be taken for each other."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
-        if source.parent.name in {"text", "sketch", "index"} or source.parent == package:
-            digest.update(source.read_bytes())
-    name = f"kernels-{digest.hexdigest()[:16]}"
-    beside = package / "__pycache__"
+        text = source.read_bytes()
+        near = source.parent == package or source.parent.name in {"text", "sketch", "index"}
+        if near or b"from streamer.kernel import" in text:
+            digest.update(text)
+    machine = cpu_target.target_context.codegen().magic_tuple()
+    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
+    digest.update(repr((machine, versions, CHECKED)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    """Return the folder for compiled kernels, and remove those that are of no use any more.
+
+    It lies in the folder that NUMBA_CACHE_DIR names; else beside the package, else in the user's
+    cache. numba opens no cache that it cannot write: of a package that lies read-only (in an image,
+    or installed by another user), the kernels that were compiled there are copied.
+    """
+    name = _FOLDER_PREFIX + _digest()
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        return _made(Path(given) / name)
+    beside = Path(__file__).parent / "__pycache__"
     try:
         beside.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=beside):
-            return beside / name
+            return _made(beside / name)
     except OSError:
         root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(root) / "streamer" / name
         if (beside / name).is_dir() and not folder.exists():
             with suppress(OSError):  # without a copy the kernels are compiled anew
                 _copy_whole(beside / name, folder)
-        return folder
+        return _made(folder)
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder of kernels, or mark it as used now; remove old ones beside a new one.
+
+    A process whose folder is removed compiles what it has not loaded yet once more.
+    """
+    with suppress(OSError):  # numba tells of a folder that cannot be written, and goes without
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+        if is_new:
+            _remove_old(folder)
+    return folder
+
+
+def _remove_old(new: Path) -> None:
+    """Remove the folders beside `new` that were not used for a day, but for the newest ones."""
+    others = [each for each in new.parent.glob(_FOLDER_PREFIX + "*") if each != new]
+    others.sort(key=lambda each: each.stat().st_mtime, reverse=True)
+    for folder in others[_FOLDERS_KEPT:]:
+        if folder.stat().st_mtime < time.time() - _SECONDS_KEPT:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_whole(source: Path, target: Path) -> None:
@@ -63,11 +118,50 @@ def _copy_whole(source: Path, target: Path) -> None:
         shutil.copytree(source, Path(parent, "copy")).rename(target)
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    setattr(numba.config, "CACHE_DIR", str(_cache_folder()))  # noqa: B010 - numba makes it at run time
+FOLDER = _cache_folder()
+setattr(numba.config, "CACHE_DIR", str(FOLDER))  # noqa: B010 - numba makes it at run time
+
+
+def kernels_on_disk() -> int:
+    """Return of how many kernels compiled code is on disk."""
+    return sum(1 for _ in FOLDER.rglob("*.nbi"))
+
+
+def all_compiled() -> bool:
+    """Tell whether nothing is left to compile."""
+    return (FOLDER / _COMPLETE).exists()
+
+
+def mark_all_compiled() -> None:
+    """Have `all_compiled` tell so from now on."""
+    with suppress(OSError):  # whoever could not write it compiles in memory, each time
+        (FOLDER / _COMPLETE).touch()
 
 
 _njit: Any = numba.njit  # its stub does not know of `_nrt`
+_kind: Any = types.unliteral
+_do_boundscheck: Any = cgutils.do_boundscheck
+
+
+def _compiled(function: Function, *, counts_references: bool) -> Function:
+    """Return the kernel of a function: for each kind of arguments it is compiled once.
+
+    To numba a constant is an argument of a kind of its own, for which a kernel that is called by
+    another with a 0 would be compiled again. That would be half of all code, and no faster.
+    """
+    compiled: Any = _njit(
+        nogil=True, cache=True, boundscheck=CHECKED, no_cfunc_wrapper=True, _nrt=counts_references
+    )(function)
+    call_template = compiled.get_call_template
+
+    def one_template(args: Any, kws: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+        return call_template(tuple(_kind(each) for each in args), kws)
+
+    compiled.get_call_template = one_template
+    # The folder's name tells what it was compiled from: the time of a file is not asked for.
+    compiled._cache._cache_file._source_stamp = None  # noqa: SLF001 - numba has no option for it
+    KERNELS.append(compiled)
+    return compiled  # type: ignore[no-any-return]
 
 
 def kernel(function: Function) -> Function:
@@ -77,20 +171,35 @@ def kernel(function: Function) -> Function:
     one for each array that a function is given, in two atomic operations, unless it can tell that
     this is not needed; of a function with two exits it cannot.
     """
-    compiled: Any = _njit(nogil=True, cache=True, boundscheck=False, _nrt=False)(function)
-    return compiled  # type: ignore[no-any-return]
+    return _compiled(function, counts_references=False)
 
 
 def allocating_kernel(function: Function) -> Function:
     """Compile `function` as `kernel` does, where it makes arrays or returns one."""
-    compiled: Any = _njit(nogil=True, cache=True, boundscheck=False, _nrt=True)(function)
-    return compiled  # type: ignore[no-any-return]
+    return _compiled(function, counts_references=True)
 
 
 def inline_kernel(function: Function) -> Function:
     """Compile `function` for use within kernels only: its body is inlined at each call."""
     compiled: Any = numba.njit(nogil=True, inline="always")(function)
     return compiled  # type: ignore[no-any-return]
+
+
+def bytes_at(
+    context: Any,  # noqa: ANN401 - numba's untyped extension API
+    builder: Any,  # noqa: ANN401 - as above
+    kind: Any,  # noqa: ANN401 - as above
+    array: Any,  # noqa: ANN401 - as above
+    index: Any,  # noqa: ANN401 - as above
+    *,
+    count: int,
+) -> Any:  # noqa: ANN401 - as above
+    """Return the address of `count` bytes of a uint8 array from `index` on, for an intrinsic."""
+    structure = context.make_array(kind)(context, builder, array)
+    if CHECKED:
+        for each in (index, builder.add(index, index.type(count - 1))):
+            _do_boundscheck(context, builder, each, structure.nitems)
+    return builder.gep(structure.data, [index])
 
 
 if TYPE_CHECKING:
@@ -138,23 +247,20 @@ else:
 
     @intrinsic
     def load_u64(_context: Any, array: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
-        """Read eight bytes of a uint8 array, little-endian, at any byte offset; no bounds check."""
+        """Read eight bytes of a uint8 array, little-endian, at any byte offset."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-            structure = context.make_array(signature.args[0])(context, builder, arguments[0])
-            place = builder.gep(structure.data, [arguments[1]])
-            word = builder.bitcast(place, ir.IntType(64).as_pointer())
-            return builder.load(word, align=1)
+            place = bytes_at(context, builder, signature.args[0], *arguments, count=8)
+            return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
 
         return types.uint64(array, types.intp), generate
 
     @intrinsic
     def store_u64(_context: Any, array: Any, index: Any, word: Any) -> Any:  # noqa: ANN401 - as popcount
-        """Write eight bytes of a uint8 array, little-endian, at any byte offset; unchecked."""
+        """Write eight bytes of a uint8 array, little-endian, at any byte offset."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-            structure = context.make_array(signature.args[0])(context, builder, arguments[0])
-            place = builder.gep(structure.data, [arguments[1]])
+            place = bytes_at(context, builder, signature.args[0], *arguments[:2], count=8)
             words = builder.bitcast(place, ir.IntType(64).as_pointer())
             builder.store(arguments[2], words, align=1)
             return context.get_dummy_value()

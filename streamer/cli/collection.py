@@ -12,7 +12,7 @@ from rich.table import Table
 
 from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.options import Canonical
-from streamer.cli.progress import progress_bar
+from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.errors import InputError, SettingsError
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.options import read_options, split_options
@@ -57,6 +57,7 @@ def build(
     options = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
     parser = page_parser(preset, fields, (), PAGE_BYTES_MAX)
     sources = open_sources(pages).sources
+    compile_with_bar()
     started = time.perf_counter()
     with progress_bar(sources) as report:
         texts = page_texts(sources, parser, options, report)

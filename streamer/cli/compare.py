@@ -18,6 +18,7 @@ from rich.text import Text
 
 from streamer.cli.comparison import MethodOptions, Panel, Report, compare_documents
 from streamer.cli.highlight import Piece, highlighted, visible
+from streamer.cli.progress import compile_with_bar
 from streamer.cli.side_by_side import side_by_side
 from streamer.cli.text_pairs import read_pairs
 from streamer.errors import SettingsError
@@ -74,6 +75,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     steps = [*(canonical or []), *(["keep_tags=true"] if keep_tags else [])]
     form = read_options(CanonicalOptions, split_options(steps), "the canonical form")
     panel = Panel(method or ["all"], _method_options(method_option or []), steps)
+    compile_with_bar()
     if pairs is not None:
         if a or b or html:
             raise SettingsError("--pairs goes without A, B and --html; leave those out.")

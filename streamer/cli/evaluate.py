@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.plot_file import check_plot
-from streamer.cli.progress import amount_bar
+from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.quality_plot import draw_quality
 from streamer.evaluation.datasets import open_dataset, write_collection
 from streamer.evaluation.selection import ALL, select
@@ -75,6 +75,7 @@ def evaluate(
         check_plot(plot)
     names = methods or [ALL]
     select(names)  # a wrong name ends the run before any work
+    compile_with_bar()
     with TemporaryDirectory(prefix="streamer-") as scratch:
         trials = [
             trial

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.options import KeyFile
-from streamer.cli.progress import amount_bar
+from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.sketch.edits import Edits, edits_needed, expected_sets
 from streamer.sketch.exact import jaccard
 from streamer.sketch.settings import SignatureSettings
@@ -50,6 +50,7 @@ def explain(
 
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
     """
+    compile_with_bar()
     with closing(KeptIndex(index, key_file)) as kept:
         own, explained = _explain(kept, page, texts or ())
         report = _report(page, kept.signature, own, explained, texts or ())

@@ -1,22 +1,27 @@
-"""Progress bars, on a terminal only: of a replay, and of any amount."""
+"""Progress bars, on a terminal only: of a replay, of the kernels, and of any amount."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-from streamer.stream.files import Source
-from streamer.stream.replay import Progress as Report
+from streamer.kernel import all_compiled
+
+if TYPE_CHECKING:
+    from streamer.stream.files import Source
+    from streamer.stream.replay import Progress as Report
 
 
 @contextmanager
@@ -57,3 +62,19 @@ def amount_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     ) as bar:
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def compile_with_bar() -> None:
+    """Compile the kernels that this version has not compiled yet; show how many are done."""
+    if all_compiled():
+        return
+    from streamer.stream.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
+
+    console = Console(stderr=True)
+    what = "Compiling the kernels, once for this version and machine"
+    if not console.is_terminal:
+        console.print(f"{what}.")
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        compile_kernels(lambda done, total: bar.update(task, completed=done, total=total))

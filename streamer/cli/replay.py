@@ -16,7 +16,7 @@ from rich.console import Console
 from streamer.cli import kafka_options, options
 from streamer.cli import topic_options as topics
 from streamer.cli.mapping import Fields, Preset, page_parser
-from streamer.cli.progress import progress_bar
+from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, print_summary, summarise
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable
@@ -215,6 +215,7 @@ def _run(
     *,
     lasting: bool,
 ) -> tuple[Outcome, Summary]:
+    compile_with_bar()
     meta = folder.store.meta
     catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
     catalogue.lie_in(folder.path)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from streamer.cli.curve import draw_curves
 from streamer.cli.plot_file import check_plot
-from streamer.cli.progress import amount_bar
+from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.errors import InputError
 from streamer.sketch.tuning import (
     HASHES_MAX,
@@ -82,6 +82,7 @@ def _trials(
         InputError: it cannot be read, or has no page.
     """
     sources = open_sources(sample).sources
+    compile_with_bar()
     bandings = [(banding.bands, banding.rows) for banding in ranked]
     total = sum(source.total_bytes or 0 for source in sources)
     with amount_bar("signing the sample", total) as report:

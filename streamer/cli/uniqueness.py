@@ -16,7 +16,7 @@ from rich.text import Text
 from streamer.cli.compare import AsJson, Canonical, Width
 from streamer.cli.highlight import visible
 from streamer.cli.options import KeyFile
-from streamer.cli.progress import amount_bar
+from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.errors import InputError, SettingsError
 from streamer.sketch.exact import Uniqueness
 from streamer.sketch.options import read_options, split_options
@@ -59,6 +59,7 @@ def uniqueness(
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{text}: has no words; name a text with some")
+    compile_with_bar()
     if against is not None:
         result = _look_through(document, text, against, form, shingle_width)
         report, table = _report(document, result, sources), _source_table(result, sources)

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from streamer.cli import kafka_options, options
 from streamer.cli.mapping import Fields, Preset, page_parser
+from streamer.cli.progress import compile_with_bar
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.audit.report import EXAMPLES_MAX, Report
@@ -74,6 +75,7 @@ def verify(  # noqa: PLR0913 - the options of the command line
         settled=settled,
         wait_s=wait,
     )
+    compile_with_bar()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     with _progress_bar() as tell:
         report = asyncio.run(verify_index(wanted, tell))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
-from streamer.stream.warm import warm_kernels
+from streamer.cli.progress import compile_with_bar
 
 
 def warm() -> None:
     """Compile the kernels and keep them on disk; later runs of this version start at once."""
-    with Console(stderr=True).status("compiling the kernels (once a version and machine)"):
-        warm_kernels()
+    compile_with_bar()

@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from streamer.index.lookup import Hits, KeptRows, Keys, Lookup
 from streamer.index.records import Pages
+from streamer.kernel import kernel
+from streamer.sketch.measures import compare_sketches
 
 Places = npt.NDArray[np.int64]
 
@@ -47,3 +49,40 @@ def fetch_candidates(
     distinct = np.unique(hits.rows[wanted])
     places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
     return lookup.rows(distinct), places.astype(np.int64)
+
+
+@kernel
+def matching_pairs(
+    rows: Places,
+    starts: Places,
+    sketches: Keys,
+    limits: tuple[int, int, int],
+    met: Places,
+    pairs: Places,
+) -> tuple[int, int]:
+    """Compare the rows of each bucket with its earliest ones; return (compared, matching).
+
+    Arguments:
+        rows: int64, the rows of all buckets, ascending in each.
+        starts: int64, where each bucket starts in `rows`, and the end of the last.
+        sketches: uint64[rows, 33].
+        limits: bucket_max, similarity_min, and the measure of the sketches.
+        met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
+        pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
+    """
+    bucket_max, similarity_min, measure = limits
+    compared = matching = 0
+    for bucket in range(starts.shape[0] - 1):
+        start = starts[bucket]
+        for later in range(start + 1, starts[bucket + 1]):
+            earliest_end = min(later, start + bucket_max)
+            met[rows[later]] += earliest_end - start
+            for earlier in range(start, earliest_end):
+                compared += 1
+                score = compare_sketches(measure, sketches[rows[earlier]], sketches[rows[later]])
+                if score >= similarity_min:
+                    if matching < pairs.shape[0]:
+                        pairs[matching, 0] = rows[earlier]
+                        pairs[matching, 1] = rows[later]
+                    matching += 1
+    return compared, matching

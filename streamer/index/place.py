@@ -220,9 +220,15 @@ def _same_content(
     if place >= 0:
         posted = head_masks[place] >> uint64(content_bit) & uint64(1)
         return bool(posted != 0 and head_keys[place, content_bit] == key)
-    at = np.searchsorted(hits[0], flat)
-    if at < hits[0].shape[0] and hits[0][at] == flat:
-        for k in range(hits[1][at], hits[1][at + 1]):
+    low, high = 0, hits[0].shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if hits[0][middle] < flat:
+            low = middle + 1
+        else:
+            high = middle
+    if low < hits[0].shape[0] and hits[0][low] == flat:
+        for k in range(hits[1][low], hits[1][low + 1]):
             if hits[3][k] == -1 - place:
                 return True
     return False

@@ -86,7 +86,9 @@ def _part(keys: Keys, masks: Keys, rows: Places, out_words: Keys) -> Places:
             starts[segment_of(keys[i, j]) + 1] += masks[i] >> uint64(j) & uint64(1)
     for i in range(SEGMENTS):
         starts[i + 1] += starts[i]
-    places = starts.copy()
+    places = np.empty(SEGMENTS, np.int64)
+    for i in range(SEGMENTS):
+        places[i] = starts[i]
     for i in range(keys.shape[0]):
         for j in range(keys.shape[1]):
             if masks[i] >> uint64(j) & uint64(1):
@@ -103,11 +105,15 @@ def _sort_segments(words: Keys, starts: Places, out: Keys) -> None:
     A counting sort by as many ranges of tags as there are words, then by insertion. Keys are
     hashes, so hardly any words share a range; those of equal tags come in the order of rows.
     """
-    places = np.empty(np.diff(starts).max() + 1, np.int64)
+    most = 0
+    for segment in range(SEGMENTS):  # `np.diff` takes longer to compile than all of this function
+        most = max(most, starts[segment + 1] - starts[segment])
+    places = np.empty(most + 1, np.int64)
     for segment in range(SEGMENTS):
         start, end = starts[segment], starts[segment + 1]
         count = end - start
-        places[: count + 1] = 0
+        for i in range(count + 1):
+            places[i] = 0
         for i in range(start, end):
             places[home_of(words[i] >> uint64(TAG_BITS), count) + 1] += 1
         places[0] = start

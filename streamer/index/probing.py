@@ -127,9 +127,12 @@ def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> K
     A counting sort by home, then by insertion: homes go up with the words, and few words share one.
     It goes by pieces that fit a cache, of which each flush has its own next words.
     """
-    at = starts[:, segment].copy()
-    stops = at.copy()
-    out = np.empty((starts[:, segment + 1] - at).sum(), np.uint64)
+    at, stops = np.empty(starts.shape[0], np.int64), np.empty(starts.shape[0], np.int64)
+    count = 0
+    for flush in range(starts.shape[0]):
+        at[flush] = starts[flush, segment]
+        count += starts[flush, segment + 1] - at[flush]
+    out = np.empty(count, np.uint64)
     places = np.empty(_PIECE_SLOTS + 1, np.int32)
     done = 0
     for first in range(0, slots, _PIECE_SLOTS):
@@ -154,7 +157,8 @@ def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> K
                 out[places[home]] = word
                 places[home] += 1
         done = places[_PIECE_SLOTS]
-        at[:] = stops
+        for flush in range(starts.shape[0]):
+            at[flush] = stops[flush]
     sort_nearly(out, 0, out.shape[0])
     return out
 

@@ -33,11 +33,12 @@ from streamer.kafka.shard_app import ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.worker_options import Role, WorkerOptions
+from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.secret import read_secret
 from streamer.stream.index_folder import identity_of
-from streamer.stream.warm import warm_kernels
+from streamer.stream.warm import compile_kernels, warm_kernels
 
 STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
 _NOT_IN_ORDER = (
@@ -218,9 +219,11 @@ async def run_worker(options: WorkerOptions) -> None:
     await health.start()
     try:
         await reach(options.connection)
-        await asyncio.to_thread(
-            warm_kernels, options.signature
-        )  # before the group counts on this worker
+        # Before the group counts on this worker.
+        if not all_compiled():
+            _log.info("kernels_compiling", note="once for this version and machine")
+            await asyncio.to_thread(compile_kernels)
+        await asyncio.to_thread(warm_kernels, options.signature)
         spare_what_lasts()
         await worker.run()
     finally:

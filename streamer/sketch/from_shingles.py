@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from streamer.kernel import uint64
 from streamer.sketch.compact import (
     BINS,
     DENSE_LEVEL,
@@ -30,7 +31,7 @@ Minima = npt.NDArray[np.uint32]
 def mixed(values: Hashes, mask: int = 0) -> Hashes:
     """Return MurmurHash3's finaliser of each value XOR `mask`: a bijection."""
     result = values ^ np.uint64(mask)
-    hash_for_sketch(result, len(result), 0)
+    hash_for_sketch(result, len(result), uint64(0))
     return result
 
 
@@ -53,7 +54,7 @@ def _of_further_rounds(hashes: Hashes) -> Hashes:
 def block_hashes(minima: Minima, rows: int, seed: int) -> list[int]:
     """Return one 64-bit hash for each `rows` minima; the block's number is in its seed."""
     result = np.empty(len(minima) // rows, np.uint64)
-    fill_band_keys(minima, rows, seed, result)
+    fill_band_keys(minima, rows, uint64(seed), result)
     return [int(value) for value in result]
 
 

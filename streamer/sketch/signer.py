@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, kernel, uint64
+from streamer.kernel import allocating_kernel, int64, kernel, uint64
 from streamer.sketch.compact import (
     BINS,
     EMPTY_BIN,
@@ -183,7 +183,9 @@ def _sign_batch(  # noqa: PLR0913 - a kernel takes its arrays one by one
     data, starts, ends = bodies
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
-        text, start, end = visible_span(data, starts[i], ends[i], flags[i], visible[0], visible[1])
+        text, start, end = visible_span(
+            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1]
+        )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, parameters, scratch, sketches[i]
         )

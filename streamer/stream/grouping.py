@@ -96,7 +96,7 @@ def group(
     pairs, judged = _read_pairs(path, known, progress)
     refs, ends = np.unique(pairs, return_inverse=True)
     roots = np.arange(len(refs))
-    _unite(ends.reshape(-1, 2), roots)
+    unite(ends.reshape(-1, 2), roots)
     size = path.stat().st_size
     pages = _Pages(refs, known, rank, scope)
     for place, verdict, page in read_places(path, lambda read: progress(size + read)):
@@ -123,7 +123,7 @@ def _read_pairs(
 
 
 @kernel
-def _unite(pairs: Ints, roots: Ints) -> None:
+def unite(pairs: Ints, roots: Ints) -> None:
     """Unite the two of each pair; then roots[i] is the least member of i's set.
 
     `roots` starts as 0, 1, 2 and so on. Paths are halved on the way (Tarjan, van Leeuwen 1984).

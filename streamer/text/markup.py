@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import inline_kernel, kernel
+from streamer.kernel import inline_kernel, int64, kernel
 from streamer.text.elements import MEMOS, NAME_BYTES_MAX, read_name
 from streamer.text.scan import Bytes, find_byte
 
@@ -53,7 +53,7 @@ def _skip_value(source: Bytes, at: int, end: int) -> int:
     That costs one look to the page's end for each kind of quote, as no such quote follows it.
     """
     if at < end and (source[at] == QUOTE or source[at] == APOSTROPHE):
-        close = find_byte(source, at + 1, end, source[at])
+        close = find_byte(source, at + 1, end, int64(source[at]))
         if close < end:
             return close + 1
     while at < end and not _CLASS[source[at]] & _VALUE_END:

@@ -64,5 +64,5 @@ def _gather_lines(data: Bytes, starts: Spans, ends: Spans, out: Bytes) -> None:
 def gathered(data: Bytes, starts: Spans, ends: Spans) -> list[bytes]:
     """Return the strings data[starts[i]:ends[i]], none of which has a newline."""
     lines = np.empty(int((ends - starts).sum()) + len(starts), np.uint8)
-    _gather_lines(data, starts, ends, lines)
+    _gather_lines(data, np.ascontiguousarray(starts), ends, lines)
     return lines[:-1].tobytes().split(b"\n") if len(starts) else []

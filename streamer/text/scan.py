@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from streamer.kernel import kernel
+from streamer.kernel import bytes_at, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,8 @@ _LANES = ir.VectorType(ir.IntType(8), VECTOR_BYTES)
 
 def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Return the address of the vector at `index` of an array."""
-    structure = context.make_array(array)(context, builder, value)
-    return builder.bitcast(builder.gep(structure.data, [index]), _LANES.as_pointer())
+    place = bytes_at(context, builder, array, value, index, count=VECTOR_BYTES)
+    return builder.bitcast(place, _LANES.as_pointer())
 
 
 def _lanes_equal(builder: Any, vector: Any, byte: Any) -> Any:  # noqa: ANN401 - as _pointer
@@ -83,7 +83,7 @@ string_lane = cast("Callable[[Bytes, int], int]", intrinsic(_string_lane))
 
 
 def _copy_lanes(_context: Any, source: Any, _index: Any, out: Any, _place: Any) -> Any:  # noqa: ANN401 - as _pointer
-    """Copy sixteen bytes of an array at an index to a place in another; no bounds check."""
+    """Copy sixteen bytes of an array at an index to a place in another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         origin = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])

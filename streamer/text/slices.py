@@ -25,14 +25,16 @@ class Slices(Sequence[bytes]):
     """The strings data[starts[i]:ends[i]].
 
     Attributes:
-        data: uint8, with SLACK readable bytes behind every end.
+        data: uint8, with SLACK readable bytes behind every end; read-only, since the kernels that
+            take it would be compiled again for data that can be written.
         starts, ends: int64[n].
     """
 
     __slots__ = ("data", "ends", "starts")
 
     def __init__(self, data: Bytes, starts: Places, ends: Places) -> None:
-        self.data = data
+        self.data = data.view()
+        self.data.flags.writeable = False
         self.starts = starts
         self.ends = ends
 

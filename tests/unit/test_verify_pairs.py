@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.index.candidates import matching_pairs
 from streamer.index.settings import IndexSettings
 from streamer.kafka.audit import pairs
-from streamer.kafka.audit.pairs import KeptPages, buckets, matching_pairs
+from streamer.kafka.audit.pairs import KeptPages, buckets
 from streamer.kafka.audit.report import Report
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares

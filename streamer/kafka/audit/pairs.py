@@ -14,56 +14,18 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.candidates import matching_pairs
 from streamer.index.records import Pages
 from streamer.index.settings import IndexSettings
 from streamer.kafka.audit.columns import Column
 from streamer.kafka.audit.report import Report
 from streamer.kafka.audit.table import page_name
-from streamer.kernel import kernel
 from streamer.sketch.compact import SKETCH_WORDS
-from streamer.sketch.measures import compare_sketches
 
 PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
 
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
-
-
-@kernel
-def matching_pairs(
-    rows: Rows,
-    starts: Rows,
-    sketches: Words,
-    limits: tuple[int, int, int],
-    met: npt.NDArray[np.int64],
-    pairs: Rows,
-) -> tuple[int, int]:
-    """Compare the rows of each bucket with its earliest ones; return (compared, matching).
-
-    Arguments:
-        rows: int64, the rows of all buckets, ascending in each.
-        starts: int64, where each bucket starts in `rows`, and the end of the last.
-        sketches: uint64[rows, 33].
-        limits: bucket_max, similarity_min, and the measure of the sketches.
-        met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
-        pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
-    """
-    bucket_max, similarity_min, measure = limits
-    compared = matching = 0
-    for bucket in range(starts.shape[0] - 1):
-        start = starts[bucket]
-        for later in range(start + 1, starts[bucket + 1]):
-            earliest_end = min(later, start + bucket_max)
-            met[rows[later]] += earliest_end - start
-            for earlier in range(start, earliest_end):
-                compared += 1
-                score = compare_sketches(measure, sketches[rows[earlier]], sketches[rows[later]])
-                if score >= similarity_min:
-                    if matching < pairs.shape[0]:
-                        pairs[matching, 0] = rows[earlier]
-                        pairs[matching, 1] = rows[later]
-                    matching += 1
-    return compared, matching
 
 
 def buckets(keys: Words, posted: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
