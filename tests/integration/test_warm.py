@@ -105,23 +105,39 @@ def all_kernels() -> set[str]:
     }
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a cache that `streamer warm` has filled."""
-    folder = tmp_path_factory.mktemp("cache")
+def warm(cache: Path, **environment: str) -> str:
+    """Return what `streamer warm` shows."""
     done = subprocess.run(
         [sys.executable, "-m", "streamer", "warm"],
-        cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == "Compiling the kernels, once for this version and machine.\n"
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache that `streamer warm` has filled, as on a terminal."""
+    folder = tmp_path_factory.mktemp("cache")
+    shown = warm(folder, FORCE_COLOR="1", COLUMNS="120")
+    assert f"{len(all_kernels())}/{len(all_kernels())}" in shown
     return folder
 
 
 def test_every_kernel_is_on_disk(cache: Path) -> None:
     """So that a kernel that is added later is compiled ahead as well."""
     assert all_kernels() == {path.name.rpartition("-")[0] for path in cache.rglob("*.nbi")}
+
+
+def test_nothing_is_shown_where_nothing_is_left_to_compile(cache: Path) -> None:
+    before = files_below(cache)
+    assert warm(cache) == warm(cache, FORCE_COLOR="1") == ""
+    (mark,) = cache.rglob("complete")
+    mark.unlink()
+    assert warm(cache) == "Compiling the kernels, once for this version and machine.\n"
+    assert mark.exists()
+    assert {name for name, _ in files_below(cache) - before} == {"complete"}
 
 
 def test_whatever_runs_afterwards_compiles_nothing(
