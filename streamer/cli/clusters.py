@@ -17,10 +17,9 @@ from streamer.errors import InputError, SettingsError
 from streamer.stream.cluster_rows import WRITERS, Row, rows, suspects
 from streamer.stream.grouping import Grouping, group
 from streamer.stream.large_clusters import SHARE_MIN
+from streamer.stream.outputs import STANDARD_OUTPUT, check_writable
 from streamer.stream.scope import Scope, numbering
 from streamer.stream.survivor import Policy, ranking
-
-STANDARD_OUTPUT = "-"
 
 
 def clusters(
@@ -85,7 +84,7 @@ def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]
     """Return what writes the form that the name of the output asks for.
 
     Raises:
-        SettingsError: its ending is none that is known, or it is the input.
+        SettingsError: its ending is none that is known, it is the input, or it cannot be written.
     """
     if out == STANDARD_OUTPUT:
         return WRITERS[".jsonl"]
@@ -94,6 +93,7 @@ def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]
         raise SettingsError(f"--out {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
     if path.exists() and path.samefile(verdicts):
         raise SettingsError(f"--out {out} is the file of the verdicts; name another one.")
+    check_writable(path)
     return WRITERS[path.suffix.lower()]
 
 

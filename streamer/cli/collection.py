@@ -18,6 +18,7 @@ from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.options import read_options, split_options
 from streamer.stream.chunk import PAGE_BYTES_MAX
 from streamer.stream.files import open_sources
+from streamer.stream.outputs import check_writable
 from streamer.stream.page_texts import page_texts
 from streamer.text.words import CanonicalOptions
 
@@ -57,6 +58,7 @@ def build(
     options = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
     parser = page_parser(preset, fields, (), PAGE_BYTES_MAX)
     sources = open_sources(pages).sources
+    check_writable(out)
     compile_with_bar()
     started = time.perf_counter()
     with progress_bar(sources) as report:

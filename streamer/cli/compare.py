@@ -24,6 +24,7 @@ from streamer.cli.text_pairs import read_pairs
 from streamer.errors import SettingsError
 from streamer.sketch.options import read_options, split_options
 from streamer.stream.documents import read_document
+from streamer.stream.outputs import check_writable
 from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
@@ -87,6 +88,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         return
     if a is None or b is None:
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
+    if html is not None:
+        check_writable(html)
     one, other = (read_document(path, form) for path in (a, b))
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamer.errors import InputError, SettingsError
+from streamer.stream.outputs import check_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +21,8 @@ def check_plot(path: Path) -> None:
     """Raise what stands against a picture in this file, before any work is done.
 
     Raises:
-        SettingsError: the file's ending is none that is known, or matplotlib is not installed.
+        SettingsError: the file's ending is none that is known, it cannot be written, or matplotlib
+            is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
@@ -30,6 +32,7 @@ def check_plot(path: Path) -> None:
         raise SettingsError(
             "--plot needs matplotlib; install it with `pip install 'streamer[plot]'`."
         ) from error
+    check_writable(path)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

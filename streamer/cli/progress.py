@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(sources: Sequence[Source]) -> Iterator[Report]:
-    """Yield a function to be told (bytes read, records judged); it draws on standard error."""
-    console = Console(stderr=True)
+def progress_bar(sources: Sequence[Source], console: Console | None = None) -> Iterator[Report]:
+    """Yield a function to be told (bytes read, records judged).
+
+    It draws on the console of standard error; what is printed on that meanwhile stands above.
+    """
+    console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda _bytes, _records: None
         return

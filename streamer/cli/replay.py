@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -12,12 +14,13 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from streamer.cli import kafka_options, options
 from streamer.cli import topic_options as topics
 from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
-from streamer.cli.summary import Summary, print_summary, summarise
+from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
@@ -27,11 +30,19 @@ from streamer.stream.catalogue import own_catalogue
 from streamer.stream.detector import Detector
 from streamer.stream.files import Source, open_sources
 from streamer.stream.index_folder import IndexFolder
-from streamer.stream.outputs import STANDARD_OUTPUT, OutputFile, output_key
+from streamer.stream.large_clusters import SHARE_MIN, LargeCluster
+from streamer.stream.outputs import (
+    STANDARD_OUTPUT,
+    OutputFile,
+    check_output,
+    check_writable,
+    output_key,
+)
 from streamer.stream.parse import PageParser
 from streamer.stream.reading import FileInput, Input
-from streamer.stream.replay import Outcome, Progress, Replay
+from streamer.stream.replay import Checks, Outcome, Progress, Replay
 
+TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
 
 
@@ -76,6 +87,36 @@ def replay(  # noqa: PLR0913 - the options of the command line
     sasl_password_file: kafka_options.SaslPasswordFile = None,
     preset: Preset = None,
     fields: Fields = None,
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Go on where the first records of a source all fail in the same way; else that "
+            "ends the run before any of them counts as read.",
+        ),
+    ] = False,
+    retry_dead_letters: Annotated[
+        bool,
+        typer.Option(
+            "--retry-dead-letters",
+            help="Judge the dead letters of earlier runs on this index again, before anything new: "
+            "after the mapping was corrected, say.",
+        ),
+    ] = False,
+    fail_on_dead_letters: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="End with exit code 4 if more than this share of the records are dead letters.",
+            show_default=False,
+        ),
+    ] = None,
+    warn_share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
+    ] = SHARE_MIN,
     carry: Annotated[
         list[str] | None,
         typer.Option(help="Input field to copy into the verdict; may be given several times."),
@@ -108,6 +149,9 @@ def replay(  # noqa: PLR0913 - the options of the command line
 
     Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 
+    Example: streamer replay crawl.jsonl --fields '{"url": "/uri", "body": "/html"}'
+    --retry-dead-letters --fail-on-dead-letters 0.1 --verdicts verdicts.jsonl --index my-index
+
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
@@ -123,25 +167,72 @@ def replay(  # noqa: PLR0913 - the options of the command line
     )  # fmt: skip
     parser = page_parser(preset, fields, carry or (), settings.page_bytes_max)
     names = _output_names(verdicts, dead_letters)
-    console = Console(stderr=verdicts == STANDARD_OUTPUT)
+    console, errors = Console(stderr=verdicts == STANDARD_OUTPUT), Console(stderr=True)
     topic = topics.TopicOptions(from_topic, partitions, offsets, until, order_of)
-    topic.check(files=bool(pages), key=topics.key_is_known(settings.key_file, index))
+    checks = Checks(keep_going, retry_dead_letters, warn_share, partial(_warn_of, errors))
+    if retry_dead_letters:
+        _check_retry(index, names[1], order_of)
+    topic.check(
+        files=bool(pages) or (retry_dead_letters and from_topic is None),
+        key=topics.key_is_known(settings.key_file, index),
+    )
+    if summary is not None:
+        _check_summary(summary, names)
     with ExitStack() as stack:
         make_input = (
-            stack.enter_context(_topic_input(topic, settings))
+            stack.enter_context(_topic_input(topic, settings, errors))
             if from_topic is not None
-            else _file_input(pages or [], names, settings, console)
+            else _file_input(pages or [], [*names, summary, index], settings, errors)
         )
         folder, lasting = stack.enter_context(_index_folder(index, settings))
-        outcome, result = _run(folder, make_input, names, parser, settings, lasting=lasting)
+        outcome, result = _run(folder, make_input, names, parser, settings, checks, lasting=lasting)
     print_summary(console, result)
     if summary is not None:
         _write_summary(summary, result)
+    for sentence in warnings(result):
+        _print(errors, f"[yellow]Warning:[/yellow] {escape(sentence)}")
     if outcome.interrupted:
         console.print(
             "Interrupted. The same command goes on from here." if index else "Interrupted."
         )
         raise typer.Exit(INTERRUPTED)
+    if fail_on_dead_letters is not None and dead_share(result) > fail_on_dead_letters:
+        _print(
+            errors,
+            f"[red]Error:[/red] {dead_share(result):.2%} of the records are dead letters, more "
+            f"than --fail-on-dead-letters {fail_on_dead_letters:g} allows.",
+        )
+        raise typer.Exit(TOO_MANY_DEAD_LETTERS)
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _warn_of(console: Console, source: str, cluster: LargeCluster) -> None:
+    _print(
+        console,
+        f"[yellow]Warning:[/yellow] one cluster holds {cluster.share:.0%} of {escape(source)} "
+        f"({cluster.pages:,} pages); its representative is {escape(cluster.url)}. Look at that "
+        "page: a block page or a template may have been taken for content.",
+    )
+
+
+def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | None) -> None:
+    """Raise SettingsError if there can be no dead letters to judge again."""
+    if index is None:
+        raise SettingsError("--retry-dead-letters needs the --index of the runs that wrote them.")
+    if dead_letters is None or dead_letters == STANDARD_OUTPUT:
+        raise SettingsError("--retry-dead-letters needs their file. Name it with --dead-letters.")
+    if order_of is not None:
+        raise SettingsError("--retry-dead-letters does not go with --order-of. Leave one out.")
+
+
+def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
+    """Raise SettingsError if the summary could not be written in the end."""
+    if output_key(str(summary)) in {output_key(name) for name in outputs if name}:
+        raise SettingsError(f"--summary {summary} is an output already. Name another file.")
+    check_writable(summary)
 
 
 def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | None]:
@@ -154,15 +245,18 @@ def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | N
 
 
 def _topic_input(
-    topic: topics.TopicOptions, settings: Settings
+    topic: topics.TopicOptions, settings: Settings, console: Console
 ) -> AbstractContextManager[topics.MakeInput]:
     from streamer.cli.topic_input import topic_input  # noqa: PLC0415 - imports the Kafka client
 
-    return topic_input(topic, settings)
+    return topic_input(topic, settings, console)
 
 
 def _file_input(
-    given: Sequence[str], outputs: tuple[str, str | None], settings: Settings, console: Console
+    given: Sequence[str],
+    outputs: Sequence[str | Path | None],
+    settings: Settings,
+    console: Console,
 ) -> topics.MakeInput:
     """Return what makes the input of the files that are given."""
     opened = open_sources(given, settings.page_bytes_max)
@@ -171,19 +265,27 @@ def _file_input(
         console.print(f"{opened.files_ignored:,} files in these folders are no page files.")
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
-        return FileInput(sources), progress_bar(sources)
+        return FileInput(sources), progress_bar(sources, console)
 
     return make
 
 
 def _inputs(
-    sources: Sequence[Source], given: Sequence[str], outputs: tuple[str, str | None]
+    sources: Sequence[Source], given: Sequence[str], outputs: Sequence[str | Path | None]
 ) -> list[Source]:
-    """Return the sources without this run's own outputs, which may lie in a folder of pages."""
-    own = {output_key(name) for name in outputs if name and name != STANDARD_OUTPUT}
+    """Return the sources without this run's own outputs, which may lie in a folder of pages.
+
+    One of them may be a folder: the index.
+    """
+    own = {output_key(str(name)) for name in outputs if name and name != STANDARD_OUTPUT}
     if clash := next((name for name in given if output_key(name) in own), None):
         raise SettingsError(f"{clash} is both input and output. Name another file for one of them.")
-    return [source for source in sources if output_key(source.name) not in own]
+    return [
+        source
+        for source in sources
+        if source.name == STANDARD_OUTPUT
+        or own.isdisjoint(map(str, (path := Path(source.name).resolve(), *path.parents)))
+    ]
 
 
 def _write_summary(path: Path, result: Summary) -> None:
@@ -195,15 +297,64 @@ def _write_summary(path: Path, result: Summary) -> None:
 
 @contextmanager
 def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[IndexFolder, bool]]:
-    """Open the index, or a temporary one; yield it and whether it lasts."""
+    """Open the index, or a temporary one; yield it and whether it lasts.
+
+    One that this run has made goes again, if the run fails before anything is flushed.
+    """
     with ExitStack() as stack:
         temporary = None if index else stack.enter_context(TemporaryDirectory(prefix="streamer-"))
         path = index or Path(str(temporary)) / "index"
+        before = set(path.iterdir()) if path.is_dir() else set()
+        stack.enter_context(_without_empty_folders(path))
         folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
         try:
             yield folder, index is not None
         finally:
+            is_empty = folder.store.meta is None
             folder.store.close()
+            if is_empty:  # and ours: it was locked until now
+                for made in set(path.iterdir()) - before:
+                    shutil.rmtree(made) if made.is_dir() else made.unlink()
+
+
+@contextmanager
+def _without_empty_folders(path: Path) -> Iterator[None]:
+    """Remove the folders at and above `path` that were made meanwhile and are empty."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the first that is not empty
+            for folder in missing:
+                folder.rmdir()
+
+
+@contextmanager
+def _outputs(wanted: Mapping[str, int | None], *, lasting: bool) -> Iterator[list[OutputFile]]:
+    """Open the outputs, each with its known length; if the run fails, new empty ones go again."""
+    for name, known in wanted.items():
+        check_output(name, known, lasting=lasting)
+    with ExitStack() as stack:
+        opened = []
+        for name, known in wanted.items():
+            if name != STANDARD_OUTPUT:
+                stack.enter_context(_without_empty_folders(Path(name).parent))
+                stack.enter_context(_removed_if_empty(Path(name)))
+            opened.append(OutputFile.open(name, known, lasting=lasting))
+            stack.callback(opened[-1].close)
+        yield opened
+
+
+@contextmanager
+def _removed_if_empty(path: Path) -> Iterator[None]:
+    """Remove a file that was made meanwhile and is empty, if something fails."""
+    was_there = path.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there and path.is_file() and not path.stat().st_size:
+            path.unlink()
+        raise
 
 
 def _run(
@@ -212,36 +363,35 @@ def _run(
     names: tuple[str, str | None],
     parser: PageParser,
     settings: Settings,
+    checks: Checks,
     *,
     lasting: bool,
 ) -> tuple[Outcome, Summary]:
-    compile_with_bar()
     meta = folder.store.meta
     catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
     catalogue.lie_in(folder.path)
     pages, bar = make_input(folder.fingerprint)
-    detector = Detector(folder, settings.index, head_pages=settings.head_pages)
 
     def new_signer() -> PageSigner:
         return make_signer(settings.signature, folder.secret)
 
-    outputs = [
-        OutputFile.open(name, catalogue.known_length(name, folder.fingerprint), lasting=lasting)
-        for name in names
-        if name is not None
-    ]
-    job = Replay(
-        detector, catalogue, parser, new_signer, folder.fingerprint, settings.signing_threads
-    )
-    spare_what_lasts()
-    try:
-        with _stopped_by_signals(job), bar as report:
-            letters = outputs[1] if len(outputs) > 1 else None
-            outcome = job.run(pages, outputs[0], letters, report)
-    finally:
-        detector.stop()
-        for output in outputs:
-            output.close()
+    wanted = {
+        name: catalogue.known_length(name, folder.fingerprint) for name in names if name is not None
+    }
+    with _outputs(wanted, lasting=lasting) as outputs:
+        compile_with_bar()
+        detector = Detector(folder, settings.index, head_pages=settings.head_pages)
+        job = Replay(
+            detector, catalogue, parser, new_signer, folder.fingerprint,
+            settings.signing_threads, checks,
+        )  # fmt: skip
+        spare_what_lasts()
+        try:
+            with _stopped_by_signals(job), bar as report:
+                letters = outputs[1] if len(outputs) > 1 else None
+                outcome = job.run(pages, outputs[0], letters, report)
+        finally:
+            detector.stop()
     return outcome, summarise(outcome, catalogue, detector, folder)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from streamer.stream.catalogue import Catalogue, Totals
@@ -13,9 +14,16 @@ from streamer.stream.detector import Detector
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.replay import Outcome
 
+MOST = 0.5
+LARGE_CLUSTERS_SHOWN = 10
+
 
 class Summary(msgspec.Struct):
-    """The summary as JSON; `total` counts all runs on this index, the rest is of this run."""
+    """The summary as JSON; `total` counts all runs on this index, the rest is of this run.
+
+    `judged_again` were dead letters of earlier runs and are pages now, `still_dead` are none; both
+    count among the records. `examples` names a record for each code.
+    """
 
     records: int
     pages: int
@@ -32,6 +40,11 @@ class Summary(msgspec.Struct):
     index_fingerprint: str
     saturated_postings: int
     sources_done_before: int
+    sources_empty: int
+    judged_again: int
+    still_dead: int
+    examples: dict[str, str]
+    large_clusters: list[dict[str, Any]]
     interrupted: bool
     total: dict[str, Any]
 
@@ -64,6 +77,19 @@ def summarise(
         index_fingerprint=folder.fingerprint,
         saturated_postings=sum(shard.refused for shard in detector.shards),
         sources_done_before=outcome.sources_done_before,
+        sources_empty=outcome.sources_empty,
+        judged_again=outcome.judged_again,
+        still_dead=outcome.still_dead,
+        examples=outcome.examples,
+        large_clusters=[
+            {
+                "source": name,
+                "representative": cluster.url,
+                "pages": cluster.pages,
+                "share": round(cluster.share, 4),
+            }
+            for name, cluster in outcome.large_clusters
+        ],
         interrupted=outcome.interrupted,
         total=msgspec.to_builtins(catalogue.totals),
     )
@@ -72,10 +98,7 @@ def summarise(
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the summary as a table."""
     if not summary.records and not summary.interrupted:
-        console.print(
-            "Nothing new: all of these records have been judged before "
-            f"({summary.total['records']:,} records in this index)."
-        )
+        console.print(_nothing_new(summary), highlight=False)
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -83,6 +106,41 @@ def print_summary(console: Console, summary: Summary) -> None:
     for name, value in _lines(summary):
         table.add_row(name, value)
     console.print(table)
+
+
+def _nothing_new(summary: Summary) -> str:
+    """Return why a run has judged nothing."""
+    before, dead = summary.total["records"], sum(summary.total["dead"].values())
+    if summary.sources_empty and not summary.sources_done_before:
+        return "Nothing new: the input holds no record."
+    parts = [f"{before:,} records in this index"]
+    if dead:
+        parts.append(f"{dead:,} of them dead letters; --retry-dead-letters judges these again")
+    return f"Nothing new: all of these records have been judged before ({', '.join(parts)})."
+
+
+def dead_share(summary: Summary) -> float:
+    """Return the share of dead letters among the records of this run."""
+    return sum(summary.dead_letters.values()) / summary.records if summary.records else 0.0
+
+
+def warnings(summary: Summary) -> list[str]:
+    """Return what must be said of a run in which little was judged, a sentence each."""
+    dead, skipped = sum(summary.dead_letters.values()), sum(summary.skipped.values())
+    if summary.records and not summary.pages:
+        codes = {**summary.dead_letters, **summary.skipped}
+        what = (
+            f"No page was judged: of {summary.records:,} records, {dead:,} became dead letters and "
+            f"{skipped:,} were skipped"
+        )
+    elif dead_share(summary) > MOST:
+        codes = summary.dead_letters
+        what = f"Most records became dead letters: {dead:,} of {summary.records:,}"
+    else:
+        return []
+    code = max(codes, key=lambda each: (codes[each], each))
+    example = summary.examples.get(code, "")
+    return [f"{what}, most often with {code} ({codes[code]:,}), for example {example}."]
 
 
 def _lines(summary: Summary) -> list[tuple[str, str]]:
@@ -100,6 +158,17 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
     lines += [("skipped", f"{sum(summary.skipped.values()):,}")]
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.skipped.items())]
+    if summary.judged_again or summary.still_dead:
+        lines.append(("dead letters judged again", f"{summary.judged_again:,}"))
+        lines.append(("  still dead letters", f"{summary.still_dead:,}"))
+    if summary.large_clusters:
+        lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
+        lines += [
+            (f"  {cluster['share']:.0%} of {escape(cluster['source'])}", f"{cluster['pages']:,}")
+            for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
+        ]
+    if summary.sources_empty:
+        lines.append(("files without records", f"{summary.sources_empty:,}"))
     if summary.sources_done_before:
         lines.append(("files judged before", f"{summary.sources_done_before:,}"))
     return [

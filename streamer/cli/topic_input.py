@@ -22,8 +22,10 @@ from streamer.stream.replay import Progress as Report
 
 
 @contextmanager
-def topic_input(options: TopicOptions, settings: Settings) -> Iterator[MakeInput]:
+def topic_input(options: TopicOptions, settings: Settings, console: Console) -> Iterator[MakeInput]:
     """Connect; yield a function from a fingerprint to the input and its progress bar.
+
+    The bar is drawn on `console`, that of standard error.
 
     Raises:
         StreamerError: the brokers cannot be reached, or do not have what is asked for.
@@ -48,15 +50,14 @@ def topic_input(options: TopicOptions, settings: Settings) -> Iterator[MakeInput
                 if options.order_of
                 else PartitionsInput(topic, ranges)
             )
-            return pages, _share_bar(pages.amount_in_all)
+            return pages, _share_bar(pages.amount_in_all, console)
 
         yield make
 
 
 @contextmanager
-def _share_bar(amount_in_all: int) -> Iterator[Report]:
-    """Yield a function to be told (amount read, records judged); it draws on standard error."""
-    console = Console(stderr=True)
+def _share_bar(amount_in_all: int, console: Console) -> Iterator[Report]:
+    """Yield a function to be told (amount read, records judged); it draws on the console."""
     if not console.is_terminal:
         yield lambda _amount, _records: None
         return

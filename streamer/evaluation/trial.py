@@ -42,7 +42,7 @@ from streamer.stream.index_folder import IndexFolder
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
 from streamer.stream.reading import FileInput
-from streamer.stream.replay import Replay
+from streamer.stream.replay import Checks, Replay
 from streamer.stream.warm import warm_kernels
 from streamer.text.visible import Buffer
 
@@ -219,7 +219,10 @@ def _judge(
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it
-        job = Replay(detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1)
+        checks = Checks(keep_going=True)
+        job = Replay(
+            detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1, checks
+        )
         sources = open_sources([str(path) for path in files]).sources
         started = time.process_time()
         job.run(FileInput(sources), output, None, lambda _amount, records: progress(records))

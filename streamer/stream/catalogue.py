@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+from bisect import bisect_right
 from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ from streamer.stream.files import FileIdentity, Source
 from streamer.stream.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.stream.stages import Locate
 
+SECOND_JUDGEMENTS = "dead letters"  # no path is: those are resolved, or name standard input
+
 
 class SourceEntry(msgspec.Struct):
     """One source: its name in verdicts, its identity (None: standard input), what was read of it.
@@ -35,6 +38,9 @@ class SourceEntry(msgspec.Struct):
     `position` is the ordinal of the first record that is not judged yet, `last_digest` that of the
     record before it, `finished` whether the file had ended there. `topic_id` is "" for files; for a
     partition of a topic `name` is the topic's, and positions are offsets.
+
+    `mapping` is the id of the field mapping under which it was read last. `rescued` tells of which
+    records the dead letters have been judged after all: begin, end, begin, end, ..., ascending.
     """
 
     name: str
@@ -45,6 +51,29 @@ class SourceEntry(msgspec.Struct):
     finished: bool = False
     partition: int = 0
     topic_id: str = ""
+    mapping: str = ""
+    rescued: list[int] = []
+
+    def is_rescued(self, ordinal: int) -> bool:
+        """Tell whether the dead letter of a record has been judged after all."""
+        return bool(bisect_right(self.rescued, ordinal) % 2)
+
+    def rescue(self, ordinal: int) -> None:
+        """Note that it has."""
+        limits = self.rescued
+        at = bisect_right(limits, ordinal)
+        if at % 2:
+            return
+        joins_before = at > 0 and limits[at - 1] == ordinal
+        joins_after = at < len(limits) and limits[at] == ordinal + 1
+        if joins_before and joins_after:
+            del limits[at - 1 : at + 1]
+        elif joins_before:
+            limits[at - 1] = ordinal + 1
+        elif joins_after:
+            limits[at] = ordinal
+        else:
+            limits[at:at] = [ordinal, ordinal + 1]
 
 
 class Totals(msgspec.Struct):
@@ -184,6 +213,13 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                     )
                 return number
         return self._add(SourceEntry(topic, "", None, partition=partition, topic_id=topic_id))
+
+    def enter_second_judgements(self) -> int:
+        """Return the number under which records are judged that had been dead letters before."""
+        for number, entry in enumerate(self.entries):
+            if entry.path == SECOND_JUDGEMENTS:
+                return number
+        return self._add(SourceEntry(SECOND_JUDGEMENTS, SECOND_JUDGEMENTS, None, finished=True))
 
     def snapshot(self) -> Catalogue:
         """Return a copy that no later change of this one reaches."""

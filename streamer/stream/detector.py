@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.index.flusher import Flusher
 from streamer.index.head import HEAD_PAGES
@@ -85,16 +86,24 @@ class Detector:
         return self._prefetched.ahead(self.shards[0].own_keys(pages))
 
     def judge(
-        self, source: int, start: int, end: int, pages: Pages, found: Found | None = None
+        self,
+        source: int,
+        start: int,
+        end: int,
+        pages: Pages,
+        found: Found | None = None,
+        numbers: npt.NDArray[np.int64] | None = None,
     ) -> list[Verdicts]:
         """Apply the pages read in [start, end) of a source; return their verdicts.
 
-        `found` is what `look_up` gave for the same pages, however long ago.
+        `found` is what `look_up` gave for the same pages, however long ago; `numbers` are theirs in
+        the source, where their refs are of other ones.
         """
         if found is not None:
             self._flusher.let_go(found.hits.flushes)
         self._prefetched.expect(found)
-        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+        if numbers is None:
+            numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
         queue = deque([(0, Record(source_name(source), start, end, numbers, pages))])
         verdicts: list[Verdicts] = []
         while queue:

@@ -7,6 +7,7 @@ crawler: presets.py is the table of those. A mapping is made once and never chan
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -94,6 +95,11 @@ class FieldMapping(BaseModel):
         if not (self.body or self.body_base64):
             raise ValueError("body: a page needs one; name the pointer of body or of body_base64")
         return self
+
+    @property
+    def id(self) -> str:
+        """Return a digest that tells mappings apart."""
+        return hashlib.blake2b(self.model_dump_json().encode(), digest_size=8).hexdigest()
 
     def accepts_status(self, status: str) -> bool:
         """Tell whether pages may have this status."""

@@ -45,7 +45,8 @@ class StandardOutput:
 class OutputFile:
     """An append-only output. `length` is its length in bytes, buffered ones included.
 
-    Standard output cannot be cut: after a kill, lines may come again there, the same bytes.
+    Nothing of a file is changed before `start`, but for one that is made. Standard output cannot be
+    cut: after a kill, lines may come again there, the same bytes.
     """
 
     def __init__(self, name: str, file: BinaryIO | StandardOutput, length: int) -> None:
@@ -68,30 +69,29 @@ class OutputFile:
             StoreMismatch: the file is shorter than the index knows it to be.
             SettingsError: it exists and is none of this index's, or cannot be opened.
         """
+        check_output(name, known, lasting=lasting)
         if name == STANDARD_OUTPUT:
             return cls(name, StandardOutput(), 0)
         path = Path(name)
-        size = path.stat().st_size if path.exists() else 0
-        if lasting and known is None and size:
-            raise SettingsError(
-                f"{name} exists and was not written with this index. "
-                "Remove it, or name another file."
-            )
-        if lasting and known is not None and size < known:
-            raise StoreMismatch(
-                f"{name} has {size} bytes, but the index has published {known} to it. "
-                "Put the file back, or name another one for what is still to come."
-            )
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("r+b" if path.exists() else "w+b", buffering=_BUFFER_BYTES)
-            length = known or 0
-            if path.is_file():
-                file.truncate(length)
-                file.seek(length)
         except OSError as error:
-            raise SettingsError(f"Cannot write {name}: {error.strerror}.") from error
-        return cls(name, file, length)
+            raise _unwritable(name, error) from error
+        return cls(name, file, known or 0)
+
+    def start(self) -> None:
+        """Cut off what is not of the index's state: from here on, lines are appended.
+
+        Raises:
+            SettingsError: the file cannot be cut.
+        """
+        try:
+            if not isinstance(self._file, StandardOutput) and Path(self.name).is_file():
+                self._file.truncate(self.length)
+                self._file.seek(self.length)
+        except OSError as error:
+            raise _unwritable(self.name, error) from error
 
     def digest(self) -> str:
         """Return the digest of what was synced; "" of what is no file."""
@@ -132,6 +132,46 @@ class OutputFile:
                 "it goes on where the index stands."
             )
         return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
+
+
+def check_output(name: str, known: int | None, *, lasting: bool) -> None:
+    """Raise what `OutputFile.open` does for a file that is not the one it should be.
+
+    Nothing is made or changed.
+    """
+    if name == STANDARD_OUTPUT or not lasting:
+        return
+    size = Path(name).stat().st_size if Path(name).exists() else 0
+    if known is None and size:
+        raise SettingsError(
+            f"{name} exists and was not written with this index. Remove it, or name another file."
+        )
+    if known is not None and size < known:
+        raise StoreMismatch(
+            f"{name} has {size} bytes, but the index has published {known} to it. "
+            "Put the file back, or name another one for what is still to come."
+        )
+
+
+def check_writable(path: Path) -> None:
+    """Find out before long work whether a file can be written at its end; leave all as it was.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            return  # to open a pipe would wait for its reader
+        made = not path.exists()
+        path.open("ab").close()
+        if made:
+            path.unlink()
+    except OSError as error:
+        raise _unwritable(str(path), error) from error
+
+
+def _unwritable(name: str, error: OSError) -> SettingsError:
+    return SettingsError(f"Cannot write {name}: {error.strerror}. Name another file.")
 
 
 def output_key(name: str) -> str:

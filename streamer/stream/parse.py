@@ -55,7 +55,11 @@ class PlainPages(NamedTuple):
 
 
 class PageParser:
-    """Parses the records of any source with one field mapping; safe to use from several threads."""
+    """Parses the records of any source with one field mapping; safe to use from several threads.
+
+    Attributes:
+        mapping: where a message has its fields.
+    """
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class PageParser:
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
         """
+        self.mapping = mapping
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)

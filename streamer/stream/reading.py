@@ -19,6 +19,7 @@ from streamer.stream.catalogue import Catalogue, SourceEntry, changed, record_di
 from streamer.stream.chunk import RawChunk
 from streamer.stream.files import Source
 from streamer.stream.parse import PageParser
+from streamer.stream.second_judgement import SecondChunk
 
 
 class Chunk(Protocol):
@@ -63,7 +64,15 @@ class SettingsChange:
     settings: IndexSettings
 
 
-Step = ChunkRead | SourceEnd | SettingsChange
+@dataclass(frozen=True, slots=True)
+class SecondRead:
+    """Dead letters of the source with this number, to judge once more."""
+
+    source: int
+    chunk: SecondChunk
+
+
+Step = ChunkRead | SecondRead | SourceEnd | SettingsChange
 
 
 class Input(Protocol):

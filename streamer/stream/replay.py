@@ -9,6 +9,7 @@ where the last flush stands.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -20,6 +21,7 @@ from functools import partial
 
 import numpy as np
 
+from streamer.errors import SettingsError
 from streamer.index.place import BASIS_NAMES, TOO_SHORT
 from streamer.index.prefetch import Found
 from streamer.index.records import Pages, Verdicts
@@ -28,28 +30,70 @@ from streamer.sketch.signer import PageSigner
 from streamer.stream.batch import PageBatch
 from streamer.stream.catalogue import Catalogue, Totals, pack_catalogue
 from streamer.stream.detector import Detector
+from streamer.stream.first_records import FirstRecords
+from streamer.stream.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.stream.outputs import OutputFile
 from streamer.stream.parse import PageParser
-from streamer.stream.reading import Chunk, ChunkRead, Input, SettingsChange, SourceEnd, Step
+from streamer.stream.reading import (
+    Chunk,
+    ChunkRead,
+    Input,
+    SecondRead,
+    SettingsChange,
+    SourceEnd,
+    Step,
+)
+from streamer.stream.second_judgement import SecondChunk, read_dead_letters
 from streamer.stream.stages import dead_letter, dead_letter_lines, sign, verdict_lines
 
 CHUNKS_AHEAD = 6  # of up to 8 MiB: what is signed while a flush keeps the judging thread
 SIGNING_NICENESS = 5
 BLOCKS_BEHIND = 32  # judged and not yet written
+LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
 Prepared = tuple[PageBatch, Pages, Found]
 Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
+Notice = Callable[[str, LargeCluster], None]  # a source's name, a cluster of it
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a run looks out for.
+
+    Attributes:
+        keep_going: go on where the first records of a source all fail in the same way.
+        second_judgements: judge dead letters of earlier runs again, before anything new.
+        share_min: the share of a source's pages that makes a cluster suspicious.
+        notice: is told of such a cluster as soon as it shows.
+    """
+
+    keep_going: bool = False
+    second_judgements: bool = False
+    share_min: float = SHARE_MIN
+    notice: Notice = lambda _source, _cluster: None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run did: its own totals, and how it ended."""
+    """What a run did: its own totals, and how it ended.
+
+    Attributes:
+        examples: for each code of dead letters and skipped records, where the first one stands.
+        large_clusters: by their sources' names, the largest shares first.
+        judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none.
+        sources_empty: sources that ended without a record.
+    """
 
     totals: Totals = field(default_factory=Totals)
     seconds: float = 0.0
     interrupted: bool = False
     sources_done_before: int = 0
+    sources_empty: int = 0
+    judged_again: int = 0
+    still_dead: int = 0
+    examples: dict[str, str] = field(default_factory=dict)
+    large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
 
 
 class Interrupted(BaseException):
@@ -70,6 +114,7 @@ class Replay:
         make_signer: Callable[[], PageSigner],
         fingerprint: str,
         threads: int,
+        checks: Checks = Checks(),
     ) -> None:
         self._detector = detector
         self._catalogue = catalogue
@@ -77,6 +122,14 @@ class Replay:
         self._make_signer = make_signer
         self._fingerprint = fingerprint
         self._threads = threads
+        self._checks = checks
+        self._mapping = parser.mapping.id
+        self._first = FirstRecords(catalogue, parser.mapping, keep_going=checks.keep_going)
+        self._held: list[Work] = []  # read, and nothing is said of their sources' first records
+        self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
+        self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
+        self._told: set[tuple[int, int]] = set()
+        self.begun = False  # something of this run is in the index and the outputs
         self._local = threading.local()
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
@@ -108,24 +161,46 @@ class Replay:
         """
         started = time.perf_counter()
         pages.enter(self._catalogue)
+        steps = itertools.chain(self._second_reads(dead_letters), pages.steps())
         self._locate = self._catalogue.locator()
-        outputs = [output for output in (verdicts, dead_letters) if output is not None]
+        self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
         with (
             ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
-            self._flush(outputs)  # from here on the index knows its sources and outputs
-            for step, result in self._ahead(pool, pages.steps()):
-                self._take(step, result, verdicts, dead_letters)
-                if not isinstance(step, SettingsChange):
-                    progress(step.amount, self._outcome.totals.records)
-                if self._detector.flush_is_due:
-                    self._begin_flush(outputs)
+            try:
+                for work in self._ahead(pool, steps):
+                    self._take_or_hold(work, progress)
+                if not self._stop:
+                    self._first.see_all()
+                    self._take_held(progress)
+            except SettingsError:
+                if self.begun:
+                    self._flush()  # what was judged before stands
+                raise
             self._outcome.interrupted = self._stop
             self._outcome.sources_done_before = pages.sources_done_before
-            self._flush(outputs)
+            self._begin()
+            self._flush()
+            self._note_clusters()
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
+
+    def _second_reads(self, dead_letters: OutputFile | None) -> Iterator[Step]:
+        """Return the dead letters of earlier runs as steps, if they are asked for."""
+        if not self._checks.second_judgements or dead_letters is None:
+            return iter(())
+        self._second = self._catalogue.enter_second_judgements()
+        letters = read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
+        return (SecondRead(chunk.source, chunk) for chunk in letters)
+
+    def _begin(self) -> None:
+        """Let the index know its sources and outputs, before anything is written to them."""
+        if not self.begun:
+            for output in self._outputs:
+                output.start()
+            self._flush()
+            self.begun = True
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -134,7 +209,7 @@ class Replay:
         waiting: deque[Work] = deque()
         while (step := self._next(steps)) is not None:
             result = None
-            if isinstance(step, ChunkRead):
+            if isinstance(step, ChunkRead | SecondRead):
                 result = pool.submit(self._prepare, step.source, step.chunk)
             waiting.append((step, result))
             if len(waiting) > CHUNKS_AHEAD:
@@ -155,7 +230,7 @@ class Replay:
         finally:
             self._reading = False
 
-    def _prepare(self, number: int, chunk: Chunk) -> Prepared:
+    def _prepare(self, number: int, chunk: Chunk | SecondChunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         signer: PageSigner | None = getattr(self._local, "signer", None)
         if signer is None:
@@ -167,55 +242,149 @@ class Replay:
 
     # ---- judgement -------------------------------------------------------------------------------
 
-    def _take(
-        self,
-        step: Step,
-        result: Future[Prepared] | None,
-        verdicts: OutputFile,
-        dead_letters: OutputFile | None,
-    ) -> None:
+    def _take_or_hold(self, work: Work, progress: Progress) -> None:
+        """Take a step, and those before it, unless it is not yet known whether they count."""
+        step, result = work
+        self._held.append(work)
+        if isinstance(step, ChunkRead):
+            assert result is not None, step
+            self._first.see(step.source, result.result()[0])
+        elif isinstance(step, SourceEnd):
+            self._first.see_end(step.source)
+        if not self._first.undecided:
+            self._take_held(progress)
+
+    def _take_held(self, progress: Progress) -> None:
+        held, self._held = self._held, []
+        for step, result in held:
+            self._begin()
+            self._take(step, result)
+            if isinstance(step, ChunkRead | SourceEnd):
+                progress(step.amount, self._outcome.totals.records)
+            self._tell_of_clusters()
+            if self._detector.flush_is_due:
+                self._begin_flush()
+
+    def _take(self, step: Step, result: Future[Prepared] | None) -> None:
         if isinstance(step, SettingsChange):
             self._detector.configure(step.settings)
         elif isinstance(step, SourceEnd):
-            self._catalogue.entries[step.source].finished = True
+            entry = self._catalogue.entries[step.source]
+            entry.finished = True
+            self._outcome.sources_empty += not (entry.position or entry.topic_id)
+            self._behind(partial(self._end_counting, step.source))
+        elif isinstance(step, SecondRead):
+            assert result is not None, step
+            self._judge_again(step.source, step.chunk, result.result())
         else:
             assert result is not None, step
-            self._judge(step.source, step.chunk, result.result(), verdicts, dead_letters)
+            self._judge(step.source, step.chunk, result.result())
 
-    def _judge(
-        self,
-        source: int,
-        chunk: Chunk,
-        prepared: Prepared,
-        verdicts: OutputFile,
-        dead_letters: OutputFile | None,
-    ) -> None:
+    def _judge(self, source: int, chunk: Chunk, prepared: Prepared) -> None:
         batch, pages, found = prepared
-        if dead_letters is not None and batch.dead:
+        if len(self._outputs) > 1 and batch.dead:
             letters = [
                 dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
             ]
-            self._write(dead_letters, partial(dead_letter_lines, letters))
+            self._write(self._outputs[1], partial(dead_letter_lines, letters))
+        each = (self._catalogue.totals, self._outcome.totals)
         for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
-            lines = partial(verdict_lines, block, self._locate, self._fingerprint)
-            self._write(verdicts, lines)
-            _count_verdicts(block, self._catalogue.totals, self._outcome.totals)
-        for totals in (self._catalogue.totals, self._outcome.totals):
+            self._write(self._outputs[0], partial(self._lines, source, block))
+            _count_verdicts(block, *each)
+        for totals in each:
             _count_batch(totals, batch)
+        self._note_examples(source, batch)
         entry = self._catalogue.entries[source]
         entry.position = chunk.end
         entry.last_digest = chunk.last_digest()
+        if len(batch) or batch.dead:
+            entry.mapping = self._mapping
+
+    def _judge_again(self, source: int, chunk: SecondChunk, prepared: Prepared) -> None:
+        """Judge the dead letters that are pages now; all others stay what they are."""
+        batch, pages, found = prepared
+        ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
+        log, entry = self._catalogue.entries[self._second], self._catalogue.entries[source]
+        start, log.position = log.position, log.position + len(ordinals)
+        numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
+        each = (self._catalogue.totals, self._outcome.totals)
+        for block in self._detector.judge(self._second, start, log.position, pages, found, numbers):
+            self._write(self._outputs[0], partial(self._lines, source, block))
+            _count_verdicts(block, *each)
+        for sequence in batch.sequences:
+            entry.rescue(sequence)
+            dead, code = self._catalogue.totals.dead, chunk.codes[sequence]
+            dead[code] -= 1
+            if not dead[code]:
+                del dead[code]
+        _count_batch(self._outcome.totals, batch)
+        self._note_examples(source, batch)
+        self._outcome.judged_again += len(batch)
+        self._outcome.still_dead += len(ordinals) - len(batch)
+
+    def _note_examples(self, source: int, batch: PageBatch) -> None:
+        """Remember where the first record of each code stands."""
+        examples = self._outcome.examples
+        for rejected in batch.dead:
+            if rejected.code not in examples:
+                at = f"record {rejected.sequence} of {self._name_of(source)}"
+                detail = f" ({rejected.detail})" if rejected.detail else ""
+                examples[rejected.code] = f"{at}{detail}"
+        for code in batch.skipped:
+            if code not in examples:
+                name = self._name_of(source)
+                examples[code] = f"among the records {batch.start} to {batch.end - 1} of {name}"
+
+    def _name_of(self, source: int) -> str:
+        entry = self._catalogue.entries[source]
+        return f"{entry.name}/{entry.partition}" if entry.partition else entry.name
+
+    # ---- clusters that swallow a source ----------------------------------------------------------
+
+    def _lines(self, source: int, block: Verdicts) -> bytes:
+        """Return a block's lines, and count its clusters; in the writing thread."""
+        self._noticed.extend(self._clusters.add(source, block))
+        return verdict_lines(block, self._locate, self._fingerprint)
+
+    def _end_counting(self, source: int) -> None:
+        """Note the large clusters of a source that has ended; in the writing thread."""
+        found = [(self._name_of(source), cluster) for cluster in self._clusters.of(source)]
+        self._noticed.extend(cluster for _, cluster in found)
+        largest = self._outcome.large_clusters + found
+        largest.sort(key=lambda each: (-each[1].share, each[0]))
+        self._outcome.large_clusters = largest[:LARGE_CLUSTERS_MAX]
+        self._clusters.forget(source)
+
+    def _note_clusters(self) -> None:
+        """Note those of the sources that have not ended, once everything is written."""
+        for source in range(len(self._catalogue.entries)):
+            self._end_counting(source)
+        self._tell_of_clusters()
+
+    def _tell_of_clusters(self) -> None:
+        while self._noticed:
+            cluster = self._noticed.popleft()
+            which = cluster.source, cluster.representative
+            if which not in self._told and len(self._told) < LARGE_CLUSTERS_MAX:
+                self._told.add(which)
+                self._checks.notice(self._name_of(cluster.source), cluster)
+
+    # ---- to the disk -----------------------------------------------------------------------------
 
     def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
         """Have lines made and written, after those before them; raise what failed of one before."""
+        self._behind(lambda: output.write(lines()))
+
+    def _behind(self, task: Callable[[], None]) -> None:
+        """Have something done in the writing thread, after all that was judged until now."""
         if len(self._writing) >= BLOCKS_BEHIND:
             self._writing.popleft().result()
-        self._writing.append(self._writer.submit(lambda: output.write(lines())))
+        self._writing.append(self._writer.submit(task))
 
-    def _begin_flush(self, outputs: Sequence[OutputFile]) -> None:
+    def _begin_flush(self) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
         state = self._catalogue.snapshot()
-        lengths = self._writer.submit(_sync, outputs)  # after all that was judged until now
+        lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:
             for key, (length, digest) in lengths.result().items():
@@ -224,9 +393,9 @@ class Replay:
 
         self._detector.begin_flush(owner_state)
 
-    def _flush(self, outputs: Sequence[OutputFile]) -> None:
+    def _flush(self) -> None:
         """Bring everything to the disk, and see the end of it."""
-        self._begin_flush(outputs)
+        self._begin_flush()
         while self._writing:
             self._writing.popleft().result()
         self._detector.finish()

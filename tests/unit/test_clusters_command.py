@@ -84,7 +84,7 @@ def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
 
 def test_an_output_that_cannot_be_written_is_an_error_with_its_name(verdicts: Path) -> None:
     result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.parent / "no" / "out.csv")])
-    assert isinstance(result.exception, InputError)
+    assert isinstance(result.exception, SettingsError)
     assert "out.csv" in str(result.exception)
 
 

@@ -27,6 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def write(path: Path, data: bytes, known: int | None, *, lasting: bool = True) -> int:
     output = OutputFile.open(str(path), known, lasting=lasting)
+    output.start()
     output.write(data)
     output.sync()
     output.close()
@@ -47,7 +48,10 @@ def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
 
 def test_the_file_is_cut_even_if_nothing_more_is_written(path: Path) -> None:
     path.write_bytes(b"known\nunknown\n")
-    OutputFile.open(str(path), 6, lasting=True).close()
+    output = OutputFile.open(str(path), 6, lasting=True)
+    assert path.read_bytes() == b"known\nunknown\n", "nothing is changed before the start"
+    output.start()
+    output.close()
     assert path.read_bytes() == b"known\n"
 
 

@@ -1,0 +1,280 @@
+"""Replays in which records fail: runs that stop early, dead letters judged again, what is said."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from streamer.stream import replay as replay_module
+from tests.integration.test_replay import Place, lines, page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FIELDS = ("--fields", '{"url": "/uri", "body": "/html"}')
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def crawled(number: int, **more: Any) -> bytes:
+    """Return a page whose fields have other names than the default mapping's."""
+    message = json.loads(page(number))
+    renamed = {"uri": message["url"], "html": message["body"], "meta": {"status": 200}, **more}
+    return json.dumps(renamed).encode() + b"\n"
+
+
+def summary(place: Place, *arguments: str | Path, code: int = 0) -> dict[str, Any]:
+    """Replay; return the summary."""
+    file = place.folder / "summary"
+    assert place.replay(*arguments, "--summary", file) == code
+    found: dict[str, Any] = json.loads(file.read_bytes())
+    return found
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Return all that is below a folder, but for the database's housekeeping."""
+    return {
+        str(path.relative_to(folder)): hashlib.md5(path.read_bytes()).hexdigest()  # noqa: S324
+        if path.is_file()
+        else "folder"
+        for path in folder.rglob("*")
+        if (path.parent.name != "store" or path.suffix == ".sst") and path.name != "incoming"
+    }
+
+
+@pytest.mark.parametrize("count", [1, 5, 2_000])
+def test_first_records_that_all_fail_alike_end_the_run_and_leave_nothing(
+    place: Place, count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", *(crawled(i) for i in range(count)))
+    before = tree(place.folder)
+    assert place.replay(pages) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    for words in ("missing_url", "record 0", "/uri, /html, /meta/status", "/url", "--keep-going"):
+        assert words in said
+    assert "fox" not in said, "names of fields only"
+    assert tree(place.folder) == before
+    found = summary(place, pages, *FIELDS)
+    assert (found["pages"], found["total"]["dead"]) == (count, {})
+
+
+def test_the_first_run_without_an_index_does_not_take_old_verdicts_away(place: Place) -> None:
+    place.verdicts.write_text("old\n")
+    pages = place.write("pages.jsonl", crawled(1), crawled(2))
+    assert place.streamer("replay", pages, "--verdicts", place.verdicts) == 2
+    assert place.verdicts.read_text() == "old\n"
+
+
+def test_keep_going_makes_dead_letters_of_them(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", *(crawled(i) for i in range(30)))
+    assert summary(place, pages, "--keep-going")["dead_letters"] == {"missing_url": 30}
+    said = capsys.readouterr().err
+    assert "No page was judged: of 30 records, 30 became dead letters" in said
+    assert f"missing_url (30), for example record 0 of {pages}" in said
+    assert place.replay(pages) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "30 of them dead letters; --retry-dead-letters judges these again" in out
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [crawled(1), b"{broken\n"] * 6,
+        [*[crawled(i) for i in range(20)], page(1)],
+        [b'{"url": 1, "body": "b"}\n', b'{"url": "http://a/", "body": 1}\n'] * 6,
+    ],
+    ids=["two codes", "a page in the end", "two fields"],
+)
+def test_records_that_fail_in_different_ways_do_not_end_the_run(
+    place: Place, records: Sequence[bytes]
+) -> None:
+    found = summary(place, place.write("pages.jsonl", *records))
+    assert found["pages"] + sum(found["dead_letters"].values()) == len(records)
+    assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == sum(found["dead_letters"].values())
+
+
+def test_a_second_source_that_fails_ends_the_run_and_what_was_before_it_stands(
+    place: Place,
+) -> None:
+    good = place.write("a.jsonl", *map(page, range(20)))
+    bad = place.write("b.jsonl", *map(crawled, range(20)))
+    few = place.write("c.jsonl", *map(crawled, range(9)))
+    assert place.replay(good, bad) == 2
+    assert len(lines(place.verdicts)) == 20
+    state = tree(place.folder)
+    assert place.replay(bad) == 2
+    assert tree(place.folder) == state
+    found = summary(place, good, few)
+    assert (found["sources_done_before"], found["dead_letters"]) == (1, {"missing_url": 9})
+    assert place.replay(bad, *FIELDS) == 0
+    assert len(lines(place.verdicts)) == 40
+
+
+def test_a_source_that_was_read_under_this_mapping_before_is_not_held_up(place: Place) -> None:
+    pages = place.write("pages.jsonl", *map(page, range(20)))
+    assert place.replay(pages) == 0
+    with pages.open("ab") as file:
+        file.writelines(map(crawled, range(50)))
+    assert summary(place, pages)["dead_letters"] == {"missing_url": 50}
+
+
+def test_dead_letters_are_judged_again_under_their_own_places_and_only_once(place: Place) -> None:
+    records = [page(1), *[crawled(i) for i in range(2, 40)], b"{broken\n", page(41), crawled(41)]
+    pages = place.write("pages.jsonl", *records)
+    mapping = ("--fields", '{"url": ["/url", "/uri"], "body": ["/body", "/html"]}')
+    assert summary(place, pages)["dead_letters"] == {"missing_url": 39, "invalid_json": 1}
+    letters = Path(f"{place.verdicts}.dead.jsonl").read_bytes()
+    found = summary(place, pages, *mapping, "--retry-dead-letters")
+    assert (found["judged_again"], found["still_dead"], found["records"]) == (39, 1, 40)
+    assert found["duplicates"] == 1, "compared with what was judged before"
+    assert found["total"]["dead"] == {"invalid_json": 1}
+    assert found["total"]["records"] == len(records)
+    assert found["total"]["unique"] + sum(found["total"]["duplicates"].values()) == 41
+    verdicts = lines(place.verdicts)
+    expected = [0, len(records) - 2, *range(1, 39), len(records) - 1]
+    assert [(v["page"]["topic"], v["page"]["offset"]) for v in verdicts] == [
+        (str(pages), offset) for offset in expected
+    ]
+    assert verdicts[-1]["representative"]["page"]["offset"] == len(records) - 2
+    assert Path(f"{place.verdicts}.dead.jsonl").read_bytes() == letters, "no second dead letter"
+    again = summary(place, pages, *mapping, "--retry-dead-letters")
+    assert (again["judged_again"], again["still_dead"]) == (0, 1)
+    assert lines(place.verdicts) == verdicts
+    with pages.open("ab") as file:
+        file.write(crawled(5))
+    assert place.replay(pages, *mapping) == 0
+    representative = lines(place.verdicts)[-1]["representative"]
+    assert representative["page"] == {"topic": str(pages), "partition": 0, "offset": 4}
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_second_judgement_that_is_killed_goes_on_with_the_same_bytes(
+    place: Place, shards: int
+) -> None:
+    records = [crawled(i // 2, more=i) for i in range(400)]
+    pages = place.write("pages.jsonl", page(1_000), *records, b"{broken\n")
+    key = place.write("key", b"7" * 64)
+    key.chmod(0o600)
+    common = ("--key-file", key, "--shards", str(shards), "--head-pages", "20")
+
+    class Killed(BaseException):
+        """What nothing catches."""
+
+    def outputs(name: str, kills: Sequence[int]) -> tuple[bytes, bytes]:
+        verdicts = place.folder / f"{name}.jsonl"
+        outs = ("--verdicts", verdicts, "--index", place.folder / name)
+        assert place.streamer("replay", pages, *outs, *common) == 0
+        again = ("replay", pages, *outs, *common, *FIELDS, "--retry-dead-letters")
+        judge = replay_module.Replay._judge_again  # noqa: SLF001 - where a kill is worst
+        for left in kills:
+            calls = iter(range(left))
+
+            def killed(self: Any, *each: Any, calls: Any = calls) -> None:
+                if next(calls, None) is None:
+                    raise Killed
+                judge(self, *each)
+
+            with (
+                mock.patch.object(replay_module.Replay, "_judge_again", killed),
+                pytest.raises(Killed),
+            ):
+                place.streamer(*again)
+        assert place.streamer(*again) == 0
+        assert place.streamer(*again) == 0
+        return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
+
+    with mock.patch("streamer.stream.second_judgement._LINES_MAX", 30):
+        quiet, killed = outputs("quiet", ()), outputs("killed", (3, 0, 5, 2))
+    assert killed == quiet
+    offsets = [json.loads(line)["page"]["offset"] for line in quiet[0].splitlines()]
+    assert sorted(offsets) == list(range(401))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--verdicts", "-", "--index", "i"], "Name it with --dead-letters"),
+        (["--verdicts", "v"], "needs the --index"),
+    ],
+)
+def test_dead_letters_without_an_index_or_a_file_cannot_be_judged_again(
+    place: Place, arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1))
+    assert place.streamer("replay", pages, *arguments, "--retry-dead-letters") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_share_of_dead_letters_can_be_a_failure(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", *[page(i) for i in range(6)], *[b"{broken\n"] * 4)
+    outs = ("--verdicts", place.verdicts, "--fail-on-dead-letters")
+    assert place.streamer("replay", pages, *outs, "0.4") == 0
+    assert "Most" not in capsys.readouterr().err
+    assert place.streamer("replay", pages, *outs, "0.39") == 4
+    assert "40.00% of the records are dead letters" in capsys.readouterr().err
+    more = place.write("more.jsonl", page(1), b"\n", *[b"{broken\n"] * 9)
+    assert place.streamer("replay", more, *outs, "1") == 0
+    said = capsys.readouterr().err
+    assert "Most records became dead letters: 9 of 11, most often with invalid_json (9)" in said
+    assert f"for example record 2 of {more}" in said
+
+
+def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wall = [page(7, fetched_at=i) for i in range(300)]
+    others = [page(i) for i in range(100, 1_000)]
+    swallowed = place.write("a.jsonl", *wall[:1], *others, *wall[1:])
+    fine = place.write("b.jsonl", *map(page, range(1_000, 1_400)), *wall[:80])
+    told: list[str] = []
+    progress = replay_module.Replay._tell_of_clusters  # noqa: SLF001 - the moment matters
+
+    def watched(self: Any) -> None:
+        progress(self)
+        told.append(capsys.readouterr().err)
+
+    with (
+        mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", 100),
+        mock.patch.object(replay_module.Replay, "_tell_of_clusters", watched),
+    ):
+        found = summary(place, swallowed, fine)
+    warned = [number for number, text in enumerate(told) if "Warning" in text]
+    assert len(warned) == 1, told
+    assert warned[0] < len(told) - 2, "not only at the end"
+    assert "one cluster holds 2" in told[warned[0]]
+    assert f"of {swallowed} (" in told[warned[0]]
+    assert "its representative is http://a.example/7. Look at that page" in told[warned[0]]
+    assert found["large_clusters"] == [
+        {
+            "source": str(swallowed),
+            "representative": "http://a.example/7",
+            "pages": 300,
+            "share": 0.25,
+        }
+    ]
+    capsys.readouterr()
+    assert place.streamer("clusters", place.verdicts) == 0
+    assert f"one cluster holds 25% of {swallowed} (300 pages)" in capsys.readouterr().err
+    quiet = ("replay", swallowed, "--verdicts", place.folder / "v", "--warn-share", "0.26")
+    assert place.streamer(*quiet) == 0
+    assert "Warning" not in capsys.readouterr().err
+
+
+def test_a_file_without_a_record_is_not_called_judged_before(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay(place.write("pages.jsonl", b"")) == 0
+    assert "the input holds no record" in capsys.readouterr().out

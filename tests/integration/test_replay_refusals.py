@@ -1,0 +1,149 @@
+"""A command that is refused leaves everything as it was: no file more, none less, none changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamer.index.store import Store
+from streamer.stream.index_folder import store_folder
+from tests.integration.test_replay import Place, page
+from tests.integration.test_replay_dead_letters import tree
+
+NEW_OUTPUTS = ("--verdicts", "new/folder/v.jsonl", "--index", "new/index")
+KNOWN = ("--verdicts", "v.jsonl", "--index", "index")
+WITHOUT_INDEX = ("--verdicts", "new/v.jsonl")
+
+REFUSALS = {
+    "no such input": ("none.jsonl",),
+    "an input of no known kind": ("notes.txt",),
+    "a folder without pages": ("empty",),
+    "a missing input after a good one": ("pages.jsonl", "none.jsonl"),
+    "no input at all": (),
+    "verdicts are the input": ("pages.jsonl", "--verdicts", "pages.jsonl"),
+    "dead letters are the input": ("pages.jsonl", "--dead-letters", "pages.jsonl"),
+    "dead letters are the verdicts": ("pages.jsonl", "--dead-letters", "./v", "--verdicts", "v"),
+    "dead letters of another index": ("pages.jsonl", "--dead-letters", "foreign.jsonl"),
+    "verdicts of another index": (
+        "pages.jsonl", "--verdicts", "foreign.jsonl", "--dead-letters", "new/d",
+    ),
+    "verdicts below a file": ("pages.jsonl", "--verdicts", "notes.txt/v.jsonl"),
+    "dead letters below a file": ("pages.jsonl", "--dead-letters", "notes.txt/d.jsonl"),
+    "dead letters are a folder": ("pages.jsonl", "--dead-letters", "empty"),
+    "verdicts where none may write": ("pages.jsonl", "--verdicts", "/proc/v.jsonl"),
+    "the summary in a missing folder": ("pages.jsonl", "--summary", "none/s.json"),
+    "the summary is a folder": ("pages.jsonl", "--summary", "empty"),
+    "the summary is the verdicts": ("pages.jsonl", "--summary", "same", "--verdicts", "same"),
+    "the summary is an input": ("pages.jsonl", "--summary", "pages.jsonl"),
+    "an unknown method": ("pages.jsonl", "--method", "magic"),
+    "an unknown option of a method": (
+        "pages.jsonl", "--method", "bottom_k", "--method-option", "x=1",
+    ),
+    "an unknown canonical option": ("pages.jsonl", "--canonical", "x=1"),
+    "a threshold above 1": ("pages.jsonl", "--threshold", "1.5"),
+    "more shards than bands": ("pages.jsonl", "--shards", "20"),
+    "no key file": ("pages.jsonl", "--key-file", "none"),
+    "a key file that is none": ("pages.jsonl", "--key-file", "notes.txt"),
+    "no settings file": ("pages.jsonl", "--config", "none.toml"),
+    "an unknown preset": ("pages.jsonl", "--preset", "magic"),
+    "a mapping that is none": ("pages.jsonl", "--fields", "{}"),
+    "a field to carry that is none": ("pages.jsonl", "--carry", "/~"),
+    "options of a topic without one": ("pages.jsonl", "--partitions", "0"),
+    "files and a topic": ("pages.jsonl", "--from-topic", "pages"),
+    "no broker": ("--from-topic", "pages", "--brokers", "localhost:1"),
+    "a share above 1": ("pages.jsonl", "--fail-on-dead-letters", "2"),
+    "first records that all fail": ("odd.jsonl",),
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Return a folder with pages, an index with verdicts, and what stands in the way."""
+    monkeypatch.chdir(tmp_path)
+    place = Place(tmp_path, monkeypatch)
+    assert place.streamer("replay", place.write("old.jsonl", page(1)), *KNOWN) == 0
+    place.write("pages.jsonl", page(1), page(2))
+    place.write("odd.jsonl", *[b'{"uri": "http://a.example/"}\n'] * 20)
+    place.write("foreign.jsonl", b"of another index\n")
+    place.write("notes.txt", b"notes\n").chmod(0o600)
+    (tmp_path / "empty").mkdir()
+    return place
+
+
+@pytest.mark.parametrize("arguments", REFUSALS.values(), ids=REFUSALS)
+def test_a_refused_replay_leaves_everything_as_it_was(
+    place: Place, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tree(place.folder)
+    for outputs in (NEW_OUTPUTS, KNOWN, WITHOUT_INDEX):
+        given = [name for name in ("--verdicts", "--index") if name in arguments]
+        pairs = zip(outputs[::2], outputs[1::2], strict=True)
+        own = [each for pair in pairs if pair[0] not in given for each in pair]
+        if "foreign.jsonl" in arguments and "--index" not in outputs:
+            continue  # without an index any file is written anew
+        code = place.streamer("replay", *arguments, *own)
+        assert code in (1, 2, 3), (code, own, capsys.readouterr().err)
+        assert tree(place.folder) == before, own
+
+
+def test_another_key_other_settings_and_a_changed_file_leave_an_index_as_it_was(
+    place: Place,
+) -> None:
+    key = place.write("key", b"7" * 64)
+    key.chmod(0o600)
+    place.write("old.jsonl", page(5))
+    before = tree(place.folder)
+    outputs = ("--verdicts", "v.jsonl", "--dead-letters", "new/d.jsonl", "--index", "index")
+    for arguments in (
+        ("pages.jsonl", "--key-file", "key"),
+        ("pages.jsonl", "--bands", "20"),
+        ("pages.jsonl", "--shards", "2"),
+        ("old.jsonl",),
+    ):
+        assert place.streamer("replay", *arguments, *outputs) == 3, arguments
+        assert tree(place.folder) == before, arguments
+
+
+def test_an_index_in_use_keeps_the_key_and_the_files_of_its_user(place: Place) -> None:
+    folder = place.folder / "busy"
+    folder.mkdir()
+    store = Store.open(store_folder(folder))
+    before = tree(place.folder)
+    key = place.write("key", b"7" * 64)
+    key.chmod(0o600)
+    before["key"] = tree(place.folder)["key"]
+    arguments = ("pages.jsonl", "--index", folder, "--verdicts", "new/v", "--key-file", key)
+    assert place.streamer("replay", *arguments) == 1
+    assert tree(place.folder) == before
+    store.close()
+
+
+def test_an_index_folder_that_was_there_and_empty_stays_and_is_empty(place: Place) -> None:
+    assert place.streamer(
+        "replay", "pages.jsonl", "--index", "empty", "--verdicts", "foreign.jsonl"
+    ) == 2  # fmt: skip
+    assert not list(Path("empty").iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("tune", "--sample", "pages.jsonl", "--plot", "none/curve.svg"),
+        ("compare", "notes.txt", "foreign.jsonl.txt", "--html", "none/page.html"),
+        ("collection", "build", "pages.jsonl", "--out", "none/words.json"),
+        ("clusters", "v.jsonl", "--out", "none/clusters.csv"),
+        ("clusters", "v.jsonl", "--out", "empty"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_an_output_that_cannot_be_written_is_found_before_the_work(
+    place: Place, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.write("foreign.jsonl.txt", b"other notes\n")
+    before = tree(place.folder)
+    assert place.streamer(*arguments) in (1, 2)
+    said = capsys.readouterr()
+    assert said.out == "", "nothing was worked out before"
+    assert arguments[-1] in " ".join(said.err.split())
+    assert tree(place.folder) == before
