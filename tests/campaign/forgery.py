@@ -28,7 +28,6 @@ import numpy as np
 from streamer.model import SIMILARITY_ONE
 from streamer.sample.prose import draw_topic, draw_words
 from streamer.sample.words import ENGLISH, FRENCH, GERMAN, RUSSIAN, SPANISH
-from streamer.sketch import plain
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.secret import HashKeys, derive_keys
@@ -36,6 +35,7 @@ from streamer.sketch.signer import Signatures, Signer
 from streamer.text.tokens import tokens
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import SETTINGS, THRESHOLD, Judge
+from tests.oracles import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

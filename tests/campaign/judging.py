@@ -18,10 +18,11 @@ from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import ESCAPED, PageBatch
+from streamer.stream.batch import PageBatch
 from streamer.stream.detector import Detector
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.stages import sign
+from streamer.text.form import ESCAPED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

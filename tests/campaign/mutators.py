@@ -269,7 +269,7 @@ def zstd_frame(rng: Random, data: bytes) -> bytes:
             + rng.randbytes(size)
         )
     option = zstd.CompressionParameter
-    options = {
+    options: dict[int, int] = {
         option.checksum_flag: rng.randrange(2),
         option.content_size_flag: rng.randrange(2),
         option.window_log: rng.choice((10, 17, 23, 27)),
@@ -291,7 +291,10 @@ def packed_body(rng: Random) -> bytes:
 
 
 def _brotli(rng: Random, data: bytes) -> bytes:
-    return brotli.compress(data, quality=rng.choice((0, 4)), lgwin=rng.choice((10, 22, 24)))
+    packed: bytes = brotli.compress(
+        data, quality=rng.choice((0, 4)), lgwin=rng.choice((10, 22, 24))
+    )
+    return packed
 
 
 def _zlib(rng: Random, data: bytes) -> bytes:

@@ -47,13 +47,16 @@ class Cable(Protocol):
 @contextmanager
 def cable() -> Iterator[Cable]:
     """Provide a line of the best kind that can be made here; nothing of it is left at the end."""
-    with suppress(OSError, subprocess.CalledProcessError):
-        made = NamespaceCable()
+    namespace = NamespaceCable()
+    try:
+        namespace.lay()
+    except (OSError, subprocess.CalledProcessError):  # there are none here, or no right to them
+        namespace.remove()
+    else:
         try:
-            made.lay()
-            yield made
+            yield namespace
         finally:
-            made.remove()
+            namespace.remove()
         return
     proxy = ProxyCable()
     proxy.start()
@@ -81,7 +84,7 @@ class NamespaceCable:
         block = number // 256 % 64 * 4
         self._host, self._worker = f"{subnet}.{block + 1}", f"{subnet}.{block + 2}"
         self.address = self.listener = f"{self._host}:{free_port()}"
-        self.prefix = ("ip", "netns", "exec", self._space)
+        self.prefix: tuple[str, ...] = ("ip", "netns", "exec", self._space)
 
     def lay(self) -> None:
         """Make it.
