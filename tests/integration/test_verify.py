@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +18,7 @@ from streamer.kafka.names import Names
 from streamer.kafka.verify import VerifyOptions, verify
 from streamer.stream.parse import PageParser
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import fleet
+from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load, make_crawl
 
 if TYPE_CHECKING:
@@ -90,3 +92,20 @@ def test_an_index_of_other_pages_is_refused(brokers: str, names: Names, tmp_path
     load(brokers, other, crawl, partitions=1)
     with pytest.raises(StoreMismatch, match="Name its topic with --input-topic"):
         verified(brokers, other)
+
+
+def test_an_audit_waits_for_the_topics_of_an_index_that_is_just_being_made(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    load(brokers, names, make_crawl(tmp_path, 50), partitions=1)
+    began = time.monotonic()
+    refused = Fleet(tmp_path, brokers, names).verify("--wait", "2")
+    assert refused.returncode == 1
+    assert f"There is no index {names.index}" in " ".join(refused.stderr.split())
+    assert time.monotonic() - began >= 2
+    with ThreadPoolExecutor(1) as pool, fleet(tmp_path / "fleet", brokers, names) as workers:
+        checked = pool.submit(workers.verify, "--settled", "--wait", "90")
+        time.sleep(1)  # so that it finds nothing at first
+        workers.start("all", "--role", "all", "--index", tmp_path / "index")
+        done = checked.result()
+    assert done.returncode == 0, done.stdout + done.stderr
