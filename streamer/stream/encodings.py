@@ -13,7 +13,7 @@ import base64
 import binascii
 import re
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import brotli
 from backports import zstd
@@ -25,6 +25,10 @@ from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+MEMBERS_MAX = (
+    1 << 12
+)  # of one gzip or zstd body, which has one: bounds the time that empty ones take
+PIECE_BYTES = 64 << 10  # what a decompressor is given at once: it copies what it leaves over
 LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack
 CHUNKS_MAX = 1 << 17  # of one chunked body: bounds the time that one-byte chunks take
 WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as content encoding
@@ -34,6 +38,18 @@ _CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{
 _SPACE = re.compile(r"\s+")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _HEAD_BYTES = 1024
+
+
+class _Decompressor(Protocol):
+    """One stream of zlib's or of zstd's."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
 
 
 def decode_base64(text: str) -> bytes:
@@ -128,13 +144,7 @@ def _plain_name(name: str) -> str:
 
 def _gunzip(body: bytes, limit: int) -> bytes:
     """Undo gzip, of several members too; what follows the last member is not looked at."""
-    if not body.startswith(GZIP_MAGIC):
-        return body
-    out = b""
-    while body.startswith(GZIP_MAGIC):
-        part, body = _inflate(body, 16 + zlib.MAX_WBITS, limit - len(out))
-        out += part
-    return out
+    return _members(body, limit, GZIP_MAGIC, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
 
 
 def _undeflate(body: bytes, limit: int) -> bytes:
@@ -142,7 +152,7 @@ def _undeflate(body: bytes, limit: int) -> bytes:
     failure: InvalidPage | None = None
     for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
         try:
-            return _inflate(body, window, limit)[0]
+            return _expand(zlib.decompressobj(window), memoryview(body), limit)[0]
         except InvalidPage as error:
             if error.code != "bad_content_encoding":
                 raise
@@ -150,35 +160,42 @@ def _undeflate(body: bytes, limit: int) -> bytes:
     return _plain_or(body, failure)
 
 
-def _inflate(body: bytes, window: int, limit: int) -> tuple[bytes, bytes]:
-    """Return one zlib stream's content and the bytes after it."""
-    stream = zlib.decompressobj(window)
-    try:
-        out = stream.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise InvalidPage("bad_content_encoding", str(error)) from error
-    _check_end(len(out), limit, ended=stream.eof)
-    return out, stream.unused_data
-
-
 def _unzstd(body: bytes, limit: int) -> bytes:
     """Undo zstd, of several frames too."""
-    if not body.startswith(ZSTD_MAGIC):
-        return body
-    out = b""
-    while body.startswith(ZSTD_MAGIC):
-        frame = zstd.ZstdDecompressor(
-            options={zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
-        )
-        left = limit - len(out)
+    options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
+    return _members(body, limit, ZSTD_MAGIC, lambda: zstd.ZstdDecompressor(options=options))
+
+
+def _members(body: bytes, limit: int, magic: bytes, make: Callable[[], _Decompressor]) -> bytes:
+    """Undo one member after the other, as long as one begins with the magic."""
+    parts: list[bytes] = []
+    at, left = 0, limit
+    data = memoryview(body)
+    while body.startswith(magic, at):
+        if len(parts) == MEMBERS_MAX:
+            raise InvalidPage("bad_content_encoding", f"more than {MEMBERS_MAX} members")
+        part, read = _expand(make(), data[at:], left)
+        parts.append(part)
+        at += read
+        left -= len(part)
+    return b"".join(parts) if parts else body
+
+
+def _expand(stream: _Decompressor, data: memoryview, limit: int) -> tuple[bytes, int]:
+    """Return what one stream holds, and how many bytes of `data` it takes."""
+    parts: list[bytes] = []
+    at = size = 0
+    while not stream.eof and at < len(data) and size <= limit:
+        piece = data[at : at + PIECE_BYTES]
         try:
-            part = frame.decompress(body, left + 1)
-        except zstd.ZstdError as error:
+            part = stream.decompress(piece, limit - size + 1)
+        except (zlib.error, zstd.ZstdError) as error:
             raise InvalidPage("bad_content_encoding", str(error)) from error
-        _check_end(len(part), left, ended=frame.eof)
-        out += part
-        body = frame.unused_data
-    return out
+        parts.append(part)
+        size += len(part)
+        at += len(piece) - len(stream.unused_data)
+    _check_end(size, limit, ended=stream.eof)
+    return b"".join(parts), at
 
 
 def _unbrotli(body: bytes, limit: int) -> bytes:

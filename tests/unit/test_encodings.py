@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import random
 import zlib
 
 import brotli
@@ -14,6 +15,8 @@ from streamer.errors import InvalidPage
 from streamer.stream.encodings import (
     CHUNKS_MAX,
     LAYERS_MAX,
+    MEMBERS_MAX,
+    PIECE_BYTES,
     decode_base64,
     guess_base64,
     undo_chunks,
@@ -84,6 +87,20 @@ def test_all_members_of_a_body_are_undone_and_what_follows_is_ignored(pack: obje
     assert callable(pack)
     body = pack(PAGE[:9]) + pack(PAGE[9:]) + b"trailing"
     assert undo_encodings(body, [], LIMIT) == PAGE
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd"])
+def test_a_body_of_many_members_is_read_and_one_of_too_many_is_refused(name: str) -> None:
+    member = ENCODERS[name](b"x")
+    assert undo_encodings(member * MEMBERS_MAX, [name], LIMIT) == b"x" * MEMBERS_MAX
+    with pytest.raises(InvalidPage, match="members"):
+        undo_encodings(member * 300_000, [name], 1 << 24)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "zstd"])
+def test_a_body_that_is_undone_piece_by_piece_comes_out_whole(name: str) -> None:
+    body = random.Random(1).randbytes(5 * PIECE_BYTES)
+    assert undo_encodings(ENCODERS[name](body), [name], len(body)) == body
 
 
 @pytest.mark.parametrize("name", sorted(ENCODERS))
