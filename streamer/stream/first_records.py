@@ -62,11 +62,17 @@ class FirstRecords:
             return
         # What is cut off says nothing of its mapping, and ends the reading of its source anyway.
         dead = [each for each in batch.dead if each.code != "truncated_input"]
-        ways = {_way(each) for each in dead} | ({self._way} if self._way else set())
+        ways = {_way(each) for each in dead}
+        if self._first and self._first[0] == entry.name:
+            ways.add(self._way)
         if len(batch) or len(ways) > 1:
             self._pass(entry.name)
             return
         if not dead:
+            return
+        if self._first and self._way not in ways:
+            self._pass(self._first[0])  # it was short, and this one fails in its own way
+            self.see(source, batch)
             return
         if self._first is None:
             self._way = _way(dead[0])

@@ -278,3 +278,21 @@ def test_a_file_without_a_record_is_not_called_judged_before(
 ) -> None:
     assert place.replay(place.write("pages.jsonl", b"")) == 0
     assert "the input holds no record" in capsys.readouterr().out
+
+
+def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throughout(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = place.write("a.jsonl", b"{broken\n")
+    bad = place.write("b.jsonl", *map(crawled, range(20)))
+    assert place.replay(short, bad) == 2
+    assert f"The first 20 records of {bad} all fail with missing_url" in capsys.readouterr().err
+    assert not place.verdicts.exists()
+
+
+def test_dead_letters_are_judged_again_without_their_sources(place: Place) -> None:
+    pages = place.write("pages.jsonl", page(1), *map(crawled, range(2, 5)))
+    assert place.replay(pages) == 0
+    pages.unlink()
+    assert summary(place, *FIELDS, "--retry-dead-letters")["judged_again"] == 3
+    assert [verdict["page"]["offset"] for verdict in lines(place.verdicts)] == [0, 1, 2, 3]
