@@ -30,7 +30,8 @@ from benchmarks.published import PUBLISHED
 from benchmarks.report_tables import markdown
 from streamer.evaluation.datasets import open_dataset, write_collection
 from streamer.evaluation.selection import ALL, select
-from streamer.evaluation.trial import Trial, Yardstick, try_method
+from streamer.evaluation.trial import Ratios, Trial, Yardstick, try_method
+from streamer.sample.score import ratio_text
 from streamer.sample.truth import write_crawl
 from streamer.sketch.registry import methods
 from streamer.sketch.settings import NATIVE
@@ -94,7 +95,7 @@ def evaluate(paths: Sequence[Path], console: Console) -> list[list[Trial]]:
             trials = []
             for name, signature, index in select(NAMES, collection):
                 trials.append(try_method(yardstick, name, signature, index))
-                done = f"{yardstick.dataset.name}: {name}, F1 {trials[-1].pages.f1:.3f}"
+                done = f"{yardstick.dataset.name}: {name}, F1 {_f1(trials[-1].pages):.3f}"
                 console.print(done, highlight=False)
             results.append(trials)
     return results
@@ -110,7 +111,7 @@ def under_keys(paths: Sequence[Path], measured: list[list[Trial]]) -> list[dict[
             found.append(
                 {
                     name: [
-                        try_method(yardstick, name, signature, rules, seed=seed).pages.f1
+                        _f1(try_method(yardstick, name, signature, rules, seed=seed).pages)
                         for seed in range(KEYS)
                     ]
                     for name, signature, rules in select(names)
@@ -119,9 +120,14 @@ def under_keys(paths: Sequence[Path], measured: list[list[Trial]]) -> list[dict[
     return found
 
 
+def _f1(ratios: Ratios) -> float:
+    """Return F1 to compare methods by; that of nothing is the least."""
+    return ratios.f1 or 0.0
+
+
 def _best_other(trials: Sequence[Trial]) -> str:
     others = (trial for trial in trials if trial.method != NATIVE)
-    return max(others, key=lambda trial: trial.pages.f1).method
+    return max(others, key=lambda trial: _f1(trial.pages)).method
 
 
 def spread(keys: dict[str, list[float]]) -> str:
@@ -162,21 +168,21 @@ def dataset_table(trials: Sequence[Trial]) -> Table:
         "", "method", "precision", "recall", "F1", "pairs: precision", "recall", "F1", "ARI",
         *labels, "pages/s", "bytes",
     )  # fmt: skip
-    for one in sorted(trials, key=lambda trial: -trial.pages.f1):
+    for one in sorted(trials, key=lambda trial: -_f1(trial.pages)):
         table.add_row(*one.cells())
     return table
 
 
 def best(trials: Sequence[Trial]) -> str:
     """Return the sentences on which method is best, and where the default stands."""
-    greatest, own = max(trial.pages.f1 for trial in trials), _default(trials)
-    first = [trial.method for trial in trials if trial.pages.f1 == greatest]
-    ahead = sum(trial.pages.f1 > own.pages.f1 for trial in trials)
+    greatest, own = max(_f1(trial.pages) for trial in trials), _default(trials)
+    first = [trial.method for trial in trials if _f1(trial.pages) == greatest]
+    ahead = sum(_f1(trial.pages) > _f1(own.pages) for trial in trials)
     quickest = max(trials, key=lambda trial: trial.pages_per_second)
     smallest = min(trials, key=lambda trial: trial.signature_bytes)
     return (
         f"Best in F1 of pages with {greatest:.3f}: {_named(first)}. The default `{NATIVE}` has"
-        f" {own.pages.f1:.3f}; ahead of it: {ahead} of {len(trials) - 1}. Fastest is"
+        f" {_f1(own.pages):.3f}; ahead of it: {ahead} of {len(trials) - 1}. Fastest is"
         f" `{quickest.method}` with {quickest.pages_per_second:,.0f} pages a second, smallest"
         f" `{smallest.method}` with {smallest.signature_bytes:,.0f} bytes.{_most_labelled(trials)}"
     )
@@ -206,11 +212,11 @@ def kinds(trials: Sequence[Trial]) -> Iterator[str]:
     ahead = []
     for kind in shown:
         others = [one for one in trials if one is not own]
-        other = max(others, key=lambda one: one.kinds[kind].f1)
-        mine, theirs = own.kinds[kind].f1, other.kinds[kind].f1
+        other = max(others, key=lambda one: _f1(one.kinds[kind]))
+        mine, theirs = _f1(own.kinds[kind]), _f1(other.kinds[kind])
         table.add_row(kind, f"{mine:.3f}", other.method, f"{theirs:.3f}")
         if theirs > mine + MARGIN:
-            better = (one.method for one in others if one.kinds[kind].f1 > mine + MARGIN)
+            better = (one.method for one in others if _f1(one.kinds[kind]) > mine + MARGIN)
             ahead.append(f"on `{kind}` {_named(better)}")
     yield markdown([table])
     if ahead:
@@ -233,7 +239,7 @@ def published_table(trials: Sequence[Trial]) -> Table:
     for one in PUBLISHED:
         quoted = ("" if v is None else f"{v:.2f}" for v in (one.precision, one.recall, one.f1))
         ours = by_name[one.ours]
-        measured = (f"{value:.3f}" for value in (ours.precision, ours.recall, ours.f1))
+        measured = (ratio_text(value, 3) for value in (ours.precision, ours.recall, ours.f1))
         table.add_row(one.source, one.method, *quoted, one.ours, *measured)
     return table
 

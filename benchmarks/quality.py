@@ -114,8 +114,8 @@ def trial(peer: StreamPeer, pages: Path, key: int) -> Trial:
         right=outcomes.true_positive,
         wrong=outcomes.false_positive,
         missed=outcomes.false_negative,
-        precision=outcomes.precision,
-        recall=outcomes.recall,
-        f1=outcomes.f1,
+        precision=outcomes.precision or 0.0,
+        recall=outcomes.recall or 0.0,
+        f1=outcomes.f1 or 0.0,
         seconds=seconds,
     )

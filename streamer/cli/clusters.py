@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from streamer.cli.progress import amount_bar
@@ -19,7 +21,8 @@ from streamer.stream.grouping import Grouping, group
 from streamer.stream.large_clusters import SHARE_MIN
 from streamer.stream.outputs import STANDARD_OUTPUT, check_writable
 from streamer.stream.scope import Scope, numbering
-from streamer.stream.survivor import Policy, ranking
+from streamer.stream.survivor import Policy, Rank, ranking
+from streamer.stream.verdict_lines import Judged
 
 
 def clusters(
@@ -64,12 +67,21 @@ def clusters(
     write = _writer(out, verdicts)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
-        rank = ranking(policy, score_field, time_field)
+        wanted = (score_field, time_field) if policy is Policy.NUTCH else ()
+        rank = _Ranking(ranking(policy, score_field, time_field), wanted)
         grouping = group(verdicts, rank, numbering(scope), report)
     with amount_bar("writing pages", len(grouping.places)) as report, _output(out) as file:
         write(file, _counted(rows(verdicts, grouping), report))
     console = Console(stderr=True)
     console.print(_summary(grouping))
+    for name, lacking in rank.lacking.items():
+        console.print(
+            f"[yellow]Warning:[/yellow] {lacking:,} of {rank.pages:,} verdicts in clusters carry no"
+            f" {escape(name)}, by which nutch chooses; make them with --carry {escape(name)}, or"
+            " name another policy.",
+            highlight=False,
+            soft_wrap=True,
+        )
     for suspect in suspects(verdicts, grouping, warn_share):
         console.print(
             f"[yellow]Warning:[/yellow] one cluster holds {suspect.share:.0%} of {suspect.source}"
@@ -78,6 +90,26 @@ def clusters(
             highlight=False,
             soft_wrap=True,
         )
+
+
+class _Ranking:
+    """A policy's function that counts which carried fields the verdicts lack that it is asked of.
+
+    Attributes:
+        pages: how many verdicts it was asked of; lacking: how many of them lack a field, by name.
+    """
+
+    def __init__(self, rank: Rank, wanted: Sequence[str]) -> None:
+        self._rank = rank
+        self._wanted = wanted
+        self.pages = 0
+        self.lacking: Counter[str] = Counter()
+
+    def __call__(self, judged: Judged) -> tuple[float, ...]:
+        if judged.page is not None:  # else only the number of ranks is asked
+            self.pages += 1
+            self.lacking.update(name for name in self._wanted if judged.carried.get(name) is None)
+        return self._rank(judged)
 
 
 def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from streamer.cli.lazy_group import Command, Group
 from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.options import Canonical
 from streamer.cli.progress import compile_with_bar, progress_bar
@@ -23,13 +24,14 @@ from streamer.stream.page_texts import page_texts
 from streamer.text.words import CanonicalOptions
 
 collection = typer.Typer(
+    cls=Group,
     help="Count in how many pages each word stands, for methods that weigh words.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
 
 
-@collection.command()
+@collection.command(cls=Command)
 def build(
     pages: Annotated[
         list[str],
@@ -70,7 +72,7 @@ def build(
     print_collection(out, result, time.perf_counter() - started)
 
 
-@collection.command()
+@collection.command(cls=Command)
 def show(
     file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
 ) -> None:

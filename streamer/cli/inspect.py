@@ -17,8 +17,12 @@ from streamer.index.postings import PARTS
 from streamer.index.snapshot import Snapshot, unpack_snapshot
 from streamer.index.store import Store
 from streamer.kafka.log_position import stored_position
+from streamer.sketch.method import Measure
+from streamer.sketch.settings import NATIVE
 from streamer.stream.catalogue import unpack_catalogue
-from streamer.stream.index_folder import read_meta
+from streamer.stream.index_folder import Identity, read_meta
+
+_SETTING_NAMES = {"shingles_min": "min_shingles", "version": "rules_version"}
 
 
 def inspect(
@@ -45,13 +49,30 @@ def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
     shards = [unpack_snapshot(shard.state) for shard in meta.shards]
     return {
         "format": meta.format,
-        "identity": meta.identity,
+        "identity": _named_identity(meta.identity),
         "flushes": meta.seq,
-        "settings": shards[0].settings,
+        "settings": _named_settings(shards[0].settings),
         "bytes": store.size_bytes(),
         "position": _positions(meta, shards[0]),
         "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
     }
+
+
+def _named_identity(identity: Identity) -> Identity:
+    """Return what identifies an index by the names of the settings, the native method's too."""
+    named = {"method": NATIVE} | identity
+    for kind, option in (("option", "method_option"), ("canonical", "canonical")):
+        for name in [name for name in named if name.startswith(f"{kind}.")]:
+            named[f"{option} {name.removeprefix(f'{kind}.')}"] = named.pop(name)
+    return {name: value for name, value in named.items() if value != ""}
+
+
+def _named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an index's settings by the names under which they are given."""
+    if settings is None:
+        return None
+    named = {_SETTING_NAMES.get(name, name): value for name, value in settings.items()}
+    return named | {"measure": Measure(named["measure"]).name.lower()}
 
 
 def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
@@ -101,7 +122,7 @@ def _print(report: dict[str, Any]) -> None:
     table.add_column()
     for name in ("format", "flushes", "bytes"):
         table.add_row(name, f"{report[name]:,}")
-    for name, value in [*report["identity"].items(), *(report["settings"] or {}).items()]:
+    for name, value in {**report["identity"], **(report["settings"] or {})}.items():
         table.add_row(name, str(value))
     for name, at in report["position"].items():
         table.add_row(

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from streamer.garbage import without_collections
 
@@ -23,7 +23,31 @@ PANELS = {
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 
-class LazyGroup(TyperGroup):
+def _switches_without_type(params: list[Any]) -> list[Any]:
+    """Return parameters of which no switch is shown with a type: it takes no value."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help shows no type after a switch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - typer does not export its type
+        """Return the parameters, the one for help too."""
+        return _switches_without_type(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group whose help shows no type after a switch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as above
+        """Return the parameters, the one for help too."""
+        return _switches_without_type(super().get_params(ctx))
+
+
+class LazyGroup(Group):
     """A group of commands of which only those are imported that somebody asks for."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer does not export its type
@@ -47,6 +71,6 @@ def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
     if isinstance(part, typer.Typer):
         alone.add_typer(part, name=name, rich_help_panel=COMMANDS[name])
     else:
-        alone.command(rich_help_panel=COMMANDS[name])(part)
+        alone.command(cls=Command, rich_help_panel=COMMANDS[name])(part)
     alone.callback()(lambda: None)  # so that it is a group, of this one command
     return typer.main.get_group(alone).commands[name]

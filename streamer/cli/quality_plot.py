@@ -36,9 +36,9 @@ def draw_quality(trials: Sequence[Trial], path: Path) -> None:
 
 def _panel(axes: Axes, trials: Sequence[Trial]) -> None:
     rates = [trial.pages_per_second for trial in trials]
-    axes.scatter(rates, [trial.pages.f1 for trial in trials], s=16)
+    axes.scatter(rates, [trial.pages.f1 or 0.0 for trial in trials], s=16)
     for trial in trials:
-        place = (trial.pages_per_second, trial.pages.f1)
+        place = (trial.pages_per_second, trial.pages.f1 or 0.0)
         axes.annotate(trial.method, place, (3, 3), textcoords="offset points", fontsize=7)
     axes.set(
         title=trials[0].dataset,

@@ -15,7 +15,7 @@ from rich.table import Table
 from streamer.sample.clusters import Cluster, largest_clusters
 from streamer.sample.pages import page_files
 from streamer.sample.reference import MIN_SHINGLES
-from streamer.sample.score import MARGIN, THRESHOLD, Outcomes, Score
+from streamer.sample.score import MARGIN, THRESHOLD, Outcomes, Score, ratio_text
 from streamer.sample.score import score as score_verdicts
 from streamer.sample.truth import TRUTH_FILE
 from streamer.sample.verdict_file import read_verdicts
@@ -45,7 +45,8 @@ def score(
     """Score verdicts against the exact resemblance of their pages.
 
     A truth file beside the first pages file adds the planted kinds. Any pages in the default
-    message form can be scored; they are held in memory.
+    message form can be scored; they are held in memory. A ratio of nothing is shown as a hyphen,
+    and is null in JSON.
 
     Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
     """
@@ -80,10 +81,14 @@ def _figures(outcomes: Outcomes) -> dict[str, Any]:
         "pages": outcomes.pages,
         "duplicates": outcomes.duplicates,
         **asdict(outcomes),
-        "precision": round(outcomes.precision, 6),
-        "recall": round(outcomes.recall, 6),
-        "f1": round(outcomes.f1, 6),
+        "precision": _rounded(outcomes.precision),
+        "recall": _rounded(outcomes.recall),
+        "f1": _rounded(outcomes.f1),
     }
+
+
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio, 6)
 
 
 def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def _outcome_table(result: Score) -> Table:
             f"{one.duplicates:,}",
             f"{one.false_positive:,}",
             f"{one.false_negative:,}",
-            *(f"{value:.4f}" for value in (one.precision, one.recall, one.f1)),
+            *map(ratio_text, (one.precision, one.recall, one.f1)),
             end_section=name == "outside the margin",
         )
     return table

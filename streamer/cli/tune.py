@@ -15,14 +15,20 @@ from streamer.cli.curve import draw_curves
 from streamer.cli.plot_file import check_plot
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.errors import InputError
+from streamer.sample.score import ratio_text
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.tuning import (
     HASHES_MAX,
+    WEIGHT_FP,
     Banding,
     detection_probability,
     rank_bandings,
+    weighed_banding,
 )
 from streamer.stream.band_trial import Trial, try_bandings
 from streamer.stream.files import open_sources
+
+DEFAULT = SignatureSettings()
 
 
 def tune(
@@ -37,7 +43,7 @@ def tune(
         typer.Option(
             min=0.0, max=1.0, help="Weight of false positives; that of false negatives is the rest."
         ),
-    ] = 0.5,
+    ] = WEIGHT_FP,
     sample: Annotated[
         list[str] | None,
         typer.Option(help="Page files or folders, as for replay, to count candidates on."),
@@ -55,22 +61,30 @@ def tune(
     Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area
     under the S-curve below the threshold (false positives: work) and over it above (false
     negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
-    work and no wrong verdict: a small weight suits it. On a sample, candidates are counted; a page
-    of it takes about 2 kB of memory.
+    work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
+    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
 
-    Example: streamer tune --threshold 0.8 --weight-fp 0.2 --sample crawl/ --plot curve.svg
+    Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
     """
     if plot is not None:
         check_plot(plot)
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Console()
-    console.print(_banding_table(ranked, threshold))
+    shown = ranked
+    if not any(_is_default(banding.bands, banding.rows) for banding in ranked):
+        default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
+        shown = [*ranked, default]
+    console.print(_banding_table(shown, threshold))
     if sample:
-        console.print(_trial_table(_trials(sample, ranked, threshold, shingle_width), threshold))
+        console.print(_trial_table(_trials(sample, shown, threshold, shingle_width), threshold))
     if plot is not None:
         draw_curves(ranked, threshold, plot)
         console.print(f"The S-curves are in {plot}.", highlight=False, soft_wrap=True)
     console.print(_settings(ranked[0], threshold), highlight=False, soft_wrap=True, markup=False)
+
+
+def _is_default(bands: int, rows: int) -> bool:
+    return (bands, rows) == (DEFAULT.bands, DEFAULT.rows)
 
 
 def _trials(
@@ -104,9 +118,11 @@ def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
     names = ("bands", "rows", "fp area", "fn area", "error")
     for name in (*names, *(f"P({similarity:g})" for similarity in shown)):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for bands, rows, *areas in ranked:
         found = (detection_probability(similarity, bands, rows) for similarity in shown)
-        table.add_row(str(bands), str(rows), *(f"{value:.4f}" for value in (*areas, *found)))
+        figures = (f"{value:.4f}" for value in (*areas, *found))
+        table.add_row(str(bands), str(rows), *figures, _mark(bands, rows))
     return table
 
 
@@ -116,10 +132,16 @@ def _trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
     for name in names:
         table.add_column(name, justify="right")
+    table.add_column("", no_wrap=True)
     for trial in trials:
         counts = (f"{trial.candidates_a_page:.2f}", f"{trial.true:,}", f"{trial.false:,}")
-        table.add_row(str(trial.bands), str(trial.rows), *counts, f"{trial.recall:.4f}")
+        mark = _mark(trial.bands, trial.rows)
+        table.add_row(str(trial.bands), str(trial.rows), *counts, ratio_text(trial.recall), mark)
     return table
+
+
+def _mark(bands: int, rows: int) -> str:
+    return "default" if _is_default(bands, rows) else ""
 
 
 def _settings(banding: Banding, threshold: float) -> str:

@@ -29,7 +29,7 @@ from streamer.evaluation.datasets import Dataset
 from streamer.index.settings import IndexSettings
 from streamer.model import Decision
 from streamer.sample.pages import Pages
-from streamer.sample.score import THRESHOLD, Outcomes, score_pages
+from streamer.sample.score import THRESHOLD, Outcomes, ratio_text, score_pages
 from streamer.sample.verdict_file import read_verdicts
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.secret import SECRET_BYTES
@@ -53,9 +53,9 @@ KEY_BYTES = 8
 class Ratios(msgspec.Struct, frozen=True):
     """Precision, recall and F1, with how many decisions were said, wrong and missed."""
 
-    precision: float
-    recall: float
-    f1: float
+    precision: float | None
+    recall: float | None
+    f1: float | None
     said: int
     wrong: int
     missed: int
@@ -95,7 +95,7 @@ class Trial(msgspec.Struct, frozen=True):
         shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
         return [
             self.method,
-            *(f"{value:.3f}" for value in (*shares, self.rand_index)),
+            *(ratio_text(value, 3) for value in (*shares, self.rand_index)),
             *([f"{self.labelled[0]:,}"] if self.labelled else []),
             f"{self.pages_per_second:,.0f}",
             f"{self.signature_bytes:,.0f}",

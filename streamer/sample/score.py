@@ -61,20 +61,32 @@ class Outcomes:
         return self.true_positive + self.false_positive
 
     @property
-    def precision(self) -> float:
-        """Return the share of right ones among the said duplicates; 0 where none was said."""
-        return self.true_positive / max(1, self.duplicates)
+    def precision(self) -> float | None:
+        """Return the share of right ones among the said duplicates; None where none was said."""
+        return _share(self.true_positive, self.duplicates)
 
     @property
-    def recall(self) -> float:
-        """Return the share of true duplicates that were said; 0 where there is none."""
-        return self.true_positive / max(1, self.true_positive + self.false_negative)
+    def recall(self) -> float | None:
+        """Return the share of true duplicates that were said; None where there is none."""
+        return _share(self.true_positive, self.true_positive + self.false_negative)
 
     @property
-    def f1(self) -> float:
-        """Return the harmonic mean of precision and recall."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+    def f1(self) -> float | None:
+        """Return the harmonic mean of precision and recall; None where there is nothing to find.
+
+        As 2 TP / (2 TP + FP + FN) it is 0 where one of the two is none of anything.
+        """
+        right = 2 * self.true_positive
+        return _share(right, right + self.false_positive + self.false_negative)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def ratio_text(ratio: float | None, digits: int = 4) -> str:
+    """Return a ratio as tables show it: a hyphen where it is of nothing."""
+    return "-" if ratio is None else f"{ratio:.{digits}f}"
 
 
 @dataclass(slots=True)
@@ -103,17 +115,17 @@ class Score:
     bad_representatives: int = 0
 
     @property
-    def precision(self) -> float:
+    def precision(self) -> float | None:
         """Return the precision over all pages."""
         return self.outcomes.precision
 
     @property
-    def recall(self) -> float:
+    def recall(self) -> float | None:
         """Return the recall over all pages."""
         return self.outcomes.recall
 
     @property
-    def f1(self) -> float:
+    def f1(self) -> float | None:
         """Return the F1 over all pages."""
         return self.outcomes.f1
 

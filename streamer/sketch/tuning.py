@@ -20,6 +20,7 @@ from streamer.errors import SettingsError
 BANDS_MAX = 48  # as the settings allow
 ROWS_MAX = 32
 HASHES_MAX = BANDS_MAX * ROWS_MAX
+WEIGHT_FP = 0.01  # a candidate is verified in microseconds; a duplicate that is missed is lost
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,7 +40,7 @@ def detection_probability(similarity: float, bands: int, rows: int) -> float:
     return float(1 - (1 - similarity**rows) ** bands)
 
 
-def rank_bandings(threshold: float, hashes: int, weight_fp: float = 0.5) -> list[Banding]:
+def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -> list[Banding]:
     """Return all bandings with bands x rows <= hashes, the least weighted error first.
 
         false positive area = integral of P(s) ds from 0 to the threshold
@@ -59,7 +60,7 @@ def rank_bandings(threshold: float, hashes: int, weight_fp: float = 0.5) -> list
     if not 1 <= hashes <= HASHES_MAX:
         raise SettingsError(f"There can be 1 to {HASHES_MAX} hashes, not {hashes}.")
     found = [
-        _banding(threshold, bands, rows, weight_fp)
+        weighed_banding(threshold, bands, rows, weight_fp)
         for bands in range(1, min(hashes, BANDS_MAX) + 1)
         for rows in range(1, min(hashes // bands, ROWS_MAX) + 1)
     ]
@@ -76,7 +77,8 @@ def widest_banding(threshold: float, missed_max: float = 1e-4) -> tuple[int, int
     return BANDS_MAX, next(fitting, 1)
 
 
-def _banding(threshold: float, bands: int, rows: int, weight_fp: float) -> Banding:
+def weighed_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> Banding:
+    """Return a banding with its errors, as `rank_bandings` explains them."""
     below, below_weights = _nodes(0.0, threshold, bands * rows)
     above, above_weights = _nodes(threshold, 1.0, bands * rows)
     false_positive = float(below_weights @ (1 - (1 - below**rows) ** bands))

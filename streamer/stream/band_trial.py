@@ -55,10 +55,10 @@ class Trial:
         return self.candidates - self.true
 
     @property
-    def recall(self) -> float:
-        """Return the share of the known true pairs that are candidates; 1 where there is none."""
+    def recall(self) -> float | None:
+        """Return the share of the known true pairs that are candidates; None where none is."""
         known = self.true + self.missed
-        return self.true / known if known else 1.0
+        return self.true / known if known else None
 
 
 def try_bandings(

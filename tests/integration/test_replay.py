@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from streamer.cli.main import run
+from streamer.config import Settings
 from streamer.sketch.settings import SignatureSettings
 from streamer.stream.index_folder import IndexFolder
 
@@ -462,6 +463,13 @@ def test_inspect_and_check_tell_what_an_index_is(
     capsys.readouterr()
     assert place.streamer("inspect", place.index, "--json") == 0
     found = json.loads(capsys.readouterr().out)
+    named = {**found["identity"], **found["settings"]}
+    options = {"method": "minhash", "shingle_width": 5, "bands": 14, "rows": 6, "shards": 1}
+    rules = {"threshold": 0.8, "min_shingles": 5, "bucket_max": 64, "measure": "resemblance"}
+    assert {**options, **rules}.items() <= named.items()
+    assert named.keys() <= {
+        *Settings.model_fields, "fingerprint", "key", "measure", "rules_version"
+    }  # fmt: skip
     assert found["shards"][0]["pages_kept"] == 30
     assert found["shards"][0]["buckets"] == sum(found["shards"][0]["buckets_by_size"].values())
     assert next(iter(found["position"].values())) == {"records": 30, "finished": True}
@@ -471,3 +479,16 @@ def test_inspect_and_check_tell_what_an_index_is(
     assert "threshold 0.8 -> 0.9" in " ".join(capsys.readouterr().out.split())
     assert place.streamer("check", "--index", place.index, "--rows", "4") == 3
     assert place.streamer("inspect", place.folder / "none") == 1
+
+
+def test_inspect_names_the_options_of_a_method(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--method", "supershingles", "--method-option", "blocks=4"]
+    assert place.replay(place.write("pages.jsonl", page(1)), *options) == 0
+    capsys.readouterr()
+    assert place.streamer("inspect", place.index, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["identity"]["method"] == "supershingles"
+    assert found["identity"]["method_option blocks"] in {4, "4"}
+    assert found["settings"]["measure"] == "slots"

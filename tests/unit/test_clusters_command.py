@@ -72,6 +72,25 @@ def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: P
     assert "Warning" not in quiet.stderr
 
 
+def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--policy", "nutch", "--warn-share", "1"])
+    assert result.exit_code == 0, result.output
+    warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
+    assert len(warnings) == 2
+    assert "13 of 13 verdicts in clusters carry no score" in warnings[0]
+    assert "make them with --carry fetched_at" in warnings[1]
+    lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        line["carried"] = {"score": 1, "at": None if number == 9 else "2020-01-01T00:00:00Z"}
+    verdicts.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    options = ["--policy", "nutch", "--time-field", "at", "--warn-share", "1"]
+    found = runner.invoke(app, [str(verdicts), *options]).stderr
+    assert "Warning: 1 of 13 verdicts in clusters carry no at," in found
+    assert found.count("Warning") == 1
+    quiet = runner.invoke(app, [str(verdicts), "--policy", "longest", "--warn-share", "1"])
+    assert "Warning" not in quiet.stderr
+
+
 @pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
 def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
     verdicts: Path, out: str

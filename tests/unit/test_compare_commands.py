@@ -12,10 +12,12 @@ from lxml import etree
 from typer.testing import CliRunner
 
 from streamer.cli.compare import compare
+from streamer.cli.comparison import Panel
 from streamer.cli.replay import replay
 from streamer.cli.uniqueness import uniqueness
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.sketch.collection import count_words
+from streamer.sketch.method import PageText
 from streamer.text.words import CanonicalOptions
 
 app = typer.Typer()
@@ -65,6 +67,18 @@ def test_every_method_calls_a_text_a_duplicate_of_itself(tmp_path: Path) -> None
     assert {one["name"] for one in said if not one["unavailable"]} >= {"minhash", "simhash"}
     able = [one for one in said if not one["unavailable"]]
     assert [one["name"] for one in able if not one["duplicate"] or one["similarity"] < 1] == []
+
+
+def test_two_equal_blocks_of_six_are_a_duplicate_as_in_the_stream() -> None:
+    panel, words = Panel(["supershingles"], {}), [f"w{i}" for i in range(400)]
+    for changed in range(1, 60):
+        other = [f"x{i}" if i < changed else word for i, word in enumerate(words)]
+        [said] = panel.ask(
+            *(PageText(" ".join(each), "", CanonicalOptions()) for each in (words, other))
+        )
+        if said.similarity == 0.3333:
+            break
+    assert (said.similarity, said.threshold, said.duplicate) == (0.3333, 1 / 3, True)
 
 
 def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> None:

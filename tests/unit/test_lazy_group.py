@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,14 @@ def test_every_command_of_the_help_is_there(name: str) -> None:
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0
     assert f"{name} [OPTIONS]" in done.stdout
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "collection build", ""])
+def test_a_switch_is_shown_without_a_type(name: str) -> None:
+    done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "120"})
+    assert done.exit_code == 0
+    assert re.search(r"--help\s+Show this message", done.stdout)
+    assert "bool" not in done.stdout
 
 
 def test_the_help_lists_every_command_under_its_panel() -> None:

@@ -58,12 +58,19 @@ def test_score_prints_one_json_object(crawl: Path) -> None:
     assert copies["pages"] == copies["duplicates"] == report["all"]["duplicates"] > 0
     assert 0 < report["all"]["recall"] < 1
     assert report["clusters"][0]["size"] >= 2
+    nothing = [one for one in report["kinds"].values() if not one["duplicates"]]
+    assert nothing
+    assert {one["precision"] for one in nothing} == {None}
 
 
 def test_score_prints_tables_with_the_kinds_and_the_largest_clusters(crawl: Path) -> None:
     files = [str(crawl / "pages.jsonl"), str(crawl / "verdicts.jsonl")]
     result = runner.invoke(app, ["score", *files], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
+    of_nothing = next(
+        line for line in result.stdout.splitlines() if line.split()[:1] == ["original"]
+    )
+    assert of_nothing.split()[-3:] == ["-", "-", "-"]
     for word in ("precision", "session_mirror", "outside the margin", "largest clusters"):
         assert word in result.stdout
 

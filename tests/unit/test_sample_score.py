@@ -15,7 +15,7 @@ from streamer.sample.clusters import largest_clusters
 from streamer.sample.nearest import KeptPages
 from streamer.sample.pages import page_files, read_pages
 from streamer.sample.reference import Shingler, resemblance
-from streamer.sample.score import Outcomes, Score, score
+from streamer.sample.score import Outcomes, Score, ratio_text, score
 from streamer.sample.truth import write_crawl
 from streamer.sample.verdict_file import read_verdicts
 
@@ -64,6 +64,17 @@ def test_right_decisions_score_one(tmp_path: Path) -> None:
     assert result.outcomes == Outcomes(true_positive=1, true_negative=2)
     assert (result.precision, result.recall, result.f1) == (1.0, 1.0, 1.0)
     assert result.kept == 2
+
+
+def test_a_ratio_of_nothing_is_none_and_f1_is_where_there_is_nothing_to_find() -> None:
+    nothing = Outcomes(true_negative=3)
+    assert (nothing.precision, nothing.recall, nothing.f1) == (None, None, None)
+    missed = Outcomes(false_negative=1)
+    assert (missed.precision, missed.recall, missed.f1) == (None, 0.0, 0.0)
+    wrong = Outcomes(false_positive=1)
+    assert (wrong.precision, wrong.recall, wrong.f1) == (0.0, None, 0.0)
+    assert Outcomes(3, 1, 2).f1 == pytest.approx(2 * 0.75 * 0.6 / (0.75 + 0.6))
+    assert (ratio_text(None), ratio_text(0.0), ratio_text(1 / 3, 3)) == ("-", "0.0000", "0.333")
 
 
 def test_a_duplicate_of_an_unlike_page_is_a_false_positive(tmp_path: Path) -> None:
@@ -340,4 +351,5 @@ def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
         said.append(verdict(ordinal, of=-place if duplicate else None, url=url, representative=of))
     result = score([file], write_lines(tmp_path / "v.jsonl", said))
     assert result.outcomes == expected
+    assert result.f1 is not None
     assert 0.8 < result.f1 < 0.98

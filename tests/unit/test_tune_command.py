@@ -16,7 +16,7 @@ from streamer.config import load_settings
 from streamer.errors import InputError, SettingsError
 from streamer.sample.kinds import Kind
 from streamer.sample.truth import write_crawl
-from streamer.sketch.tuning import rank_bandings
+from streamer.sketch.tuning import WEIGHT_FP, rank_bandings, weighed_banding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,19 @@ def test_the_best_bandings_come_in_order_with_their_areas() -> None:
     result = runner.invoke(app, ["--threshold", "0.7", "--hashes", "60", "--best", "3"])
     assert result.exit_code == 0, result.output
     shown = [[int(row[0]), int(row[1]), float(row[4])] for row in rows_of(result.stdout)]
-    best = rank_bandings(0.7, 60)[:3]
+    best = [*rank_bandings(0.7, 60)[:3], weighed_banding(0.7, 14, 6, WEIGHT_FP)]
     assert shown == [[one.bands, one.rows, round(one.error, 4)] for one in best]
+    assert [row[-1] for row in rows_of(result.stdout)].index("default") == 3
+
+
+def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
+    result = runner.invoke(app, [])
+    assert result.exit_code == 0, result.output
+    [*_, mark] = rows_of(result.stdout)[0]
+    assert rows_of(result.stdout)[0][:2] == ["14", "6"]
+    assert mark == "default"
+    assert sum(row[-1] == "default" for row in rows_of(result.stdout)) == 1
+    assert "--threshold 0.8 --bands 14 --rows 6\n" in result.stdout
 
 
 def test_the_settings_to_paste_are_those_of_the_best_banding(tmp_path: Path) -> None:
@@ -58,7 +69,7 @@ def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert f"candidates on the sample of {pages} pages" in " ".join(result.stdout.split())
     for row in rows_of(result.stdout)[2:]:
-        candidates, true, below, recall = map(float, row[2:])
+        candidates, true, below, recall = map(float, row[2:6])
         assert candidates > 0
         assert true > 0
         assert below >= 0
