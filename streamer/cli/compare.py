@@ -120,7 +120,8 @@ def _json(report: Report) -> str:
     fragments = [
         {"a": list(one.one), "b": list(one.other), "words": one.words} for one in report.fragments
     ]
-    return msgspec.json.encode({**asdict(report), "fragments": fragments}).decode()
+    exact = report.exact_shares()
+    return msgspec.json.encode({**asdict(report), "exact": exact, "fragments": fragments}).decode()
 
 
 def _write(path: Path, page: str) -> None:
@@ -142,9 +143,10 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
         if as_json:
             typer.echo(_json(report))
             continue
+        rows = dict(report.exact_rows())
         console.print(
-            f"{report.a}  Jaccard {report.exact.jaccard:.4f}  Dice"
-            f" {report.exact.dice_percentage:.2f} %  duplicates for: {', '.join(said) or 'none'}",
+            f"{report.a}  Jaccard {rows['Jaccard similarity']}  Dice {rows['Dice']}"
+            f"  duplicates for: {', '.join(said) or 'none'}",
             highlight=False,
             markup=False,
             soft_wrap=True,

@@ -8,8 +8,8 @@ if their sketches are then similar enough. Pages too short for that can only hav
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
@@ -55,17 +55,30 @@ class Report:
     methods: list[MethodResult]
     fragments: list[Fragment]
 
+    def exact_shares(self) -> dict[str, Any]:
+        """Return the exact figures by name; shares of nothing are None."""
+        (one, other), exact = self.exact.shingles, self.exact
+        return asdict(exact) | {
+            "dice_percentage": exact.dice_percentage if one or other else None,
+            "jaccard": exact.jaccard if one or other else None,
+            "containment": (
+                exact.containment[0] if one else None,
+                exact.containment[1] if other else None,
+            ),
+        }
+
     def exact_rows(self) -> list[tuple[str, str]]:
         """Return the exact figures as text."""
         exact, one, other = self.exact, *self.exact.shingles
+        shares = self.exact_shares()
         return [
             ("words", f"{self.words[0]:,} and {self.words[1]:,}"),
             (f"shingles of {exact.width} words", f"{one:,} and {other:,}"),
             ("distinct shingles shared", f"{exact.shared:,}"),
-            ("Jaccard similarity", f"{exact.jaccard:.4f}"),
-            ("Dice", f"{exact.dice_percentage:.2f} %"),
-            ("share of A in B", f"{exact.containment[0]:.2%}"),
-            ("share of B in A", f"{exact.containment[1]:.2%}"),
+            ("Jaccard similarity", _shown(shares["jaccard"], ".4f")),
+            ("Dice", _shown(shares["dice_percentage"], ".2f", " %")),
+            ("share of A in B", _shown(shares["containment"][0], ".2%")),
+            ("share of B in A", _shown(shares["containment"][1], ".2%")),
             ("shared fragments", f"{len(self.fragments):,}"),
         ]
 
@@ -83,6 +96,10 @@ class Report:
             )
             for one in self.methods
         ]
+
+
+def _shown(share: float | None, form: str, unit: str = "") -> str:
+    return "-" if share is None else f"{share:{form}}{unit}"
 
 
 class _Asked(NamedTuple):

@@ -81,6 +81,17 @@ def test_two_equal_blocks_of_six_are_a_duplicate_as_in_the_stream() -> None:
     assert (said.similarity, said.threshold, said.duplicate) == (0.3333, 1 / 3, True)
 
 
+def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("!", "utf-8")
+    for text, jaccard, containment in (("?", None, [None, None]), ("a b", 0.0, [None, 0.0])):
+        other.write_text(text, "utf-8")
+        exact = json.loads(run("compare", one, other, "--json"))["exact"]
+        assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
+        shown = run("compare", one, other)
+        assert ("0.0000" in shown) == (jaccard is not None)
+
+
 def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> None:
     shown = run("compare", *files, "--method", "simhash", "--shingle-width", "3")
     assert "\x1b" not in shown
