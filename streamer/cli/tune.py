@@ -29,6 +29,7 @@ from streamer.stream.band_trial import Trial, try_bandings
 from streamer.stream.files import open_sources
 
 DEFAULT = SignatureSettings()
+CAPTION = "* the default"
 
 
 def tune(
@@ -112,6 +113,7 @@ def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
     shown = [similarity for similarity in around if 0 < similarity < 1]
     table = Table(
         title="areas of false positives and negatives, the least error first",
+        caption=CAPTION,
         box=SIMPLE_HEAD,
         padding=(0, 0, 0, 1),
     )
@@ -128,7 +130,11 @@ def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
 
 def _trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     """Return the candidates that the bandings find on the sample."""
-    table = Table(title=f"candidates on the sample of {trials[0].pages:,} pages", box=SIMPLE_HEAD)
+    table = Table(
+        title=f"candidates on the sample of {trials[0].pages:,} pages",
+        caption=CAPTION,
+        box=SIMPLE_HEAD,
+    )
     names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
     for name in names:
         table.add_column(name, justify="right")
@@ -141,7 +147,7 @@ def _trial_table(trials: Sequence[Trial], threshold: float) -> Table:
 
 
 def _mark(bands: int, rows: int) -> str:
-    return "default" if _is_default(bands, rows) else ""
+    return "*" if _is_default(bands, rows) else ""
 
 
 def _settings(banding: Banding, threshold: float) -> str:

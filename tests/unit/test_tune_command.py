@@ -37,7 +37,7 @@ def test_the_best_bandings_come_in_order_with_their_areas() -> None:
     shown = [[int(row[0]), int(row[1]), float(row[4])] for row in rows_of(result.stdout)]
     best = [*rank_bandings(0.7, 60)[:3], weighed_banding(0.7, 14, 6, WEIGHT_FP)]
     assert shown == [[one.bands, one.rows, round(one.error, 4)] for one in best]
-    assert [row[-1] for row in rows_of(result.stdout)].index("default") == 3
+    assert [row[-1] for row in rows_of(result.stdout)].index("*") == 3
 
 
 def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
@@ -45,8 +45,9 @@ def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
     assert result.exit_code == 0, result.output
     [*_, mark] = rows_of(result.stdout)[0]
     assert rows_of(result.stdout)[0][:2] == ["14", "6"]
-    assert mark == "default"
-    assert sum(row[-1] == "default" for row in rows_of(result.stdout)) == 1
+    assert mark == "*"
+    assert sum(row[-1] == "*" for row in rows_of(result.stdout)) == 1
+    assert "* the default" in result.stdout
     assert "--threshold 0.8 --bands 14 --rows 6\n" in result.stdout
 
 
