@@ -5,7 +5,7 @@ interpreter lock. Compiled code is kept on disk. numba looks only at the file of
 decides whether what it kept is fresh, and would keep old code after a change in a function that the
 kernel calls, or in a constant. So the code lies in a folder named after a digest of all sources
 that kernels are made of, which are the packages `text`, `sketch` and `index`, the modules beside
-this one, and whatever else imports this one; and of the versions, the processor and the options
+this one, and what else has a kernel; and of the versions, the processor and the options
 that they were compiled with.
 
 With NUMBA_BOUNDSCHECK=1 in the environment every index is checked, and one that is out of its
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -43,6 +44,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined] # made at run time
 KERNELS: list[Any] = []  # numba's dispatchers of all kernels that were imported until now
 
+_HAS_KERNEL = re.compile(rb"^@(\w+_)?kernel$", re.MULTILINE)
 _FOLDER_PREFIX = "kernels-"
 _COMPLETE = "complete"  # a file in the folder: nothing is left to compile
 _FOLDERS_KEPT = 2  # of other versions: one may go back and forth between two
@@ -56,7 +58,7 @@ def _digest() -> str:
     for source in sorted(package.rglob("*.py")):
         text = source.read_bytes()
         near = source.parent == package or source.parent.name in {"text", "sketch", "index"}
-        if near or b"from streamer.kernel import" in text:
+        if near or _HAS_KERNEL.search(text):
             digest.update(text)
     machine = cpu_target.target_context.codegen().magic_tuple()
     versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)

@@ -69,9 +69,9 @@ def compile_kernels(report: Report = lambda _done, _of: None) -> None:
         for process in running:
             process.kill()
             process.wait()
-    for part in _PARTS.values():  # all of it is on disk, or this tells what has failed
-        part()
-    warm_kernels()
+    if any(process.returncode for process in running):
+        for part in _PARTS.values():  # this tells what has failed
+            part()
     mark_all_compiled()
     report(len(KERNELS), len(KERNELS))
 

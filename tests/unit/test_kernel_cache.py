@@ -98,7 +98,7 @@ def test_kernels_of_a_read_only_package_are_copied_to_the_users_cache(
 def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) -> None:
     files = {
         "stream/other.py": "A = 1\n",
-        "stream/has_one.py": "from streamer.kernel import kernel\n",
+        "stream/has_one.py": "@kernel\ndef f(): ...\n",
         "text/table.py": "A = 1\n",
         "model.py": "A = 1\n",
     }
