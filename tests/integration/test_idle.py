@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import signal
 import time
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from streamer.kafka.gauge import RECORDS_BEHIND_MAX
 from streamer.kafka.reader import open_reader
-from tests.helpers.broker import messages_of
+from tests.helpers.broker import free_port, messages_of, running_broker
 from tests.helpers.fleet import fleet
-from tests.integration.chaos import start_all
+from tests.integration.chaos import start_all, start_owner
 from tests.integration.test_worker import administer, make_topic, page, send, verdicts_of
 
 if TYPE_CHECKING:
@@ -65,6 +68,76 @@ def test_a_signer_goes_on_where_the_gauge_has_expired(
         workers.start("sign-0")
         workers.wait_until_settled(30)
         assert len(verdicts_of(brokers, names)) == 2 * 40 + 50
+
+
+def forget_offsets(brokers: str, group: str, topic: str, partitions: int) -> None:
+    """Commit 0, which is what a group has whose offsets have expired."""
+
+    async def run() -> None:
+        consumer = AIOKafkaConsumer(bootstrap_servers=brokers, group_id=group)
+        await consumer.start()
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(places)
+        await consumer.commit(dict.fromkeys(places, 0))
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+def test_after_weeks_of_rest_nothing_is_signed_or_published_again(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages, partitions=40)
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("sign-0", "--role", "sign")
+        start_owner(workers, 0)
+        workers.wait_for_log("index-0", "worker_started")
+        send_in_bursts(brokers, names, 40, 2)
+        workers.wait_until_settled()
+        before = verdicts_of(brokers, names)
+        end = log_end(brokers, names)
+        for name in ("sign-0", "index-0"):
+            assert workers.kill(name, signal.SIGTERM) == 0
+        empty(brokers, names.gauge)
+        forget_offsets(brokers, names.sign_group, names.pages, 40)
+        forget_offsets(brokers, names.shard_group(0), names.log(0), 1)
+        for name in ("sign-0", "index-0"):
+            workers.start(name)
+        workers.wait_until_settled()
+        assert log_end(brokers, names) == end, "signed again"
+        assert verdicts_of(brokers, names) == before
+        send(brokers, names.pages, [(None, page(1000))])
+        workers.wait_until_settled()
+        assert workers.verify("--settled").returncode == 0
+    assert len(verdicts_of(brokers, names)) == len(before) + 1
+
+
+def test_brokers_that_forget_idle_connections_and_producers_get_what_comes_later(
+    names: Names, tmp_path: Path
+) -> None:
+    (tmp_path / "extra").write_text(
+        "connections.max.idle.ms=2000\nproducer.id.expiration.ms=500\n"
+        "producer.id.expiration.check.interval.ms=500\n"
+    )
+    with (
+        patch.dict(os.environ, {"BROKER_EXTRA": str(tmp_path / "extra")}),
+        running_broker(tmp_path / "broker", free_port()) as brokers,
+        fleet(tmp_path / "fleet", brokers, names) as workers,
+    ):
+        make_topic(brokers, names.pages)
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_for_log("all", "worker_started")
+        for number in range(2):
+            send(brokers, names.pages, [(None, page(number))])
+            workers.wait_until_settled()
+            time.sleep(4)  # beyond all that the broker keeps
+        send(brokers, names.pages, [(None, page(2))])
+        workers.wait_until_settled()
+        assert len(verdicts_of(brokers, names)) == 3
+        assert workers.verify("--settled").returncode == 0
+        assert workers.kill("all", signal.SIGTERM) == 0
+        levels = {json.loads(line)["level"] for line in workers.log("all").splitlines()}
+    assert levels == {"info"}, workers.log("all")
 
 
 def test_reading_ends_also_while_the_client_changes_what_it_reads(brokers: str, topic: str) -> None:
