@@ -130,17 +130,23 @@ def _letter_of(mark: int) -> int:
 
 
 class TokenScratch(NamedTuple):
-    """Memory that the kernel works in, made once for many texts by `token_scratch`."""
+    """Memory that the kernel works in, made once for many texts by `token_scratch`.
+
+    `taken` is of one number: how much of the code point's expansion is done where the kernel has
+    stopped within it. A text is read to its end, so it is zero where the next one begins.
+    """
 
     window: Window
     halves: npt.NDArray[np.uint64]
     marks: npt.NDArray[np.uint32]
+    taken: npt.NDArray[np.int64]
 
 
 @allocating_kernel
 def token_scratch() -> TokenScratch:
     """Return memory for the kernel to work in."""
-    return TokenScratch(new_window(), new_halves(), np.empty(MARKS_MAX + 1, np.uint32))
+    marks = np.empty(MARKS_MAX + 1, np.uint32)
+    return TokenScratch(new_window(), new_halves(), marks, np.zeros(1, np.int64))
 
 
 @kernel
@@ -158,12 +164,14 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
 
     `text` has SLACK readable bytes behind `end`. Each hash is mmh3.hash64(token as UTF-8, seed,
     signed=False)[0]. Malformed bytes separate tokens. The next place is `end`, or lies between two
-    tokens: then `out` holds its length less SPARE, and the caller goes on from there with room in
-    `out`.
+    tokens, if need be within a code point's expansion: then `out` holds its length less SPARE, and
+    the caller goes on from there with the same scratch and with room in `out`.
     """
     limit = out.shape[0] - SPARE
     entries, sequences, combining = tables.entries, tables.sequences, tables.combining
-    window, halves, marks = scratch
+    window, halves, marks, taken = scratch
+    skipped = taken[0]  # of the first code point's expansion
+    taken[0] = 0
     waiting = 0
     first = window_end = whole_end = place  # of a window; whole_end: of its last whole run
     run = runs = 0
@@ -171,6 +179,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
     low = word = length = uint64(0)
     unspaced = False  # the open token is a character of an unspaced script
     sequence = left = 0
+    origin, begin = place, 0  # of the expansion that is read: its code point, its first character
     while True:
         start = place
         if left > 0:
@@ -189,7 +198,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 if window_end < end and runs and first + window.edges[2 * runs - 1] == window_end:
                     runs -= 1
                     whole_end = first + window.edges[2 * runs]
-            if length == 0 and place < whole_end:
+            if length == 0 and skipped == 0 and place < whole_end:
                 while run < runs and first + window.edges[2 * run] < place:
                     run += 1
                 if run == 0 or first + window.edges[2 * run - 1] <= place:
@@ -219,8 +228,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
         kind = entry >> uint32(CLASS_SHIFT)
         value = entry & uint32(VALUE_MASK)
         if kind == EXPANDED:
-            left = sequences[value]
-            sequence = value + 1
+            origin, begin = start, value + 1
+            left = sequences[value] - skipped
+            sequence = begin + skipped
+            skipped = 0
             continue
         if kind == IGNORED or (kind == MARK and length == 0):
             continue
@@ -240,7 +251,10 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             lane1 = lane2 = uint64(seed)
             low = word = length = uint64(0)
             unspaced = False
-            if count >= limit and left == 0 and start < place:
+            if count >= limit:
+                if start == place:  # what has closed the token comes from an expansion
+                    start = origin
+                    taken[0] = sequence - 1 - begin
                 place = start
                 break
         if kind != SEPARATOR:

@@ -1,0 +1,439 @@
+"""Small inputs that are made to become large: what a hostile page or file costs is bounded.
+
+Each bomb is a file, or a pipe, that a process of its own reads, parses, signs and judges like any
+other input. What must hold: it does not crash; it takes SECONDS_MAX of the processor, and for what
+is over a record's limit, and must be read to find the next record, no more than a second for each
+EXPANDED_A_SECOND bytes and each RECORDS_A_SECOND records; memory grows by GROWTH_BYTES_MAX at most;
+and each record has its place (`Bomb.records`, where their number can be told). Markup that exhausts
+parsers is read in three sizes as well: the time must grow in line with the size.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import gzip
+import io
+import json
+import os
+import sys
+import threading
+import time
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import brotli
+import msgspec
+import numpy as np
+from backports import zstd
+
+from streamer.errors import StreamerError
+from streamer.stream.files import Source, open_sources
+from streamer.stream.parse import PageParser
+from streamer.text.html import html_to_text, text_bytes_max
+from tests.campaign.campaign import Campaign, Outcome
+from tests.campaign.judging import Judge, peak_bytes, reset_peak, watch
+from tests.campaign.mutators import warc_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+SECONDS_MAX = 1.0
+EXPANDED_A_SECOND = 128 * MIB
+RECORDS_A_SECOND = 20_000
+GROWTH_BYTES_MAX = 160 * MIB  # ten times the largest record
+SECONDS_STUCK = 120.0
+MARKUP_SIZES = (64 * KIB, MIB, 5 * MIB)
+RATIO_MAX = 15.0  # of the times for 5 MiB and 1 MiB: 5 if linear, 25 if quadratic
+
+
+class Bomb(NamedTuple):
+    """How to write an input, and what it is.
+
+    Attributes:
+        write: writes the file at a path without its suffix, and returns its path.
+        records: how many there are; None where damage or garbage leaves that open.
+        expanded_bytes: what must be read to find all records.
+    """
+
+    name: str
+    write: Callable[[Path], Path]
+    records: int | None = 1
+    expanded_bytes: int = 0
+
+
+class Measured(msgspec.Struct):
+    """What a bomb cost."""
+
+    name: str
+    seconds: float
+    growth_bytes: int
+    fault: str = ""
+    codes: dict[str, int] = {}
+
+
+# ---- compressed ----------------------------------------------------------------------------------
+
+
+def _gzip(size: int, unit: bytes = bytes(MIB), tail: bytes = b"") -> bytes:
+    """Return gzip of so many bytes; a block is compressed once and repeated."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    block = deflate.compress(unit) + deflate.flush(zlib.Z_FULL_FLUSH)
+    last = deflate.compress(tail) + deflate.flush(zlib.Z_FINISH)
+    count, crc = size // len(unit), 0
+    for _ in range(count):
+        crc = zlib.crc32(unit, crc)
+    head = b"\x1f\x8b\x08\0\0\0\0\0\0\3"
+    length = (count * len(unit) + len(tail)) & 0xFFFFFFFF
+    check = zlib.crc32(tail, crc).to_bytes(4, "little") + length.to_bytes(4, "little")
+    return head + block * count + last + check
+
+
+def _zlib(size: int) -> bytes:
+    deflate = zlib.compressobj(9)
+    block = deflate.compress(bytes(MIB)) + deflate.flush(zlib.Z_FULL_FLUSH)
+    head = block[:2]
+    plain = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    body = plain.compress(bytes(MIB)) + plain.flush(zlib.Z_FULL_FLUSH)
+    return head + body * (size // MIB)  # what lies behind the limit is never looked at
+
+
+def _zstd(size: int, unit: bytes = bytes(MIB), *, window_log: int = 0, told: bool = False) -> bytes:
+    option = zstd.CompressionParameter
+    options = {option.window_log: window_log} if window_log else {}
+    packer = zstd.ZstdCompressor(options=options)
+    if told:
+        packer.set_pledged_input_size(size // len(unit) * len(unit))
+    parts = [packer.compress(unit) for _ in range(size // len(unit))]
+    return b"".join(parts) + packer.flush()
+
+
+def _brotli(size: int) -> bytes:
+    packer = brotli.Compressor(quality=1, lgwin=24)
+    parts = [packer.process(bytes(MIB)) for _ in range(size // MIB)]
+    return b"".join(parts) + packer.finish()
+
+
+def _nested(layers: int, size: int) -> bytes:
+    data = _gzip(size)
+    for _ in range(layers - 1):
+        data = gzip.compress(data, 9, mtime=0)
+    return data
+
+
+def _told_zstd(size: int) -> bytes:
+    """Return a tiny frame that claims to hold `size` bytes in one segment."""
+    return b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + b"\x01\0\0"
+
+
+def _wide_zstd() -> bytes:
+    """Return a tiny frame that asks for a window of 3.75 TiB."""
+    return b"\x28\xb5\x2f\xfd\x00\xff" + b"\x01\0\0"
+
+
+# ---- in messages, in WARC records, as files ------------------------------------------------------
+
+
+def _message(path: Path, body: Callable[[], bytes], encoding: str = "") -> Path:
+    """Write one message with a body of bytes."""
+    path = path.with_suffix(".jsonl")
+    fields = {"url": "u", "content_type": "text/html", "content_encoding": encoding}
+    packed = base64.b64encode(body()).decode()
+    path.write_text(json.dumps({**fields, "body_base64": packed}) + "\n")
+    return path
+
+
+def _response(path: Path, body: Callable[[], bytes], *headers: str) -> Path:
+    """Write one WARC response."""
+    path = path.with_suffix(".warc")
+    head = "\r\n".join(["HTTP/1.1 200 OK", "Content-Type: text/html", *headers])
+    block = head.encode() + b"\r\n\r\n" + body()
+    stored = ("Content-Type", "application/http; msgtype=response")
+    path.write_bytes(warc_record("response", "http://a.example/", block, stored))
+    return path
+
+
+def _file(path: Path, suffix: str, body: Callable[[], bytes]) -> Path:
+    path = path.with_suffix(suffix)
+    path.write_bytes(body())
+    return path
+
+
+def _line(path: Path, *parts: bytes) -> Path:
+    """Write a line from parts."""
+    return _file(path, ".jsonl", lambda: b"".join(parts) + b"\n")
+
+
+def _body(path: Path, unit: str, size: int = 15 * MIB) -> Path:
+    """Write one message whose body is a unit over and over, `size` bytes in JSON's notation."""
+    text = json.dumps(unit, ensure_ascii=False).encode()[1:-1]
+    return _line(path, b'{"url": "u", "body": "', text * (size // len(text)), b'"}')
+
+
+def _pipe(path: Path) -> Path:
+    """Make a pipe that gives one line of 1 GiB, and a page behind it."""
+    path = path.with_suffix(".pipe")
+    os.mkfifo(path)
+
+    def write() -> None:
+        with path.open("wb") as pipe:
+            pipe.write(b'{"url": "u", "body": "')
+            for _ in range(GIB // MIB):
+                pipe.write(b"x" * MIB)
+            pipe.write(b'"}\n{"url": "u", "body": "words"}\n')
+
+    threading.Thread(target=write, daemon=True).start()
+    return path
+
+
+def _chunked(size: int, chunk: bytes) -> bytes:
+    return chunk * (size // len(chunk)) + b"0\r\n\r\n"
+
+
+_BEHIND = b'"}\n{"url": "u", "body": "words"}\n'
+_LONG_LINE = b'{"url": "u", "body": "'
+
+
+def _long_line(pack: Callable[[bytes], bytes]) -> bytes:
+    """Return two lines, the first of 1 GiB, as three compressed members."""
+    return pack(_LONG_LINE) + pack(b"") + pack(_BEHIND)
+
+
+BOMBS: tuple[Bomb, ...] = (
+    Bomb("gzip of 1.5 MB that is 1 GiB", lambda p: _message(p, lambda: _gzip(GIB), "gzip")),
+    Bomb("gzip of 1 GiB that no header tells", lambda p: _message(p, lambda: _gzip(GIB))),
+    Bomb("gzip of 1 GiB in a WARC response", lambda p: _response(p, lambda: _gzip(GIB), "Content-Encoding: gzip")),
+    Bomb("gzip of 1 GiB, chunked, in a WARC response", lambda p: _response(p, lambda: (b"%x\r\n%s\r\n0\r\n\r\n" % (len(_gzip(GIB)), _gzip(GIB))), "Transfer-Encoding: chunked")),
+    Bomb("deflate with a header", lambda p: _message(p, lambda: _zlib(GIB), "deflate")),
+    Bomb("deflate without a header", lambda p: _message(p, lambda: _zlib(GIB)[2:], "deflate")),
+    Bomb("zstd of 1 GiB", lambda p: _message(p, lambda: _zstd(GIB), "zstd")),
+    Bomb("zstd of 1 GiB that tells its size", lambda p: _message(p, lambda: _zstd(GIB, told=True), "zstd")),
+    Bomb("zstd with a window of 128 MiB", lambda p: _message(p, lambda: _zstd(GIB, window_log=27), "zstd")),
+    Bomb("zstd that claims to hold 2^62 bytes", lambda p: _message(p, lambda: _told_zstd(1 << 62), "zstd")),
+    Bomb("zstd that claims to hold 4 GiB", lambda p: _message(p, lambda: _told_zstd(1 << 32), "zstd")),
+    Bomb("zstd that asks for a window of terabytes", lambda p: _message(p, _wide_zstd, "zstd")),
+    Bomb("100,000 empty zstd frames", lambda p: _message(p, lambda: zstd.compress(b"") * 100_000, "zstd")),
+    Bomb("100,000 skippable zstd frames", lambda p: _message(p, lambda: b"\x50\x2a\x4d\x18\0\0\0\0" * 100_000 + zstd.compress(b"x"), "zstd")),
+    Bomb("100,000 empty gzip members", lambda p: _message(p, lambda: gzip.compress(b"", mtime=0) * 100_000, "gzip")),
+    Bomb("500,000 gzip members of a byte", lambda p: _message(p, lambda: gzip.compress(b"x", mtime=0) * 500_000, "gzip")),
+    Bomb("100,000 zstd frames of 100 bytes", lambda p: _message(p, lambda: zstd.compress(b"x y z " * 17) * 100_000, "zstd")),
+    Bomb("brotli of 1 GiB", lambda p: _message(p, lambda: _brotli(GIB), "br")),
+    Bomb("gzip in gzip", lambda p: _message(p, lambda: _nested(2, GIB), "gzip, gzip")),
+    Bomb("gzip in gzip that no header tells", lambda p: _response(p, lambda: _nested(3, GIB))),
+    Bomb("ten layers of gzip", lambda p: _message(p, lambda: _nested(10, MIB), "gzip")),
+    Bomb("gzip in zstd in brotli", lambda p: _message(p, lambda: brotli.compress(zstd.compress(_gzip(GIB)), quality=1), "gzip, zstd, br")),
+    Bomb("four encodings, each of 15 MiB", lambda p: _message(p, lambda: _nested(4, 15 * MIB), "gzip, gzip, gzip, gzip")),
+    Bomb("a list of 100,000 encodings", lambda p: _message(p, lambda: b"x", ",".join(["gzip"] * 100_000))),
+    Bomb("a list of 100,000 encodings in a WARC response", lambda p: _response(p, lambda: b"x", "Content-Encoding: " + "gzip," * 100_000)),
+    Bomb("chunks of one byte", lambda p: _response(p, lambda: _chunked(15 * MIB, b"1\r\nx\r\n"), "Transfer-Encoding: chunked")),
+    Bomb("empty lines for chunk sizes", lambda p: _response(p, lambda: b"0" * 8 + b";" + b"x" * MIB, "Transfer-Encoding: chunked")),
+    Bomb("a chunk of 4 GiB", lambda p: _response(p, lambda: b"ffffffff\r\nx", "Transfer-Encoding: chunked")),
+    Bomb("just under the limit, of one word", lambda p: _message(p, lambda: _gzip(15 * MIB, b"x" * MIB), "gzip")),
+    Bomb("just under the limit, of words", lambda p: _message(p, lambda: _gzip(15 * MIB, b"ab cd ef " * 116_508), "gzip")),
+    Bomb("just under the limit, of tags", lambda p: _message(p, lambda: _gzip(15 * MIB, b"<p><b>" * 174_762), "gzip")),
+    Bomb("just under the limit, UTF-16 of Han", lambda p: _message(p, lambda: _gzip(15 * MIB, "汉 a".encode("utf-16-le") * 174_762), "gzip")),
+    Bomb("just under the limit, of high bytes", lambda p: _message(p, lambda: _gzip(15 * MIB, b"\xe1\xe2 " * 349_525), "gzip")),
+    Bomb("just under the limit, of shifts of ISO-2022-JP", lambda p: _message(p, lambda: _gzip(15 * MIB, b"\x1b$B$\"\x1b(B" * 131_072), "gzip")),
+    Bomb("arrays 7,000,000 deep", lambda p: _line(p, b'{"url": "u", "body": "x", "deep": ', b"[" * 7_000_000, b"]" * 7_000_000, b"}")),
+    Bomb("arrays 7,000,000 deep without an end", lambda p: _line(p, b'{"url": ', b"[" * 7_000_000)),
+    Bomb("objects 2,000,000 deep for a body", lambda p: _line(p, b'{"url": "u", "body": ', b'{"a":' * 2_000_000, b"1", b"}" * 2_000_000, b"}")),
+    Bomb("an array of 5,000,000 for a URL", lambda p: _line(p, b'{"body": "x", "url": [', b"1," * 5_000_000, b"1]}")),
+    Bomb("1,000,000 fields", lambda p: _line(p, b'{"url": "u", "body": "x"', b"".join(b',"%d":1' % i for i in range(1_000_000)), b"}")),
+    Bomb("1,000,000 bodies", lambda p: _line(p, b'{"url": "u"', b',"body": "x"' * 1_000_000, b"}")),
+    Bomb("a number of 15 MiB", lambda p: _line(p, b'{"url": "u", "body": "x", "status": ', b"9" * 15 * MIB, b"}")),
+    Bomb("a URL of 15 MiB", lambda p: _line(p, b'{"body": "x", "url": "http://', b"a" * 15 * MIB, b'"}')),
+    Bomb("a charset of 15 MiB", lambda p: _line(p, b'{"url": "u", "body_base64": "4eE=", "charset": "', b"a" * 15 * MIB, b'"}')),
+    Bomb("escapes throughout", lambda p: _line(p, b'{"url": "u", "body": "', rb"\u0061\u0020" * (MIB + MIB // 8), b'"}')),
+    Bomb("halves of surrogate pairs", lambda p: _line(p, b'{"url": "u", "body": "', rb"\ud800" * (2 * MIB), b'"}')),
+    Bomb("backslashes", lambda p: _line(p, b'{"url": "u", "body": "', rb"\\" * (7 * MIB), b'"}')),
+    Bomb("base64 of 15 MiB of white space", lambda p: _line(p, b'{"url": "u", "body_base64": "', b" " * 15 * MIB, b'"}')),
+    Bomb("combining marks", lambda p: _body(p, "a" + "\u0301\u0316" * 500)),
+    Bomb("ligatures of 18 letters", lambda p: _body(p, "\ufdfa")),
+    Bomb("one token of 15 MiB", lambda p: _body(p, "aé")),
+    Bomb("Hangul", lambda p: _body(p, "각")),
+    Bomb("zero-width characters", lambda p: _body(p, "\u200b\u200d")),
+    Bomb("entities", lambda p: _body(p, "<p>" + "&nGt;&#x10ffff;" * 1_000)),
+    Bomb("blank lines, 20 MiB in gzip", lambda p: _file(p, ".jsonl.gz", lambda: _gzip(20 * MIB, b"\n" * MIB)), 20 * MIB),
+    Bomb("1,000,000 tiny records that are none", lambda p: _file(p, ".jsonl.gz", lambda: _gzip(3 * MIB, b"{}\n" * 349_525)), 3 * 349_525),
+    Bomb("200,000 tiny WARC records", lambda p: _file(p, ".warc.gz", lambda: gzip.compress(warc_record("resource", "u", b"x") * 200_000, 1)), 200_000),
+    Bomb("300,000 WARC records of a line", lambda p: _file(p, ".warc", lambda: b"WARC/1.0\r\n\r\n" * 300_000), None),
+    Bomb("1,000,000 empty gzip members as a file", lambda p: _file(p, ".jsonl.gz", lambda: gzip.compress(b"", mtime=0) * 1_000_000), 0, 8 * GIB),
+    Bomb("a WARC header of 64 MiB", lambda p: _file(p, ".warc.gz", lambda: _gzip(64 * MIB, b"X: y\r\n" * 174_762)), None, 64 * MIB),
+    Bomb("a WARC record of 1 GiB in gzip", lambda p: _file(p, ".warc.gz", lambda: gzip.compress(b"WARC/1.0\r\nWARC-Type: resource\r\nContent-Length: %d\r\n\r\n" % GIB) + _gzip(GIB)), 1, GIB),
+    Bomb("a line of 1 GiB in gzip", lambda p: _file(p, ".jsonl.gz", lambda: gzip.compress(_LONG_LINE) + _gzip(GIB, b"x" * MIB) + gzip.compress(_BEHIND)), 2, GIB),
+    Bomb("a line of 1 GiB in zstd", lambda p: _file(p, ".jsonl.zst", lambda: zstd.compress(_LONG_LINE) + _zstd(GIB, b"x" * MIB) + zstd.compress(_BEHIND)), 2, GIB),
+    Bomb("a file of zstd with a window of terabytes", lambda p: _file(p, ".jsonl.zst", _wide_zstd), None),
+    Bomb("a file of zstd with a window of 2 GiB", lambda p: _file(p, ".jsonl.zst", lambda: _zstd(256 * MIB, window_log=31)), None, GIB),
+    Bomb("a file of gzip in gzip", lambda p: _file(p, ".jsonl.gz", lambda: _nested(2, GIB)), None),
+    Bomb("a line of 1 GiB from a pipe", _pipe, 2, GIB),
+)  # fmt: skip
+
+
+# ---- markup --------------------------------------------------------------------------------------
+
+HEADS = {
+    "one_tag": "<p ",
+    "quoted": "<a b='",
+    "value": "<a b=",
+    "comment": "<!--",
+    "number": "&#",
+    "name": "&",
+}
+UNITS = {
+    "unclosed_fonts": "<p><font a1=1>",
+    "one_tag": 'a="b" ',
+    "options": "<select><option>a<option>a",
+    "less_than": "<",
+    "ampersands": "&",
+    "references": "&nGt;",
+    "longest_almost_names": "&CounterClockwiseContourIntegra",
+    "quoted": '>"<a b="',
+    "open_quotes": "<a b=\"'><a b='>",
+    "one_open_quote_a_tag": "<a b='>",
+    "spaced_equals": "<a b   =   ",
+    "value": "=",
+    "comments": "<!--",
+    "comment": "->--!",
+    "comment_brackets": "<!-->->",
+    "scripts": "<script>",
+    "titles": "<title>",
+    "textareas_and_frames": "<textarea><iframe><noscript><noembed><noframes>",
+    "end_tags": "</",
+    "script_ends": "<title></script></titl</textarea",
+    "nested_svg": "<svg><template>",
+    "svg_with_ends": "<svg></svg>",
+    "closing_svg": "</svg></template>",
+    "sections": "<![CDATA[",
+    "section_brackets": "<![CDATA[>",
+    "questions": "<?",
+    "declarations": "<!",
+    "number": "0",
+    "name": "a",
+    "long_name": "<" + "a" * 1000,
+    "deep": "<div><b><table><td>",
+    "nul": "\0",
+    "blanks": "<a" + " " * 500,
+}
+
+
+def _html_seconds(page: bytes) -> float:
+    """Return the time that a page's text takes, of two tries the shorter."""
+    source = np.frombuffer(page, np.uint8)
+    out = np.empty(text_bytes_max(len(page)), np.uint8)
+    times = []
+    for _ in range(2):
+        start = time.process_time()
+        html_to_text(source, 0, len(page), out, 0)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def _markup(name: str) -> Measured:
+    """Read a page of one kind of markup in all sizes."""
+    reset_peak()
+    idle = peak_bytes()
+    head, unit = HEADS.get(name, ""), UNITS[name]
+    pages = [(head + unit * (size // len(unit) + 1))[:size].encode() for size in MARKUP_SIZES]
+    _, one, five = (_html_seconds(page) for page in pages)
+    fault = "" if five < RATIO_MAX * max(one, 1e-3) else f"{one:.3f} s for 1 MiB, {five:.3f} for 5"
+    own = sum(2 * len(page) for page in pages)  # made here, not by what is measured
+    return Measured(f"markup: {name}", five, peak_bytes() - idle - own, fault)
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+
+def _read(bomb: Bomb, folder: Path, judge: Judge) -> Measured:
+    """Read one bomb."""
+    path = bomb.write(folder / "bomb")
+    source = (
+        Source(str(path), is_regular=False)
+        if path.suffix == ".pipe"
+        else open_sources([str(path)]).sources[0]
+    )
+    size = path.stat().st_size
+    gc.collect()
+    reset_peak()
+    idle, start = peak_bytes(), time.process_time()
+    result = Measured(bomb.name, 0, 0)
+    try:
+        read = judge.source(source, PageParser(), careful=False)
+    except StreamerError as error:
+        result.codes = {f"refused: {error}"[:80]: 1}
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
+        result.fault = f"{type(error).__name__}: {error}"[:200]
+    else:
+        result.codes = dict(read.dead + read.skipped)
+        if bomb.records is not None and read.records != bomb.records:
+            result.fault = f"{read.records} records instead of {bomb.records}"
+    result.seconds = time.process_time() - start
+    result.growth_bytes = peak_bytes() - idle
+    allowed = SECONDS_MAX + max(bomb.expanded_bytes, size) / EXPANDED_A_SECOND
+    allowed += sum(result.codes.values()) / RECORDS_A_SECOND
+    if result.seconds > allowed:
+        result.fault = f"took {result.seconds:.1f} s where {allowed:.1f} are allowed"
+    path.unlink()
+    return result
+
+
+def read_bombs(names: list[str], first: int, folder: Path) -> Iterator[Measured]:
+    """Read bombs from a place in the list on, with the place of each in a file beside."""
+    at = os.open(folder / "at", os.O_CREAT | os.O_WRONLY)
+    judge = Judge(folder / "judge", bytes(32))
+    warm = _body(folder / "warm", "<p>w &amp; x \u0301", 300_000)
+    for path in (warm, _message(folder / "warm2", lambda: b"<p>w", "gzip")):
+        judge.source(open_sources([str(path)]).sources[0], PageParser())
+    by_name = {bomb.name: bomb for bomb in BOMBS}
+    for place in range(first, len(names)):
+        os.pwrite(at, b"%12d" % place, 0)
+        name = names[place]
+        yield _markup(name) if name in UNITS else _read(by_name[name], folder, judge)
+
+
+def run(rounds: int, seed: int, folder: Path) -> Outcome:  # noqa: ARG001 - bombs are what they are
+    """Read the first `rounds` bombs, and all markup."""
+    names = [bomb.name for bomb in BOMBS[:rounds]] + list(UNITS)
+    done: list[Measured] = []
+    violations: list[str] = []
+    first = 0
+    while first < len(names):
+        here = folder / f"from-{first}"
+        here.mkdir()
+        answer = watch(["tests.campaign.bombs", str(rounds), str(first)], here, SECONDS_STUCK)
+        if isinstance(answer, bytes):
+            done += msgspec.json.decode(answer, type=list[Measured])
+            break
+        violations.append(f"{names[max(answer.at, 0)]}: {answer.how}")
+        first = max(answer.at, first) + 1
+    for each in done:
+        if each.fault:
+            violations.append(f"{each.name}: {each.fault}")
+        if each.growth_bytes > GROWTH_BYTES_MAX:
+            violations.append(f"{each.name}: memory grew by {each.growth_bytes >> 20} MiB")
+    slowest = max(done, key=lambda each: each.seconds, default=None)
+    largest = max(done, key=lambda each: each.growth_bytes, default=None)
+    figures: dict[str, float | int | str] = {}
+    if slowest and largest:
+        figures["slowest"] = f"{slowest.name}: {slowest.seconds:.2f} s"
+        figures["most memory"] = f"{largest.name}: {largest.growth_bytes >> 20} MiB"
+    return Outcome(len(names), violations, slowest.seconds if slowest else None, figures)
+
+
+CAMPAIGN = Campaign(
+    "bombs",
+    "An input that is made to become large, by compression, nesting, numbers or markup, is read in "
+    "bounded time and memory, and each of its records has a place.",
+    rounds=len(BOMBS),
+    rounds_in_ci=len(BOMBS) - 6,
+    run=run,
+)
+
+
+if __name__ == "__main__":
+    _rounds, _first, _folder = sys.argv[1:]
+    _names = [bomb.name for bomb in BOMBS[: int(_rounds)]] + list(UNITS)
+    _done = list(read_bombs(_names, int(_first), Path(_folder)))
+    sys.stdout.buffer.write(msgspec.json.encode(_done))
