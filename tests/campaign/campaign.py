@@ -43,7 +43,17 @@ class Campaign(NamedTuple):
 
 
 # The campaigns, as modules of this folder: one that stands here and is missing is an error.
-MODULES = ("soak", "simulator", "crowd", "boilerplate")
+MODULES = (
+    "soak",
+    "simulator",
+    "crowd",
+    "boilerplate",
+    "forgery",
+    "oracle",
+    "encodings",
+    "bombs",
+    "fuzz",
+)
 
 # Whose slice in continuous integration is another test: `rounds_in_ci` is 0, and this names it.
 ELSEWHERE = {

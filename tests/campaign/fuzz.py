@@ -25,13 +25,12 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.memory_records import MemoryRecords
 
-from streamer.errors import StreamerError
 from streamer.kafka.chunk import cut
 from streamer.stream.files import open_sources
 from streamer.stream.parse import PageParser
 from tests.campaign import mutators
 from tests.campaign.campaign import Campaign, Outcome
-from tests.campaign.judging import Judge, check_batch, peak_bytes, reset_peak, watch
+from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, reset_peak, watch
 
 if TYPE_CHECKING:
     from streamer.stream.parse import Message
@@ -68,6 +67,11 @@ class _Reader:
         self._kind = kind
         self._folder = folder
         self._judge = judge
+        self._parsers = (
+            PageParser(),
+            PageParser(MAPPING),
+            PageParser(carry=["fetched_at", "/extra"]),
+        )
         self.report = Report()
 
     def read(self, rng: Random) -> None:
@@ -105,12 +109,9 @@ class _Reader:
         """Read a file; return the URLs of its pages."""
         path = self._folder / name
         path.write_bytes(data)
-        parser = PageParser(carry=["fetched_at", "/extra"])
-        try:
-            read = self._judge.source(open_sources([str(path)]).sources[0], parser)
-        except StreamerError:
-            self.report.refused += 1
-            return []
+        parser = self._parsers[len(data) % len(self._parsers)]
+        read = self._judge.source(open_sources([str(path)]).sources[0], parser)
+        self.report.refused += bool(read.refused)
         self._enter(read.pages, read.dead.total(), read.skipped.total())
         return read.urls
 

@@ -14,25 +14,31 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from streamer.errors import StreamerError
 from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.stream.batch import PageBatch
 from streamer.stream.detector import Detector
+from streamer.stream.fields import FieldMapping
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.stages import sign
 from streamer.text.form import ESCAPED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
+    from streamer.stream.chunk import RawChunk
     from streamer.stream.files import Source
     from streamer.stream.parse import PageParser
 
 ROOT = Path(__file__).parents[2]
+MAPPING = FieldMapping.model_validate(
+    {"content_encoding": "/content_encoding", "status": "/status", "base64": "try"}
+)
 SETTINGS = SignatureSettings()
 THRESHOLD = IndexSettings().threshold
 
@@ -132,11 +138,10 @@ class Judge:
         memory of its own.
 
         Raises:
-            StreamerError: the source cannot be read.
             AssertionError: a record is not in exactly one place.
         """
         read = Read()
-        for chunk in source.read():
+        for chunk in _until_refused(source, read):
             assert chunk.start == read.records, (chunk.start, read.records)
             read.records = chunk.end
             batch = parser.parse(chunk)
@@ -150,15 +155,24 @@ class Judge:
         return read
 
 
+def _until_refused(source: Source, read: Read) -> Iterator[RawChunk]:
+    """Yield the chunks of a source; note why it is read no further."""
+    try:
+        yield from source.read()
+    except StreamerError as error:
+        read.refused = str(error)
+
+
 @dataclass(slots=True)
 class Read:
-    """What became of a source's records."""
+    """What became of a source's records; `refused` says why its end could not be read."""
 
     records: int = 0
     pages: int = 0
     dead: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     urls: list[bytes] = field(default_factory=list)
+    refused: str = ""
 
 
 def reset_peak() -> None:

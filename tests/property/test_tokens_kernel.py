@@ -69,7 +69,9 @@ def kernel_hashes(page: bytes, limit: int = UNLIMITED, behind: bytes = b"z" * SL
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 256])
-@pytest.mark.parametrize("text", ["\ufdfa", "a\ufdfa", "\ufdfa\u0301漢", "\ufdfb", "¨", "½", "ﷺ\u200b¼"])
+@pytest.mark.parametrize(
+    "text", ["\ufdfa", "a\ufdfa", "\ufdfa\u0301漢", "\ufdfb", "¨", "½", "ﷺ\u200b¼"]
+)
 def test_tokens_that_only_expansions_divide_stay_within_the_output(text: str, limit: int) -> None:
     assert kernel_hashes((text * 3000).encode(), limit) == hashes_of(tokens(text * 3000))
 
