@@ -162,7 +162,7 @@ def _undeflate(body: bytes, limit: int) -> bytes:
 
 def _unzstd(body: bytes, limit: int) -> bytes:
     """Undo zstd, of several frames too."""
-    options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
     return _members(body, limit, ZSTD_MAGIC, lambda: zstd.ZstdDecompressor(options=options))
 
 
