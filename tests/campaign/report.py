@@ -132,6 +132,8 @@ def _section(campaign: Campaign, result: Result) -> Iterator[str]:
     line = f"Run {result.date} in {_span(result.seconds)}, commit {commit}, seed {result.seed}."
     if result.asked < campaign.rounds:
         line += f" A slice: {result.asked:,} of {campaign.rounds:,} rounds."
+    if result.machine.is_busy:
+        line += f" The machine was busy: its load before the run was {result.machine.load:g}."
     yield line
     if not result.holds:
         quoted = "\n".join(complaints(result)).replace("```", "'''")

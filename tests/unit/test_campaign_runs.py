@@ -116,6 +116,13 @@ def test_the_page_has_figures_violations_and_what_is_missing(run: Run, tmp_path:
         assert part in text, part
 
 
+def test_the_page_says_that_the_machine_was_busy(tmp_path: Path) -> None:
+    conditions = machine.Machine("cpu", 2, 1 << 34, 7.5, "system", "3.11", {}, "abc")
+    result = report.Result("one", 100, 1, conditions, "2026-01-01", 0, Outcome(100))
+    report.write_page({"one": result}, {"one": _campaign("one")}, tmp_path / "page.md")
+    assert "load before the run was 7.5" in (tmp_path / "page.md").read_text()
+
+
 def test_a_campaign_that_crashes_is_told_with_what_it_printed(tmp_path: Path) -> None:
     with pytest.raises(NotRunError, match=r"(?s)exit code 1\n.*KeyError: 'no-such'"):
         run_apart(_campaign("no-such"), 1, 1, tmp_path)
