@@ -44,15 +44,20 @@ class Campaign(NamedTuple):
 
 # The campaigns, as modules of this folder: one that stands here and is missing is an error.
 MODULES = (
-    "soak",
-    "simulator",
-    "crowd",
-    "boilerplate",
+    "damage",
+    "disk_full",
+    "network",
+    "clock",
+    "chaos",
     "forgery",
     "oracle",
+    "crowd",
+    "boilerplate",
     "encodings",
     "bombs",
     "fuzz",
+    "simulator",
+    "soak",
 )
 
 # Whose slice in continuous integration is another test: `rounds_in_ci` is 0, and this names it.
