@@ -148,8 +148,8 @@ def _kind(path: str) -> str:
 def _rocksdb_bytes(detector: Detector) -> dict[str, int]:
     """Return what RocksDB says that it holds; a property that it does not know is left out."""
     database = detector._folder.store._database  # noqa: SLF001 - only RocksDB knows its memory
-    told = {name: database.property_int_value(key) for name, key in ROCKSDB.items()}
-    return {name: int(size) for name, size in told.items() if size is not None}
+    told = {name: database.figure(key) for name, key in ROCKSDB.items()} if database else {}
+    return {name: size for name, size in told.items() if size is not None}
 
 
 def table(memory: Memory) -> Table:

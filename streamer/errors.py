@@ -3,6 +3,7 @@
     StreamerError                exit 1   something failed; the message says what to do
     ├── SettingsError            exit 2   change the settings or the command line
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
+    ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it anew
     ├── StoreUnavailable         exit 1   the disk is full, or another process holds the index
     └── InputError               exit 1   an input cannot be opened or read
     InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes
@@ -30,6 +31,22 @@ class StoreMismatch(StreamerError):  # noqa: N818 - a state of the index, the na
     """Report an index whose settings, position or inputs are not the ones of this run."""
 
     exit_code = 3
+
+
+class StoreDamaged(StreamerError):  # noqa: N818 - as StoreMismatch
+    """Report an index of which something is missing or not what was written.
+
+    Attributes:
+        part: the file or folder of the index that is damaged.
+        what: what is wrong with it.
+    """
+
+    exit_code = 3
+
+    def __init__(self, part: str, what: str, remedy: str) -> None:
+        super().__init__(f"The index file {part} is damaged ({what}). {remedy}")
+        self.part = part
+        self.what = what
 
 
 class StoreUnavailable(StreamerError):  # noqa: N818 - as StoreMismatch

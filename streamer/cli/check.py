@@ -10,13 +10,18 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli import options
+from streamer.cli.progress import amount_bar
 from streamer.config import Settings, load_settings
-from streamer.errors import StoreMismatch
+from streamer.errors import SettingsError, StoreDamaged, StoreMismatch
+from streamer.index.deep_check import Finding, check_index, index_bytes
 from streamer.index.snapshot import unpack_snapshot
+from streamer.index.store_errors import REMEDY
+from streamer.sketch.secret import derive_keys, read_secret
 from streamer.stream.index_folder import (
     check_identity,
     identity_of,
     obtain_existing_secret,
+    own_key,
     read_meta,
 )
 
@@ -34,12 +39,26 @@ def check(  # noqa: PLR0913 - the options of the command line
     key_file: options.KeyFile = None,
     threads: options.Threads = None,
     head_pages: options.HeadPages = None,
+    deep: Annotated[  # noqa: FBT002 - a flag
+        bool,
+        typer.Option("--deep", help="Read every byte of the index instead; say what is damaged."),
+    ] = False,
     config: options.ConfigFile = None,
 ) -> None:
     """Show the settings in force and whether they fit an index; exit code 3 if they do not.
 
+    With --deep, the settings are left aside: the whole index is read, beside a running writer if
+    there is one, and each damage is told; exit code 3 if there is any. Nothing is written.
+
     Example: streamer check --index my-index --bands 20 --rows 4
+
+    Example: streamer check --index my-index --deep
     """
+    if deep:
+        if index is None:
+            raise SettingsError("--deep needs an index. Name its folder with --index.")
+        _read_all(index, key_file)
+        return
     settings = load_settings(
         config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
         bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
@@ -53,6 +72,41 @@ def check(  # noqa: PLR0913 - the options of the command line
     console.print(table)
     if index is not None:
         console.print(_fit(index, settings))
+
+
+def _read_all(index: Path, key_file: Path | None) -> None:
+    """Print what is damaged in an index; raise StreamerError if anything is."""
+    with amount_bar("reading", index_bytes(index)) as progress:
+        findings = check_index(index, progress)
+    if not any(finding.damage for finding in findings):
+        findings.append(_key_finding(index, key_file))
+    table = Table("part", "bytes", "damage", box=None, pad_edge=False)
+    for finding in findings:
+        table.add_row(finding.part, f"{finding.size:,}", "; ".join(finding.damage) or "none")
+    Console(soft_wrap=True).print(table, highlight=False, markup=False)
+    if bad := [finding.part for finding in findings if finding.damage]:
+        raise StoreDamaged(str(index), f"in {', '.join(bad)}", REMEDY)
+
+
+def _key_finding(index: Path, key_file: Path | None) -> Finding:
+    """Return whether the key of a sound index is the one that it was made with."""
+    path = key_file or own_key(index)
+    finding = Finding(path.name, path.stat().st_size if path.exists() else 0)
+    store, meta = read_meta(index)
+    store.close()
+    if not path.exists():
+        finding.damage.append("it is missing; if the index was made with a key file, give that")
+        return finding
+    try:
+        key = derive_keys(read_secret(path), 1, 1).id
+    except SettingsError as error:
+        finding.damage.append(str(error))
+        return finding
+    if key != meta.identity["key"]:
+        finding.damage.append(
+            f"it is the key {key}, the index was made with {meta.identity['key']}"
+        )
+    return finding
 
 
 def _fit(index: Path, settings: Settings) -> str:

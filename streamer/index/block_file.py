@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from enum import Enum
 from pathlib import Path
 
 import numpy as np
 
-from streamer.errors import StoreUnavailable
 from streamer.index.checksum import PADDING, Bytes, Places, damaged_block
-from streamer.index.store_errors import explained
+from streamer.index.store_errors import damaged, explained
+from streamer.index.witness import sync_folder
 from streamer.kernel import int64, kernel, read_file
 
 
@@ -34,25 +35,32 @@ def _read_parts(file: int, starts: Places, ends: Places, address: int) -> int:
     return int64(starts.shape[0])
 
 
+class Access(Enum):
+    """How a block file is opened."""
+
+    READ = os.O_RDONLY
+    WRITE = os.O_RDWR
+    CREATE = os.O_RDWR | os.O_CREAT
+
+
 class BlockFile:
     """An open block file; one thread may write while others read.
 
     Raises:
-        StoreUnavailable: it cannot be opened, or is shorter than the `size` that the store knows.
+        StoreDamaged: it is missing, or shorter than the `size` that the store knows.
+        StoreUnavailable: it cannot be opened.
     """
 
-    def __init__(self, path: Path, size: int, *, writable: bool) -> None:
+    def __init__(self, path: Path, size: int, access: Access) -> None:
         self._path = path
         self.size = size
         with explained(path):
-            is_new = writable and not path.exists()
-            flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
-            self._file = os.open(path, flags | os.O_CLOEXEC, 0o644)
-            if is_new:
-                _sync_folder(path.parent)
+            self._file = os.open(path, access.value | os.O_CLOEXEC, 0o644)
+            if access is Access.CREATE:
+                sync_folder(path.parent)
         if os.fstat(self._file).st_size < size:
             self.close()
-            raise StoreUnavailable(_damage(path, "it is too short"))
+            raise damaged(path, "it is too short")
 
     def append(self, parts: Iterable[tuple[Bytes, Places]]) -> Places:
         """Write blocks behind the others, to the disk; they count when `size` is set anew.
@@ -79,7 +87,7 @@ class BlockFile:
         PADDING follows the last.
 
         Raises:
-            StoreUnavailable: the disk refuses, or a block is damaged.
+            StoreDamaged: a block is damaged, or cannot be read.
         """
         limits = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts, out=limits[1:])
@@ -89,28 +97,12 @@ class BlockFile:
         if came < len(starts):
             with explained(self._path):
                 os.pread(self._file, int(ends[came] - starts[came]), int(starts[came]))
-            raise StoreUnavailable(_damage(self._path, "it ends too early"))
+            raise damaged(self._path, "it ends too early")
         bad = damaged_block(data, limits)
         if bad >= 0:
-            raise StoreUnavailable(_damage(self._path, f"the block at {starts[bad]}"))
+            raise damaged(self._path, f"the block at {starts[bad]}")
         return data, limits
 
     def close(self) -> None:
         """Release the file."""
         os.close(self._file)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the entry of a new file to the disk."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def _damage(path: Path, what: str) -> str:
-    return (
-        f"The index file {path} is damaged ({what}). Take the index from a copy, or build it anew: "
-        "a worker does so from its log."
-    )

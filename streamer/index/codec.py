@@ -1,37 +1,39 @@
-"""The bytes of the store: keys that sort the way we read, and packed values.
+"""The bytes of the database: keys that sort by what they are of, and packed values.
 
-    key                                              value
-    seq u64 | POSTINGS | shard u8                    the lengths of a flush's parts of postings
-    seq u64 | BLOCKS   | shard u8                    the lengths of its row blocks
-    seq u64 | NUMBERS  | shard u8                    its row numbers, if they have gaps
-    seq u64 | 0xFF                                   the meta record: all state, as MessagePack
+    key                                 value
+    FLUSH   | shard u8 | seq u64        what a flush brought of a shard, as MessagePack
+    BLOCKS  | shard u8 | seq u64        the lengths of its row blocks
+    NUMBERS | shard u8 | seq u64        its row numbers, if they have gaps
+    0xFF                                all other state, as MessagePack
 
-Big-endian, so the store's order is the order of `seq`, the number of the flush that brought the
-entry. Files therefore never overlap, the store never has to merge them, and the last key of all is
-the meta record of the newest flush: to open an index is to read its last entry.
+`seq` is the number of the flush, big-endian. The entries of a flush are never written again, the
+state is: there is one, that of the newest flush, under the last key of all. It says how many
+flushes each shard has, so that a database which lacks some is not taken for a younger one.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-FORMAT = 3  # of this file, postings.py and row_blocks.py; an index of another format is refused
+FORMAT = 4  # of this file, postings.py and row_blocks.py; an index of another format is refused
 
-POSTINGS, BLOCKS, NUMBERS = 1, 2, 3
-_META = 0xFF
+FLUSH, BLOCKS, NUMBERS = 1, 2, 3
+STATE_KEY = b"\xff"
+_KEY = ">BBQ"
 
-Entries = Iterator[tuple[bytes, bytes]]  # keys and values, in the order of keys
+Lengths = npt.NDArray[np.int64]
 
 
-class FlushMeta(msgspec.Struct):
+class FlushMeta(msgspec.Struct, array_like=True):
     """The rows that one flush brought; `dense` if they are first_row .. last_row without gaps.
 
     `keys` is how many keys a row has at its shard, `postings` how many of all have room in buckets,
     `size` how many bytes it added to the shard's row file; those that it added to the postings file
-    begin at `postings_start`, and are `postings_size`.
+    begin at `postings_start`, and are `postings_size`, in parts as long as `part_lengths` says.
     """
 
     seq: int
@@ -44,6 +46,7 @@ class FlushMeta(msgspec.Struct):
     postings_start: int
     postings_size: int
     dense: bool
+    part_lengths: bytes = b""
 
 
 class ShardMeta(msgspec.Struct):
@@ -54,7 +57,7 @@ class ShardMeta(msgspec.Struct):
 
 
 class StoreMeta(msgspec.Struct):
-    """The newest file's meta record: the whole state of an index that is not rows or postings.
+    """All state of an index that is not rows or postings, as of its newest flush, `seq`.
 
     `identity` names what must fit before anything is read; `owner` is the caller's own state.
     """
@@ -66,16 +69,59 @@ class StoreMeta(msgspec.Struct):
     owner: bytes = b""
 
 
-def entry_key(seq: int, shard: int, kind: int) -> bytes:
+class StoredShard(msgspec.Struct):
+    """A shard in the state: how many of the database's flushes are its own, and its own state."""
+
+    flushes: int
+    state: bytes
+
+
+class StoredState(msgspec.Struct):
+    """A StoreMeta as it is stored: without what the flushes brought, which have their entries."""
+
+    format: int
+    identity: dict[str, str | int | float]
+    seq: int
+    shards: list[StoredShard]
+    owner: bytes
+
+
+def entry_key(kind: int, shard: int, seq: int) -> bytes:
     """Return the key of what a flush brought of a shard, of one kind."""
-    return struct.pack(">QBB", seq, kind, shard)
+    return struct.pack(_KEY, kind, shard, seq)
 
 
-def meta_key(seq: int) -> bytes:
-    """Return the key of a file's meta record: the last of its keys."""
-    return struct.pack(">QB", seq, _META)
+def entry_place(key: bytes) -> tuple[int, int, int]:
+    """Return the kind, the shard and the flush of an entry's key.
+
+    Raises:
+        struct.error: it is no entry's key.
+    """
+    kind, shard, seq = struct.unpack(_KEY, key)
+    return kind, shard, seq
 
 
-def is_meta_key(key: bytes) -> bool:
-    """Tell whether `key` is a meta record's."""
-    return len(key) == struct.calcsize(">QB") and key[-1] == _META
+def pack_state(meta: StoreMeta) -> bytes:
+    """Return the state that stands under STATE_KEY."""
+    shards = [StoredShard(len(shard.flushes), shard.state) for shard in meta.shards]
+    state = StoredState(meta.format, meta.identity, meta.seq, shards, meta.owner)
+    return msgspec.msgpack.encode(state)
+
+
+def format_of(value: bytes) -> object:
+    """Return the format that a state says it has; any format's state is a map that has one.
+
+    Raises:
+        msgspec.MsgspecError: it is no state.
+    """
+    return msgspec.msgpack.decode(value, type=dict[str, object]).get("format")
+
+
+def pack_lengths(lengths: Lengths) -> bytes:
+    """Return the lengths of blocks as bytes."""
+    return lengths.astype("<u4").tobytes()
+
+
+def unpack_lengths(data: bytes) -> Lengths:
+    """Return the lengths that were packed."""
+    return np.frombuffer(data, "<u4").astype(np.int64)

@@ -152,11 +152,17 @@ def pack_postings(postings: Postings) -> Iterator[tuple[Bytes, Places]]:
         yield data, np.array([len(data)])
 
 
-def unpack_postings(part: int, data: Bytes) -> Postings:
-    """Return the postings of a part, given as its bytes; other segments are empty."""
-    head = 4 * _PART_SEGMENTS
-    counts = np.zeros(SEGMENTS, np.int64)
-    counts[segments_of(part)] = data[:head].view("<u4")
-    starts = np.zeros(SEGMENTS + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return Postings(data[head:-CHECK_BYTES].view("<u8"), starts)
+def unpack_postings(part: int, data: Bytes, limits: Places) -> list[Postings]:
+    """Return the postings in blocks that are the same part of several flushes.
+
+    Block i is data[limits[i]:limits[i + 1]]; other segments are empty.
+    """
+    heads = limits[:-1, None] + np.arange(4 * _PART_SEGMENTS)
+    counts = np.zeros((len(heads), SEGMENTS), np.int64)
+    counts[:, segments_of(part)] = data[heads].view("<u4")
+    starts = np.zeros((len(heads), SEGMENTS + 1), np.int64)
+    np.cumsum(counts, axis=1, out=starts[:, 1:])
+    return [
+        Postings(data[at + 4 * _PART_SEGMENTS : end - CHECK_BYTES].view("<u8"), own)
+        for at, end, own in zip(limits[:-1].tolist(), limits[1:].tolist(), starts, strict=True)
+    ]

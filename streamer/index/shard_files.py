@@ -5,16 +5,18 @@ Both are written at the same time, by a thread each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.block_file import BlockFile
-from streamer.index.codec import FlushMeta
+from streamer.errors import StreamerError
+from streamer.index.block_file import Access, BlockFile
+from streamer.index.codec import BLOCKS, FLUSH, NUMBERS, FlushMeta, entry_key, pack_lengths
 from streamer.index.lookup import FlushedRows
 from streamer.index.postings import Postings, pack_postings, sort_postings
 from streamer.index.row_blocks import pack_rows
@@ -26,31 +28,42 @@ class Brought(NamedTuple):
     Attributes:
         rows: int64, the numbers of the rows, ascending.
         block_lengths: int64, of the blocks in the row file.
-        part_lengths: int64, of those in the postings file.
     """
 
     shard: int
     flush: FlushMeta
     rows: npt.NDArray[np.int64]
     block_lengths: npt.NDArray[np.int64]
-    part_lengths: npt.NDArray[np.int64]
     postings: Postings
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield what the database must have of it."""
+        flush = self.flush
+        yield entry_key(FLUSH, self.shard, flush.seq), msgspec.msgpack.encode(flush)
+        yield entry_key(BLOCKS, self.shard, flush.seq), pack_lengths(self.block_lengths)
+        if not flush.dense:
+            numbers = self.rows.astype("<i8").tobytes()
+            yield entry_key(NUMBERS, self.shard, flush.seq), numbers
 
 
 class ShardFiles:
     """The row file and the postings file of shard `number`, as the store knows them by `flushes`.
 
     Raises:
-        StoreUnavailable: as BlockFile.
+        StoreDamaged, StoreUnavailable: as BlockFile.
     """
 
     def __init__(
-        self, folder: Path, number: int, flushes: Sequence[FlushMeta], *, writable: bool
+        self, folder: Path, number: int, flushes: Sequence[FlushMeta], access: Access
     ) -> None:
         sizes = sum(each.size for each in flushes), sum(each.postings_size for each in flushes)
         self._number = number
-        self.rows = BlockFile(folder / f"rows-{number}", sizes[0], writable=writable)
-        self.postings = BlockFile(folder / f"postings-{number}", sizes[1], writable=writable)
+        self.rows = BlockFile(folder / f"rows-{number}", sizes[0], access)
+        try:
+            self.postings = BlockFile(folder / f"postings-{number}", sizes[1], access)
+        except StreamerError:
+            self.rows.close()
+            raise
 
     def bring(self, seq: int, rows: FlushedRows) -> Brought:
         """Write what a flush brings, to the disk; it counts when `take` is called.
@@ -63,14 +76,16 @@ class ShardFiles:
             written = beside.submit(self._write_postings, rows)
             block_lengths = self.rows.append(blocks)
         postings, part_lengths = written.result()
-        flush = self._meta(seq, rows, int(block_lengths.sum()), int(part_lengths.sum()))
-        return Brought(self._number, flush, rows.rows, block_lengths, part_lengths, postings)
+        flush = self._meta(seq, rows, int(block_lengths.sum()), part_lengths)
+        return Brought(self._number, flush, rows.rows, block_lengths, postings)
 
     def _write_postings(self, rows: FlushedRows) -> tuple[Postings, npt.NDArray[np.int64]]:
         postings = sort_postings(rows.keys, rows.masks, rows.rows)
         return postings, self.postings.append(pack_postings(postings))
 
-    def _meta(self, seq: int, rows: FlushedRows, size: int, postings_size: int) -> FlushMeta:
+    def _meta(
+        self, seq: int, rows: FlushedRows, size: int, part_lengths: npt.NDArray[np.int64]
+    ) -> FlushMeta:
         first, last, count = int(rows.rows[0]), int(rows.rows[-1]), len(rows.rows)
         return FlushMeta(
             seq,
@@ -81,8 +96,9 @@ class ShardFiles:
             postings=int(np.bitwise_count(rows.masks).sum()),
             size=size,
             postings_start=self.postings.size,
-            postings_size=postings_size,
+            postings_size=int(part_lengths.sum()),
             dense=last - first + 1 == count,
+            part_lengths=pack_lengths(part_lengths),
         )
 
     def take(self, flush: FlushMeta) -> None:

@@ -62,7 +62,7 @@ class StoredLookup:
         """Fill the table when the store is opened: part by part of all flushes, by all cores."""
 
         def fill(part: int) -> None:
-            postings = [self._store.postings(self._shard, flush, part) for flush in flushes]
+            postings = self._store.all_postings(self._shard, flushes, part)
             self.table.fill(postings, segments_of(part))
 
         if flushes:

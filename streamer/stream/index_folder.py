@@ -1,10 +1,10 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-DIR/store/        all state
+DIR/store/        the database: all state
 DIR/rows-N        the rows of shard N
 DIR/postings-N    its postings
-DIR/incoming/     the file that a flush is writing; of no use after a kill
+DIR/newest-flush  the number of the newest flush, and the lock of who writes the index
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import StoreMeta
-from streamer.index.store import Store
+from streamer.index.store import Store, has_index
 from streamer.sketch.secret import create_secret, derive_keys, read_secret
 from streamer.sketch.settings import NATIVE, SignatureSettings
 
@@ -45,14 +45,16 @@ def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
     """
     if key_file is not None:
         return read_secret(key_file)
-    if not _own_key(folder).exists():
+    if not own_key(folder).exists():
         raise SettingsError(
-            f"The index {folder} was made with a key file. Give it with --key-file."
+            f"The index {folder} has no key: it was made with a key file. Give it with --key-file. "
+            f"If it had one of its own, put {own_key(folder)} back from a copy."
         )
-    return read_secret(_own_key(folder))
+    return read_secret(own_key(folder))
 
 
-def _own_key(folder: Path) -> Path:
+def own_key(folder: Path) -> Path:
+    """Return where an index has its own key, if it has one."""
     return folder / "secret.key"
 
 
@@ -63,12 +65,12 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         SettingsError: a key file is unusable, or the index was made with one that is not given.
         StoreUnavailable: the folder cannot be written.
     """
-    exists = _own_key(folder).exists() or (store_folder(folder) / "CURRENT").exists()
+    exists = own_key(folder).exists() or has_index(folder)
     if key_file is not None or exists:
         return obtain_existing_secret(folder, key_file)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return create_secret(_own_key(folder))
+        return create_secret(own_key(folder))
     except OSError as error:
         raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
 
@@ -106,7 +108,7 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
 
 def check_folder(folder: Path, wanted: Identity) -> None:
     """Raise StoreMismatch as `check_identity`, if there is an index in `folder` with a flush."""
-    if not (store_folder(folder) / "CURRENT").exists():
+    if not has_index(folder):
         return
     store = Store.open(store_folder(folder), writable=False)
     try:
@@ -146,6 +148,7 @@ class IndexFolder:
         Raises:
             SettingsError: the key file is unusable or missing.
             StoreMismatch: the index was made with other settings.
+            StoreDamaged: something of it is missing, or cannot be read.
             StoreUnavailable: it is in use, or the disk refuses.
         """
         secret = obtain_secret(path, key_file)
@@ -169,9 +172,11 @@ def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
     """Open an index for reading, beside a writer if there is one.
 
     Raises:
+        StoreDamaged: something of it is missing, or cannot be read.
         StoreUnavailable: there is none, or it has no flush yet.
     """
     store = Store.open(store_folder(folder), writable=False)
     if store.meta is None:
+        store.close()
         raise StoreUnavailable(f"The index {folder} is empty: nothing has been flushed to it yet.")
     return store, store.meta

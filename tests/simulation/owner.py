@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +90,25 @@ class Owner:
 
 
 def copy_disk(source: Path, target: Path) -> Path:
-    """Copy an index as it lies on disk now; the sorted files never change and are linked."""
+    """Copy an index as it lies on disk at one moment; the sorted files never change and are linked.
+
+    RocksDB merges its files in threads of its own. A copy made meanwhile is of no moment: again.
+    """
 
     def link(a: str, b: str) -> None:
         os.link(a, b) if a.endswith(".sst") else shutil.copyfile(a, b)
 
-    shutil.copytree(source, target, copy_function=link)
-    return target
+    while True:
+        before = _sizes(source)
+        with suppress(shutil.Error, FileNotFoundError):
+            shutil.copytree(source, target, copy_function=link)
+            if _sizes(source) == before:
+                return target
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_size for path in folder.rglob("*")}
 
 
 def canon(shard: Shard, store: Store | None) -> Any:

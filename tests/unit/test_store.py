@@ -120,18 +120,6 @@ def test_a_row_that_no_flush_brought_is_a_broken_invariant(folder: Path) -> None
             StoredLookup(store, 0).rows(np.array([2]))
 
 
-def test_a_file_left_by_a_kill_within_a_flush_is_removed_and_changes_nothing(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, [0])
-    incoming = folder.parent / "incoming"
-    incoming.mkdir(exist_ok=True)
-    (incoming / f"{2:016x}.sst").write_bytes(b"half a file")
-    with contextlib.closing(Store.open(folder)) as store:
-        assert not incoming.exists()
-        flush(store, [1])
-        assert_holds(store, [0, 1])
-
-
 def test_keys_that_were_never_posted_do_not_read_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

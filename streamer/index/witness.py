@@ -1,0 +1,121 @@
+"""The witness: a small file beside the database that names the newest flush, and holds the lock.
+
+A database that has lost its end (a manifest or a log that was cut) opens as the older state that it
+once was. So the number of each flush also stands outside: it is written when the database has the
+flush. A kill may come between the two; the database then is one flush ahead, and is never behind.
+
+The file has two places, written in turn and in place: it never grows, so it can be written on a
+full disk, and a write that was torn by a failure of power leaves the number before it. Who writes
+the index holds a lock on the file, which ends with its process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+
+from streamer.errors import StreamerError
+from streamer.index.store_errors import damaged, explained
+
+NAME = "newest-flush"
+PLACE_BYTES = 4096  # a disk writes no less at once
+_PLACES = 2
+
+
+class Witness:
+    """The witness of an index folder, held by the one that writes the index.
+
+    Raises:
+        StoreUnavailable: another process writes it, or the disk refuses.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Take the witness in `folder`, which is made with it if it is not there."""
+        self._path = folder / NAME
+        with explained(self._path):
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            with explained(folder):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except StreamerError:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        """Write that there is no flush yet.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        with explained(self._path):
+            os.pwrite(self._file, _place(0) * _PLACES, 0)
+            os.fsync(self._file)
+            sync_folder(self._path.parent)
+
+    def write(self, seq: int) -> None:
+        """Write, to the disk, that the database has flush `seq`.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        with explained(self._path):
+            os.pwrite(self._file, _place(seq), seq % _PLACES * PLACE_BYTES)
+            os.fdatasync(self._file)
+
+    def close(self) -> None:
+        """Release the file and its lock."""
+        os.close(self._file)
+
+
+def read_places(folder: Path) -> list[int | None] | None:
+    """Return the number in each place, None for one that is damaged; None without a witness.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return None
+    with explained(path):
+        data = path.read_bytes()
+    return [_number(data[i * PLACE_BYTES : (i + 1) * PLACE_BYTES]) for i in range(_PLACES)]
+
+
+def witnessed(folder: Path) -> int | None:
+    """Return the newest flush that is witnessed, None without a witness.
+
+    Raises:
+        StoreDamaged: no place of the file can be read.
+        StoreUnavailable: it cannot be read.
+    """
+    places = read_places(folder)
+    if places is None:
+        return None
+    sound = [number for number in places if number is not None]
+    if not sound:
+        raise damaged(folder / NAME, "it has no number")
+    return max(sound)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the entry of a new file to the disk."""
+    opened = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _place(seq: int) -> bytes:
+    text = f"flush {seq}"
+    check = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return f"{text} {check}\n".encode().ljust(PLACE_BYTES, b"\n")
+
+
+def _number(place: bytes) -> int | None:
+    words = place.split()
+    if len(words) != 3 or not words[1].isdigit() or _place(int(words[1])) != place:  # noqa: PLR2004 - flush, number, check
+        return None
+    return int(words[1])

@@ -1,0 +1,217 @@
+"""Any damage to any file of an index: it opens as it was, or is refused and stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.cli.inspect import describe
+from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StreamerError
+from streamer.index.deep_check import check_index
+from streamer.index.records import CONFIG, Pages, Record
+from streamer.index.settings import IndexSettings
+from streamer.index.snapshot import pack_pages
+from streamer.kafka.log_position import ShardLog
+from streamer.kafka.owner import Owner
+from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.detector import Detector
+from streamer.stream.index_folder import IndexFolder, identity_of, own_key, read_meta
+from tests.helpers.damage import FLIP, Damage, digests, some_damage
+from tests.helpers.serial_index import judged
+from tests.helpers.signed_pages import BANDS, family_pages
+
+KEPT, ASKED, FLUSHES = 160, 40, 4
+SIGNATURE = SignatureSettings(bands=BANDS)
+SECRET = bytes(range(32))
+
+
+class Index(NamedTuple):
+    """An index on disk, as a kill right after a flush leaves it, and what it answers."""
+
+    kind: str
+    folder: Path
+    answer: Any
+    description: Any
+
+
+def ask_detector(folder: Path, shards: int, *, flush: bool = False) -> Any:
+    """Return the verdicts of an index on pages that it has not seen; it stands as it stood."""
+    rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
+    index = IndexFolder.open(folder, SIGNATURE, shards)
+    try:
+        detector = Detector(index, rules, head_pages=64)
+        at = detector.position(0)
+        asked = pages.take(range(at, at + ASKED))
+        blocks = detector.judge(0, at, at + ASKED, asked)
+        if flush:
+            detector.flush(b"")
+        detector.stop()
+        return at, detector.owner_state, [verdict for block in blocks for verdict in judged(block)]
+    finally:
+        index.store.close()
+
+
+def make_by_detector(folder: Path, copy: Path, shards: int) -> None:
+    rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
+    for run in range(FLUSHES):
+        index = IndexFolder.open(folder, SIGNATURE, shards)
+        detector, part = Detector(index, rules, head_pages=64), KEPT // FLUSHES
+        for start in range(run * part, (run + 1) * part, 10):
+            taken = pages.take(range(start, start + 10))
+            detector.judge(0, start, start + 10, taken)
+            if start % 20 == 10:
+                detector.flush(b"")
+        if run == FLUSHES - 1:
+            shutil.copytree(folder, copy)
+        detector.close()
+
+
+@contextlib.contextmanager
+def an_owner(folder: Path) -> Any:
+    key = folder.parent / "worker.key"
+    key.write_text(SECRET.hex())
+    identity = LogIdentity(str(identity_of(SIGNATURE, 2, SECRET)["fingerprint"]), "origin")
+    owner = Owner(folder, ShardLog(0, 2, "log", identity), SIGNATURE, key, head_pages=30)
+    try:
+        yield owner
+    finally:
+        owner.close()
+
+
+def record_of(pages: Pages, start: int, end: int, owner: Owner) -> bytes:
+    numbers = np.arange(start, end)
+    return pack_record(Record("pages:0", start, end, numbers, pages.take(numbers)), owner.identity)
+
+
+def make_by_owner(folder: Path, copy: Path) -> None:
+    pages = family_pages(Random(5), KEPT + ASKED)
+    with an_owner(folder) as owner:
+        config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
+        owner.take(0, pack_record(config, owner.identity))
+        for offset in range(1, KEPT // 20 + 1):
+            owner.take(offset, record_of(pages, 20 * offset - 20, 20 * offset, owner))
+            owner.flush()
+        assert owner.shard.undecided_pages
+        shutil.copytree(folder, copy)
+
+
+def ask_owner(folder: Path, *, flush: bool = False) -> Any:
+    pages = family_pages(Random(5), KEPT + ASKED)
+    with an_owner(folder) as owner:
+        at, state = owner.position, owner.shard.state()
+        outputs = owner.take(at, record_of(pages, KEPT, KEPT + ASKED, owner))
+        if flush:
+            owner.flush()
+        shown = [(o.destination, o.start, _bytes_of(o.items)) for o in outputs]
+        return at, state, shown
+
+
+def _bytes_of(items: Any) -> Any:
+    if isinstance(items, Pages):
+        return pack_pages(items)
+    return judged(items) if hasattr(items, "similarities") else items.kept.tolist()
+
+
+ASK = {
+    "one shard": functools.partial(ask_detector, shards=1),
+    "two shards": functools.partial(ask_detector, shards=2),
+    "a worker with undecided pages": ask_owner,
+}
+
+
+def described(folder: Path) -> Any:
+    """Return what `streamer inspect` shows."""
+    store, meta = read_meta(folder)
+    with contextlib.closing(store):
+        return describe(store, meta) | {"bytes": 0}
+
+
+@pytest.fixture(scope="module")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
+    made: list[Index] = []
+    for kind, ask in ASK.items():
+        folder = tmp_path_factory.mktemp("made") / "index"
+        copy = folder.parent / "copy"
+        if kind.startswith("a worker"):
+            make_by_owner(folder, copy)
+        else:
+            make_by_detector(folder, copy, 1 if kind == "one shard" else 2)
+        made.append(Index(kind, copy, ask(copy), described(copy)))
+    return made
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2), st.integers(0, 2**32))
+def test_a_damaged_index_opens_as_it_was_or_is_refused_and_stays_as_it_is(
+    indexes: list[Index], which: int, seed: int
+) -> None:
+    index = indexes[which]
+    damage = some_damage(index.folder, Random(seed))
+    assert_sound_or_refused(index, damage)
+
+
+@pytest.mark.parametrize("which", [0])
+def test_each_file_may_be_flipped_at_its_ends_cut_by_a_byte_or_removed(
+    indexes: list[Index], which: int
+) -> None:
+    index = indexes[which]
+    for path in sorted(path for path in index.folder.rglob("*") if path.is_file()):
+        name, size = str(path.relative_to(index.folder)), path.stat().st_size
+        damages = [Damage("remove", name)]
+        if size:
+            damages += [Damage(FLIP, name, 3), Damage(FLIP, name, 8 * size - 1)]
+            damages.append(Damage("cut", name, size - 1))
+        for damage in damages:
+            assert_sound_or_refused(index, damage)
+
+
+def assert_sound_or_refused(index: Index, damage: Damage) -> None:
+    """Damage a copy of an index; use it in each way, and see what it says and what it changes."""
+    folder = index.folder.parent / "damaged"
+    shutil.copytree(index.folder, folder)
+    try:
+        damage.do(folder)
+        before = digests(folder)
+        ask = ASK[index.kind]
+        answers = [_asked(ask, folder), _asked(described, folder)]
+        was_sound = not any(finding.damage for finding in check_index(folder))
+        assert digests(folder) == before, damage
+        for answer, wanted in zip(answers, (index.answer, index.description), strict=True):
+            if isinstance(answer, StreamerError):
+                assert_refusal_is_right(answer, damage)
+            else:
+                assert answer == wanted, damage
+        if not isinstance(answers[0], StreamerError):
+            assert ask(folder, flush=True) == index.answer, damage
+            now_sound = not any(finding.damage for finding in check_index(folder))
+            assert now_sound or not was_sound, damage
+        elif damage.name != own_key(Path()).name:
+            assert not was_sound, damage
+    finally:
+        shutil.rmtree(folder)
+
+
+def _asked(ask: Any, folder: Path) -> Any:
+    try:
+        return ask(folder)
+    except StreamerError as error:
+        return error
+
+
+def assert_refusal_is_right(error: StreamerError, damage: Damage) -> None:
+    if damage.name == own_key(Path()).name:
+        assert isinstance(error, (SettingsError, StoreMismatch)), damage
+    else:
+        assert isinstance(error, StoreDamaged), (damage, error)
+        assert error.exit_code == 3
+        assert "Put back a copy" in str(error)
