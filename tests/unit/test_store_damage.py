@@ -281,7 +281,8 @@ from streamer.cli.main import app
 index, page = sys.argv[1:]
 commands = ["inspect I", "check --index I", "check --deep --index I", "explain U --index I"]
 for command in [*commands, "uniqueness P --index I"]:
-    arguments = [{"I": index, "P": page, "U": "http://a.example/7"}.get(word, word) for word in command.split()]
+    names = {"I": index, "P": page, "U": "http://a.example/7"}
+    arguments = [names.get(word, word) for word in command.split()]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, (command, done.output, done.exception)
 for path in (Path(index, "new"), Path(index, "rows-0")):

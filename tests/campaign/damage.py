@@ -1,0 +1,233 @@
+"""Damage to an index: a byte flipped, a file cut short or removed, and then used as ever.
+
+Half of the rounds are of an index made by `streamer replay`, which then judges a new file; half of
+one that a worker's owner has folded from a log, which then goes on with that. What they say must be
+what the undamaged index says, or an error with exit code 3 (2 for a key that cannot be used).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import StreamerError
+from streamer.index.records import CONFIG, Record, Verdicts
+from streamer.index.settings import IndexSettings
+from streamer.kafka.log_position import ShardLog
+from streamer.kafka.owner import Owner
+from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.sketch.settings import SignatureSettings
+from streamer.stream.index_folder import identity_of
+from tests.campaign.campaign import Campaign, Outcome
+from tests.helpers.damage import Damage, digests, some_damage
+from tests.helpers.serial_index import judged
+from tests.helpers.signed_pages import family_pages
+
+FLUSHES = 20
+PAGES_A_FLUSH = 12
+SECRET = bytes(range(32))
+SIGNATURE = SignatureSettings()
+BY_PROCESS = 50  # each so many rounds, the command runs in a process of its own
+
+Answer = Any
+REFUSED = "refused"
+KEY_REFUSED = 2  # the exit code for a key that cannot be used
+
+
+class Subject(NamedTuple):
+    """An index that is damaged, and how it is asked: for its verdicts, or what refused it."""
+
+    name: str
+    folder: Path
+    ask: Callable[[Path, bool], tuple[int, Answer]]
+    wanted: Answer
+
+
+def run(rounds: int, seed: int, folder: Path) -> Outcome:
+    """Damage an index and use it, so many times."""
+    subjects = [_replayed(folder / "replay", seed), _folded(folder / "worker", seed)]
+    violations: list[str] = []
+    ends: Counter[str] = Counter()
+    for number in range(rounds):
+        random = Random(f"{seed}/{number}")
+        subject = subjects[number % len(subjects)]
+        damage = some_damage(subject.folder, random)
+        apart = number % BY_PROCESS == BY_PROCESS - 2
+        end, broken = _round(subject, damage, apart=apart)
+        ends[end] += 1
+        if broken:
+            violations.append(f"round {number}, seed {seed}: {subject.name}, {damage}: {broken}")
+    figures: dict[str, float | int | str] = {f"indexes that {k}": n for k, n in ends.items()}
+    return Outcome(rounds, violations, figures=figures)
+
+
+def _round(subject: Subject, damage: Damage, *, apart: bool) -> tuple[str, str]:
+    """Damage a copy, and use it twice; return how it ended, and what was broken."""
+    copy = subject.folder.parent / "damaged"
+    shutil.copytree(subject.folder, copy)
+    try:
+        damage.do(copy)
+        before = digests(copy)
+        code, said = subject.ask(copy, apart)
+        if code == 0:
+            return "stood as they were", "" if said == subject.wanted else "other verdicts"
+        allowed = {3, KEY_REFUSED} if damage.name == "secret.key" else {3}
+        if code not in allowed:
+            return REFUSED, f"exit code {code}: {said}"
+        return "were refused", _again(subject, damage, copy, before)
+    finally:
+        shutil.rmtree(copy)
+
+
+def _again(subject: Subject, damage: Damage, copy: Path, before: dict[str, str]) -> str:
+    """Return what is broken if a refused index is used again: it must be as refused as before.
+
+    A damaged block of rows is met only when a verdict needs it, in the middle of the work; what was
+    done until then may stand. All other damage is met at the start, and nothing may change.
+    """
+    begun = damage.name.startswith("rows-") and damage.kind == "flip"
+    if not begun and digests(copy) != before:
+        return "a refused index was changed"
+    code, said = subject.ask(copy, False)
+    return "" if code in {3, KEY_REFUSED} else f"refused, then exit code {code}: {said}"
+
+
+# ---- by replay -----------------------------------------------------------------------------------
+
+
+def _replayed(folder: Path, seed: int) -> Subject:
+    """Return an index of some runs over some files, as it lies after the last."""
+    folder.mkdir(parents=True)
+    random = Random(seed)
+    index, probe = folder / "index", folder / "probe.jsonl"
+    words = [f"word{n}" for n in range(400)]
+    texts = [random.choices(words, k=80) for _ in range(FLUSHES * PAGES_A_FLUSH)]
+    for number in range(FLUSHES // 2):  # a run flushes at its start and at its end
+        part = texts[number * 2 * PAGES_A_FLUSH : (number + 1) * 2 * PAGES_A_FLUSH]
+        file = _page_file(folder / f"{number}.jsonl", part)
+        code, said = _replay(file, index, folder / f"{number}.verdicts", apart=False)
+        assert code == 0, said
+    copies = [_edited(random, text) for text in random.sample(texts, 60)]
+    _page_file(probe, [*copies, *(random.choices(words, k=80) for _ in range(20))])
+
+    def ask(copy: Path, apart: bool) -> tuple[int, Answer]:  # noqa: FBT001 - as Subject
+        out = folder / "probe.verdicts"
+        for old in folder.glob(f"{out.name}*"):
+            old.unlink()
+        code, said = _replay(probe, copy, out, apart=apart)
+        return (code, said) if code else (0, [_shown(line) for line in out.open()])
+
+    probed = folder / "asked"
+    shutil.copytree(index, probed)
+    code, wanted = ask(probed, False)
+    assert code == 0, wanted
+    assert {verdict for _, verdict, *_ in wanted} == {"unique", "duplicate"}
+    return Subject("replay", index, ask, wanted)
+
+
+def _page_file(path: Path, texts: list[list[str]]) -> Path:
+    pages = (
+        json.dumps({"url": f"http://a.example/{path.stem}/{n}", "body": " ".join(text)})
+        for n, text in enumerate(texts)
+    )
+    path.write_text("".join(f"{page}\n" for page in pages))
+    return path
+
+
+def _edited(random: Random, text: list[str]) -> list[str]:
+    changed = list(text)
+    changed[random.randrange(len(text))] = "edited"
+    return changed
+
+
+def _shown(line: str) -> tuple[Any, ...]:
+    """Return what a verdict says; of the index's key only its fingerprint tells."""
+    told = json.loads(line)
+    return told["url"], told["verdict"], told.get("similarity"), told.get("representative")
+
+
+def _replay(pages: Path, index: Path, verdicts: Path, *, apart: bool) -> tuple[int, str]:
+    """Run `streamer replay`, on request in a process of its own; return its exit code and words."""
+    arguments = ["replay", str(pages), "--index", str(index), "--verdicts", str(verdicts)]
+    arguments += ["--head-pages", str(PAGES_A_FLUSH), "--threads", "1"]
+    if apart:
+        done = subprocess.run(
+            [sys.executable, "-m", "streamer", *arguments],
+            capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )  # fmt: skip
+        return done.returncode, done.stderr
+    result = CliRunner().invoke(app, arguments)
+    code = getattr(result.exception, "exit_code", result.exit_code)
+    return code, f"{result.output}{result.exception!r}"
+
+
+# ---- by a worker ---------------------------------------------------------------------------------
+
+
+def _folded(folder: Path, seed: int) -> Subject:
+    """Return an index that an owner has folded, as a kill right after a flush leaves it."""
+    folder.mkdir(parents=True)
+    key = folder / "key"
+    key.write_text(SECRET.hex())
+    identity = LogIdentity(str(identity_of(SIGNATURE, 1, SECRET)["fingerprint"]), "origin")
+    pages = family_pages(Random(seed), PAGES_A_FLUSH * (FLUSHES + 6))
+    log = [pack_record(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()), identity)]
+    for start in range(0, len(pages), PAGES_A_FLUSH):
+        numbers = np.arange(start, start + PAGES_A_FLUSH)
+        record = Record("pages:0", start, start + PAGES_A_FLUSH, numbers, pages.take(numbers))
+        log.append(pack_record(record, identity))
+
+    def go_on(index: Path, until: int) -> Answer:
+        """Fold the log from where the index stands, with a flush after each record."""
+        owner = Owner(index, ShardLog(0, 1, "log", identity), SIGNATURE, key)
+        shown: list[object] = []
+        try:
+            for offset in range(owner.position, until):
+                for output in owner.take(offset, log[offset]):
+                    assert isinstance(output.items, Verdicts)
+                    shown.append((output.start, judged(output.items)))
+                owner.flush()
+            if until < len(log):
+                shutil.copytree(index, folder / "index")
+        finally:
+            owner.close()
+        return shown
+
+    def ask(copy: Path, _apart: bool) -> tuple[int, Answer]:  # noqa: FBT001 - as Subject
+        try:
+            return 0, go_on(copy, len(log))
+        except StreamerError as error:
+            return error.exit_code, str(error)
+
+    go_on(folder / "made", FLUSHES)
+    asked = folder / "asked"
+    shutil.copytree(folder / "index", asked)
+    code, wanted = ask(asked, False)
+    assert code == 0, wanted
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder / "made")
+    return Subject("worker", folder / "index", ask, wanted)
+
+
+CAMPAIGN = Campaign(
+    "damage",
+    f"A byte of an index of {FLUSHES} flushes is flipped, or a file of it cut short or removed; "
+    "then replay or a worker gives the verdicts that it gave, or refuses it and changes nothing.",
+    rounds=1000,
+    rounds_in_ci=40,
+    run=run,
+)
