@@ -33,8 +33,8 @@ EPILOG = """
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
   v.jsonl
 
-[bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit, 4 too many
-dead letters; 130 interrupted.
+[bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit or is
+damaged, 4 too many dead letters; 130 interrupted.
 """
 
 app = typer.Typer(

@@ -1,6 +1,6 @@
 """A shard's state as bytes: everything that is neither a row nor a posting in the store.
 
-It goes into the same atomic file as the rows, so that rows, marks, counters, undecided and held
+It goes into the same atomic step as the rows, so that rows, marks, counters, undecided and held
 pages are always those of one moment.
 """
 

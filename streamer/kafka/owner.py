@@ -38,7 +38,7 @@ from streamer.stream.index_folder import IndexFolder
 RECORDS_BETWEEN_FLUSHES = (
     4096  # of the log: bounds what a restart folds where hardly a page is kept
 )
-SECONDS_BETWEEN_FLUSHES = 3600.0  # a restart folds what came since; a flush is a file for good
+SECONDS_BETWEEN_FLUSHES = 3600.0  # a restart folds what came since; a flush's entries stay
 
 
 @dataclass(frozen=True, slots=True)
