@@ -122,7 +122,7 @@ def _bytes_of(items: Any) -> Any:
     return judged(items) if hasattr(items, "similarities") else items.kept.tolist()
 
 
-ASK = {
+ASK: dict[str, Any] = {
     "one shard": functools.partial(ask_detector, shards=1),
     "two shards": functools.partial(ask_detector, shards=2),
     "a worker with undecided pages": ask_owner,

@@ -78,7 +78,7 @@ def test_a_flip_of_any_byte_of_the_newest_sorted_file_is_refused(quick_folder: P
     data = path.read_bytes()
     for at in range(len(data)):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
-        with pytest.raises(StoreDamaged):
+        with pytest.raises(StoreDamaged, match=r"Corruption: "):
             Store.open(folder, writable=False)
     assert_refused(folder)
     path.write_bytes(data)
@@ -270,7 +270,7 @@ def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
     code, said = command("check", "--deep", "--index", tmp_path)
     assert (code, path.name in said) == (3, True)
     assert command("inspect", tmp_path)[0] == 3
-    assert command("check", "--index", tmp_path, "--bands", BANDS)[0] == 3
+    assert command("check", "--index", tmp_path, "--bands", str(BANDS))[0] == 3
 
 
 READ_ALL = """
