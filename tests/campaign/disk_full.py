@@ -201,7 +201,7 @@ def _owner_way(folder: Path, seed: int) -> tuple[Work, Made]:
 
 
 CAMPAIGN = Campaign(
-    "disk full",
+    "disk",
     "The disk of index, verdicts and dead letters becomes full at a chosen byte, once or more, and "
     "is emptied; replay and a worker say so, go on within 30 s, and end with the same bytes.",
     rounds=100,

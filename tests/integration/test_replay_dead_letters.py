@@ -46,7 +46,7 @@ def tree(folder: Path) -> dict[str, str]:
         if path.is_file()
         else "folder"
         for path in folder.rglob("*")
-        if (path.parent.name != "store" or path.suffix == ".sst") and path.name != "incoming"
+        if path.parent.name != "store" or path.suffix in {".sst", ".log"}
     }
 
 
