@@ -7,11 +7,13 @@ memory: for whoever must answer soon, a worker that joins a group.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,7 +24,14 @@ from streamer.index.records import Pages
 from streamer.index.row_scan import scan_rows
 from streamer.index.settings import IndexSettings
 from streamer.index.stored_lookup import StoredLookup
-from streamer.kernel import KERNELS, all_compiled, kernels_on_disk, mark_all_compiled, uint64
+from streamer.kernel import (
+    FOLDER,
+    KERNELS,
+    all_compiled,
+    kernels_on_disk,
+    mark_all_compiled,
+    uint64,
+)
 from streamer.sketch.compact import SKETCH_WORDS
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
@@ -52,9 +61,23 @@ Report = Callable[[int, int], None]  # is told how many kernels are done, of how
 
 
 def compile_kernels(report: Report = lambda _done, _of: None) -> None:
-    """Compile every kernel that is not on disk yet, in two processes."""
-    if all_compiled():
-        return
+    """Compile every kernel that is not on disk yet, in two processes; others who come wait."""
+    with _alone():
+        if not all_compiled():
+            _compile(report)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other processes from compiling the same: several at once are slower than one."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # where nothing can be written each compiles for itself
+            lock = stack.enter_context((FOLDER / "compiling").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(report: Report) -> None:
     commands = [[sys.executable, "-m", "streamer.stream.warm", part] for part in _PARTS]
     none = subprocess.DEVNULL
     running = [
