@@ -137,16 +137,18 @@ def _sample(workers: Fleet, at: float, verdicts: int, lag: int) -> Sample:
         except (OSError, KeyError):  # it is being killed
             continue
         descriptors[name, process.pid] = sum(index not in link.parents for link in links)
-    sizes = dict(_sizes(index))
-    data = sum(size for name, size in sizes.items() if name.startswith(("rows-", "postings-")))
-    return Sample(at, verdicts, lag, sum(sizes.values()) - data, len(sizes), memory, descriptors)
+    sizes = list(_sizes(index))
+    data = sum(size for name, size in sizes if name.startswith(("rows-", "postings-")))
+    return Sample(
+        at, verdicts, lag, sum(size for _, size in sizes) - data, len(sizes), memory, descriptors
+    )
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
     for path in folder.rglob("*"):
         try:
             if path.is_file():
-                yield str(path.relative_to(folder)), path.stat().st_size
+                yield path.name, path.stat().st_size
         except FileNotFoundError:  # it was there just now
             continue
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import subprocess
 import sys
 import threading
@@ -28,6 +29,15 @@ class Replayed:
     summary: dict[str, Any] = field(default_factory=dict)
     verdicts: Path = Path()
     memory: list[tuple[int, int]] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    def rate(self) -> float:
+        """Return pages a second by the clock on the wall."""
+        return float(self.summary["pages_per_second"])
+
+    def cpu_us(self, start_seconds: float) -> float:
+        """Return microseconds of CPU a page without the start; other work hardly changes them."""
+        return 1e6 * (self.cpu_seconds - start_seconds) / float(self.summary["pages"])
 
 
 def replay(folder: Path, lines: Iterable[bytes], seed: int) -> Replayed:
@@ -45,6 +55,7 @@ def replay(folder: Path, lines: Iterable[bytes], seed: int) -> Replayed:
         "--index", folder / "index", "--key-file", key, "--summary", folder / "summary.json",
     ]  # fmt: skip
     log = folder / "log"
+    before = _children_seconds()
     with log.open("wb") as output:
         process = subprocess.Popen(
             list(map(str, command)), cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=output
@@ -54,8 +65,15 @@ def replay(folder: Path, lines: Iterable[bytes], seed: int) -> Replayed:
         finally:
             process.kill()
     assert process.returncode == 0, log.read_text(encoding="utf-8")
+    done.cpu_seconds = _children_seconds() - before
     done.summary = msgspec.json.decode((folder / "summary.json").read_bytes())
     return done
+
+
+def _children_seconds() -> float:
+    """Return the CPU time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _feed(
