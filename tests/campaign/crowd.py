@@ -21,10 +21,11 @@ from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.replayed import Replayed, replay
 from tests.integration.chaos import make_crawl
 
-CRAWL_PAGES_MAX = 5_000  # of HTML, which take longer: too few to show in the crowd's rate
+CRAWL_PAGES_MAX = 20_000
 # Of the rate of normal pages. A page of `session` is compared with all that its full buckets hold.
 LEAST_RATE = {"token": 1.0, "session": 0.5}
-NORMAL_PAGES = 200_000  # judged before and after the crowd, for its rate beside theirs
+# Judged before and after as many of the crowd, without the crawl's larger pages of HTML between.
+NORMAL_PAGES = 200_000
 TIMED_ROUNDS = 200_000  # with fewer pages the start of a run is most of its time
 WALL_WORDS = 560
 SESSION_BYTES = 480  # of the changing part of `session`, as words of eight hex digits
@@ -130,9 +131,13 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
     if not crowds["session"].summary["saturated_postings"]:
         outcome.violations.append(f"seed {seed}: no bucket was full, so this was no crowd")
     if timed:
+        alike = {
+            name: replay(folder / f"{name}-only", make(NORMAL_PAGES, random.Random(seed)), seed)
+            for name, make in walls
+        }
         normal.append(_normal(folder, "after", seed))
         start = replay(folder / "start", crawl[:1], seed).cpu_seconds
-        _rates(crowds, normal, start, outcome)
+        _rates(alike, normal, start, outcome)
     return outcome
 
 
