@@ -7,9 +7,11 @@ import io
 import json
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
@@ -163,6 +165,18 @@ def test_a_topic_with_other_settings_is_refused_with_the_remedy(brokers: str, to
         ensure(brokers, Topic(topic, 2, 1, {"retention.ms": "-1"}))
     with pytest.raises(SettingsError, match=r"has 2 partitions, 3 are asked for\. Ask for as many"):
         ensure(brokers, Topic(topic, 3, 1))
+
+
+def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: str) -> None:
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for days in (-400, -1, 0, 1, 400):
+                moment = round(1000 * (time.time() + days * 86_400))
+                await producer.send_and_wait(topic, b"%d" % days, timestamp_ms=moment)
+
+    ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "-1"}))
+    asyncio.run(send())
+    assert [m.value for m in messages_of(brokers, topic)[0]] == [b"-400", b"-1", b"0", b"1", b"400"]
 
 
 def test_what_the_brokers_refuse_is_told(brokers: str) -> None:
