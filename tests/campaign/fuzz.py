@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 import traceback
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -135,7 +136,11 @@ class _Reader:
         except Exception:  # noqa: BLE001 - a worker ends here, whatever it is, and passes nothing over
             self.report.refused += 1
             return
-        end = records[-1].offset + 1 if records else 0
+        offsets = [record.offset for record in records]
+        if any(one >= next_one for one, next_one in pairwise(offsets)):
+            self.report.refused += 1  # no broker takes such a batch in, or sends it
+            return
+        end = offsets[-1] + 1 if records else 0
         for chunk in cut("pages", 0, 0, end, records) if records else ():
             self._read_messages([(one.offset, one.key, one.value) for one in chunk.records])
 
