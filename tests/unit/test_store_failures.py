@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
 from streamer.index.database import Database
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
+from tests.helpers.damage import digests
 from tests.helpers.stored_rows import assert_holds, flush
 
 
@@ -73,6 +75,17 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
     monkeypatch.setattr("streamer.index.store.FORMAT", 99)
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
+
+
+def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: Path) -> None:
+    with contextlib.closing(Database.write_to(folder)) as database:
+        state = msgspec.msgpack.encode({"format": 3, "identity": {}, "seq": 7, "shards": []})
+        database.write([(b"\0" * 7 + b"\7\xff", state)])
+    before = digests(folder.parent)
+    for writable in (True, False):
+        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 4\. Use the version"):
+            Store.open(folder, writable=writable)
+    assert digests(folder.parent) == before
 
 
 def test_a_store_of_something_else_is_refused(folder: Path) -> None:
