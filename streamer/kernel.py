@@ -9,7 +9,7 @@ this one, and what else has a kernel; and of the versions, the processor and the
 that they were compiled with.
 
 With NUMBA_BOUNDSCHECK=1 in the environment every index is checked, and one that is out of its
-array raises IndexError: for tests, since it takes twice the time. Memory that is given as an
+array raises IndexError: for tests, since checks cost time. Memory that is given as an
 address (`word_at`, `put_word`) has no length to check against.
 """
 
