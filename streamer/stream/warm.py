@@ -72,7 +72,7 @@ def _alone() -> Iterator[None]:
     """Keep other processes from compiling the same: several at once are slower than one."""
     with ExitStack() as stack:
         with suppress(OSError):  # where nothing can be written each compiles for itself
-            lock = stack.enter_context((FOLDER / "compiling").open("w"))
+            lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
