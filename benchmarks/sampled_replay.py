@@ -101,7 +101,7 @@ class SamplingStopwatch(Stopwatch):
         self.samples: list[Sample] = []
 
     @contextmanager
-    def watch(self, sources: Sequence[Source]) -> Iterator[Progress]:
+    def watch(self, sources: Sequence[Source], *_: object) -> Iterator[Progress]:
         """Yield the function that a replay tells its progress."""
         with super().watch(sources) as report:
 

@@ -78,7 +78,7 @@ class Stopwatch:
         self.cpu_seconds = 0.0
 
     @contextmanager
-    def watch(self, _sources: Sequence[Source]) -> Iterator[Progress]:
+    def watch(self, _sources: Sequence[Source], *_: object) -> Iterator[Progress]:
         """Yield the function that a replay tells its progress; in place of the progress bar."""
         begin, cpu_begin = time.perf_counter(), time.process_time()
         self._marks = [(0, 0.0)]
