@@ -81,7 +81,9 @@ def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
         read = {"log": log.offset, **shard.marks}
         return {name: {"records": at, "finished": True} for name, at in sorted(read.items())}
     return {
-        f"{entry.name}, partition {entry.partition}" if entry.topic_id else entry.name: {
+        f"{entry.name}, partition {entry.partition}"
+        if entry.topic_id or entry.partition
+        else entry.name: {
             "records": entry.position,
             "finished": entry.finished or bool(entry.topic_id),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,13 @@ from streamer.cli.mapping import Fields, Preset, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.config import Settings, load_settings
-from streamer.errors import SettingsError, StoreUnavailable
+from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 from streamer.stream.catalogue import own_catalogue
 from streamer.stream.detector import Detector
-from streamer.stream.files import Source, open_sources
+from streamer.stream.files import open_sources
 from streamer.stream.index_folder import IndexFolder
 from streamer.stream.large_clusters import SHARE_MIN, LargeCluster
 from streamer.stream.outputs import (
@@ -51,7 +51,7 @@ def replay(  # noqa: PLR0913 - the options of the command line
         list[str] | None,
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, "
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
             "or - for standard input.",
             show_default=False,
         ),
@@ -72,6 +72,14 @@ def replay(  # noqa: PLR0913 - the options of the command line
     summary: Annotated[
         Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
     ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="Take files as whole: with --index, a last line without an end is left for a "
+            "later run otherwise. Without --index it always counts.",
+        ),
+    ] = False,
     from_topic: topics.FromTopic = None,
     partitions: topics.Partitions = None,
     offsets: topics.Offsets = None,
@@ -139,7 +147,11 @@ def replay(  # noqa: PLR0913 - the options of the command line
     """Judge the pages of files, or of a topic: one verdict a page, unique or duplicate of which.
 
     With --index, a run that was interrupted goes on where its index stands, and a file that was
-    judged before is passed over; one that has grown goes on where it ended.
+    judged before is passed over; one that has grown goes on where it ended, and so does a pipe that
+    begins with the same records. A file or pipe whose judged records are others now is refused.
+
+    A file that is damaged or cut off is judged up to there, and the run ends with exit code 1 once
+    all others are judged; copied again, it goes on where its good part ended.
 
     A topic is read one partition after the other, up to the end that it has at the start; messages
     before the index's position are not taken again. With --order-of, verdicts are those of the
@@ -182,7 +194,13 @@ def replay(  # noqa: PLR0913 - the options of the command line
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
             if from_topic is not None
-            else _file_input(pages or [], [*names, summary, index], settings, errors)
+            else _file_input(
+                pages or [],
+                [*names, summary, index],
+                settings.page_bytes_max,
+                errors,
+                complete=complete or index is None,
+            )
         )
         folder, lasting = stack.enter_context(_index_folder(index, settings))
         outcome, result = _run(folder, make_input, names, parser, settings, checks, lasting=lasting)
@@ -196,6 +214,8 @@ def replay(  # noqa: PLR0913 - the options of the command line
             "Interrupted. The same command goes on from here." if index else "Interrupted."
         )
         raise typer.Exit(INTERRUPTED)
+    if incomplete := outcome.report.incomplete:
+        raise InputError(_read_in_part(incomplete, lasting=index is not None))
     if fail_on_dead_letters is not None and dead_share(result) > fail_on_dead_letters:
         _print(
             errors,
@@ -203,6 +223,13 @@ def replay(  # noqa: PLR0913 - the options of the command line
             f"than --fail-on-dead-letters {fail_on_dead_letters:g} allows.",
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
+
+
+def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
+    """Return the sentence about inputs that could not be read to their end."""
+    each = "; ".join(f"{name} ({why})" for name, why in incomplete.items())
+    again = "; the same command then goes on where the good part ended" if lasting else ""
+    return f"Not read to the end: {each}. Copy what is damaged or cut off again{again}."
 
 
 def _print(console: Console, text: str) -> None:
@@ -255,37 +282,38 @@ def _topic_input(
 def _file_input(
     given: Sequence[str],
     outputs: Sequence[str | Path | None],
-    settings: Settings,
+    page_bytes_max: int,
     console: Console,
+    *,
+    complete: bool,
 ) -> topics.MakeInput:
     """Return what makes the input of the files that are given."""
-    opened = open_sources(given, settings.page_bytes_max)
-    sources = _inputs(opened.sources, given, outputs)
-    if opened.files_ignored:
-        console.print(f"{opened.files_ignored:,} files in these folders are no page files.")
+    opened = open_sources(given, page_bytes_max)
+    is_own = _own_files(given, outputs)
+    sources = [source for source in opened.sources if not is_own(source.name)]
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
-        return FileInput(sources), progress_bar(sources, console)
+        pages = FileInput(sources, complete=complete)
+        pages.report.passed_over = [name for name in opened.passed_over if not is_own(name)]
+        return pages, progress_bar(sources, console)
 
     return make
 
 
-def _inputs(
-    sources: Sequence[Source], given: Sequence[str], outputs: Sequence[str | Path | None]
-) -> list[Source]:
-    """Return the sources without this run's own outputs, which may lie in a folder of pages.
+def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Callable[[str], bool]:
+    """Return what tells this run's own outputs, which may lie in a folder of pages, from inputs.
 
     One of them may be a folder: the index.
     """
     own = {output_key(str(name)) for name in outputs if name and name != STANDARD_OUTPUT}
     if clash := next((name for name in given if output_key(name) in own), None):
         raise SettingsError(f"{clash} is both input and output. Name another file for one of them.")
-    return [
-        source
-        for source in sources
-        if source.name == STANDARD_OUTPUT
-        or own.isdisjoint(map(str, (path := Path(source.name).resolve(), *path.parents)))
-    ]
+
+    def is_own(name: str) -> bool:
+        path = Path(name).resolve()
+        return name != STANDARD_OUTPUT and not own.isdisjoint(map(str, (path, *path.parents)))
+
+    return is_own
 
 
 def _write_summary(path: Path, result: Summary) -> None:

@@ -16,6 +16,7 @@ from streamer.stream.replay import Outcome
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10
+NAMES_SHOWN = 5  # of files, in a sentence
 
 
 class Summary(msgspec.Struct):
@@ -40,7 +41,10 @@ class Summary(msgspec.Struct):
     index_fingerprint: str
     saturated_postings: int
     sources_done_before: int
-    sources_empty: int
+    sources_empty: list[str]
+    sources_incomplete: dict[str, str]
+    sources_without_last_line: list[str]
+    files_passed_over: list[str]
     judged_again: int
     still_dead: int
     examples: dict[str, str]
@@ -76,8 +80,11 @@ def summarise(
         index_pages=kept,
         index_fingerprint=folder.fingerprint,
         saturated_postings=sum(shard.refused for shard in detector.shards),
-        sources_done_before=outcome.sources_done_before,
-        sources_empty=outcome.sources_empty,
+        sources_done_before=outcome.report.done_before,
+        sources_empty=outcome.report.empty,
+        sources_incomplete=outcome.report.incomplete,
+        sources_without_last_line=outcome.report.unended,
+        files_passed_over=outcome.report.passed_over,
         judged_again=outcome.judged_again,
         still_dead=outcome.still_dead,
         examples=outcome.examples,
@@ -97,6 +104,8 @@ def summarise(
 
 def print_summary(console: Console, summary: Summary) -> None:
     """Print the summary as a table."""
+    for note in _notes(summary):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
     if not summary.records and not summary.interrupted:
         console.print(_nothing_new(summary), highlight=False)
         return
@@ -111,6 +120,8 @@ def print_summary(console: Console, summary: Summary) -> None:
 def _nothing_new(summary: Summary) -> str:
     """Return why a run has judged nothing."""
     before, dead = summary.total["records"], sum(summary.total["dead"].values())
+    if summary.sources_incomplete or summary.sources_without_last_line:
+        return "No new record could be judged."
     if summary.sources_empty and not summary.sources_done_before:
         return "Nothing new: the input holds no record."
     parts = [f"{before:,} records in this index"]
@@ -143,6 +154,28 @@ def warnings(summary: Summary) -> list[str]:
     return [f"{what}, most often with {code} ({codes[code]:,}), for example {example}."]
 
 
+def _notes(summary: Summary) -> list[str]:
+    """Say what of the input was not read, and which."""
+    notes = []
+    if names := summary.files_passed_over:
+        notes.append(f"Passed over, as no page files by their names: {_named(names)}.")
+    if names := summary.sources_empty:
+        notes.append(f"Empty: {_named(names)}.")
+    if names := summary.sources_without_last_line:
+        notes.append(
+            f"The last line has no end, and is left for the next run: {_named(names)}. "
+            "Add --complete if that is all there will be."
+        )
+    return notes
+
+
+def _named(names: list[str]) -> str:
+    """Return the first names, and how many there are if that is not all."""
+    shown = ", ".join(names[:NAMES_SHOWN])
+    more = len(names) - NAMES_SHOWN
+    return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
+
+
 def _lines(summary: Summary) -> list[tuple[str, str]]:
     lines = [
         ("records", f"{summary.records:,}"),
@@ -168,9 +201,11 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
     if summary.sources_empty:
-        lines.append(("files without records", f"{summary.sources_empty:,}"))
+        lines.append(("files without records", f"{len(summary.sources_empty):,}"))
     if summary.sources_done_before:
         lines.append(("files judged before", f"{summary.sources_done_before:,}"))
+    if summary.sources_incomplete:
+        lines.append(("files read in part", f"{len(summary.sources_incomplete):,}"))
     return [
         *lines,
         ("pages a second", f"{summary.pages_per_second:,.0f}"),

@@ -19,9 +19,10 @@ from streamer.kafka.ranges import Range
 from streamer.kafka.source import PageTopic
 from streamer.kafka.wire import LogIdentity
 from streamer.stream.batch import PageBatch
+from streamer.stream.bytestream import Mark
 from streamer.stream.catalogue import Catalogue
 from streamer.stream.parse import Message, PageParser
-from streamer.stream.reading import ChunkRead, SettingsChange, Step
+from streamer.stream.reading import ChunkRead, InputReport, SettingsChange, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,15 @@ class TopicChunk:
             )
         return batch
 
-    def last_digest(self) -> str:
+    @property
+    def mark(self) -> Mark:
         """Return nothing: offsets of a topic that has the same id name the same messages."""
-        return ""
+        return Mark()
+
+    @property
+    def heads(self) -> list[Mark]:
+        """Return nothing, as `mark`."""
+        return []
 
 
 class PartitionsInput:
@@ -65,7 +72,7 @@ class PartitionsInput:
         self._ranges = ranges
         self._entered: dict[int, tuple[int, int]] = {}  # by partition: number, position
         self.amount_in_all = sum(wanted.end - wanted.start for wanted in ranges.values())
-        self.sources_done_before = 0
+        self.report = InputReport()
 
     def enter(self, catalogue: Catalogue) -> None:
         """Enter the partitions in the catalogue.
@@ -117,7 +124,7 @@ class OrderedInput:
                 f"The first {first} records of the log {log} have expired: nobody knows its order "
                 "any more. Replay without --order-of."
             )
-        self.sources_done_before = 0
+        self.report = InputReport()
 
     def enter(self, catalogue: Catalogue) -> None:
         """Enter all partitions in the catalogue, once the log is known to be of these pages.

@@ -1,9 +1,11 @@
 """The catalogue: the sources of an index by number, and how far and what of each has been judged.
 
 A page ref holds its source's number, so numbers are given once and never again. A file is known by
-its path, size and the digest of its beginning: one that has grown goes on where it ended, one that
-has changed is refused, since its records no longer are the ones that were judged. Each partition of
-a topic is a source; the topic is known by its name and its id, which it has only until it is made
+its path and beginning. A digest of all bytes that were judged tells whether they still are the
+same: then the file goes on where it ended; one that has changed is refused, since its records no
+longer are the ones that were judged. A pipe has no name of its own: it is known by the digests at
+the ends of its first records, and one that begins otherwise is another source. Each partition of a
+topic is a source; the topic is known by its name and its id, which it has only until it is made
 anew.
 
 An index may be moved or restored at another place, with its inputs and outputs or without: a file
@@ -13,11 +15,11 @@ the index lay, and if it holds what is known of that.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +27,7 @@ import msgspec
 
 from streamer.errors import StoreMismatch
 from streamer.model import SOURCES_MAX, Location, split_ref
+from streamer.stream.bytestream import Mark, Trail
 from streamer.stream.files import FileIdentity, Source
 from streamer.stream.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.stream.stages import Locate
@@ -33,11 +36,15 @@ SECOND_JUDGEMENTS = "dead letters"  # no path is: those are resolved, or name st
 
 
 class SourceEntry(msgspec.Struct):
-    """One source: its name in verdicts, its identity (None: standard input), what was read of it.
+    """One source: its name in verdicts, its identity (None: a pipe), what was read of it.
 
-    `position` is the ordinal of the first record that is not judged yet, `last_digest` that of the
-    record before it, `finished` whether the file had ended there. `topic_id` is "" for files; for a
-    partition of a topic `name` is the topic's, and positions are offsets.
+    `position` is the ordinal of the first record that is not judged yet, `mark` the place in the
+    expanded stream before it, and the digest of all bytes up to there. `finished` tells whether the
+    file had ended there, `status` is the file's as it was then (files.status_of). `heads` are the
+    places behind the first records of a pipe, and `partition` numbers pipes of one name.
+
+    `topic_id` is "" for files; for a partition of a topic `name` is the topic's, and positions are
+    offsets.
 
     `mapping` is the id of the field mapping under which it was read last. `rescued` tells of which
     records the dead letters have been judged after all: begin, end, begin, end, ..., ascending.
@@ -47,8 +54,10 @@ class SourceEntry(msgspec.Struct):
     path: str
     identity: tuple[int, str, int] | None
     position: int = 0
-    last_digest: str = ""
+    mark: Mark = Mark()
     finished: bool = False
+    status: tuple[int, ...] = ()
+    heads: list[Mark] = []
     partition: int = 0
     topic_id: str = ""
     mapping: str = ""
@@ -157,45 +166,62 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 self.digests.pop(known, None)
 
     def locator(self) -> Locate:
-        """Return a function from a page ref to its place; sources entered later are not known."""
-        places = [(entry.name, entry.partition) for entry in self.entries]
+        """Return a function from a page ref to its place."""
+        places: list[tuple[str, int]] = []
 
         def locate(ref: int) -> Location:
             source, sequence = split_ref(ref)
+            if source >= len(places):
+                places[:] = [(entry.name, entry.partition) for entry in self.entries]
             name, partition = places[source]
             return Location(name, partition, sequence)
 
         return locate
 
     def enter(self, source: Source) -> int:
-        """Return the number of `source`, entering it if it is new.
+        """Return the number of the file `source`, entering it if it is new.
 
         Raises:
             StoreMismatch: the file is another one than the index has read under this path.
             InputError: the file cannot be read.
         """
         identity = source.identity()
-        path = identity.path if identity else source.name
-        if identity and identity.size_bytes:
+        assert identity is not None, source
+        known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
+        if identity.size_bytes:
             self._rename_source(identity, source)
         for number, entry in enumerate(self.entries):
-            if entry.path == path:
+            if entry.path == identity.path and entry.identity:
                 _check_same(entry, source)
-                if identity is None:
-                    entry.finished = False  # whether there is more can only be found by reading
-                else:
-                    if entry.identity and identity.size_bytes > entry.identity[0]:
-                        entry.finished = False
-                    entry.identity = (
-                        identity.size_bytes,
-                        identity.head_digest,
-                        identity.head_bytes,
-                    )
+                entry.finished = entry.finished and entry.status == source.status()
+                entry.identity = known
                 return number
-        known = (
-            (identity.size_bytes, identity.head_digest, identity.head_bytes) if identity else None
+        return self._add(SourceEntry(source.name, identity.path, known))
+
+    def enter_stream(self, name: str, look: Callable[[int], bytes]) -> int:
+        """Return the number of a pipe, of which `look` gives the first bytes, entering a new one.
+
+        Of those that have this name it is the one that begins with the same records.
+
+        Raises:
+            StoreMismatch: there are too many sources.
+        """
+        known = [
+            (number, entry)
+            for number, entry in enumerate(self.entries)
+            if entry.path == name and entry.identity is None and not entry.topic_id
+        ]
+        head = look(max((entry.heads[-1].offset for _, entry in known if entry.heads), default=0))
+        for number, entry in known:
+            if entry.position and _begins_alike(entry.heads, head):
+                return number
+        unread = (number for number, entry in known if not entry.position)
+        number = next(unread, -1)
+        return (
+            number
+            if number >= 0
+            else self._add(SourceEntry(name, name, None, partition=len(known)))
         )
-        return self._add(SourceEntry(source.name, path, known))
 
     def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
         """Return the number of a topic's partition, entering it if it is new.
@@ -279,8 +305,27 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
 
 
 def _check_same(entry: SourceEntry, source: Source) -> None:
-    if not _is_continued(entry, source):
+    """Raise StoreMismatch where a file's beginning tells; compressed, it may differ in vain."""
+    if not source.is_compressed() and not _is_continued(entry, source):
         raise StoreMismatch(changed(source.name, "its beginning or its size is another than then"))
+
+
+def _begins_alike(heads: list[Mark], head: bytes) -> bool:
+    """Tell whether a stream whose first bytes are `head` begins with the records at `heads`.
+
+    One that ends before must end behind one of them, and is to be told apart from then on.
+    """
+    trail = Trail()
+    for number, mark in enumerate(heads):
+        part = head[trail.offset : mark.offset]
+        if trail.offset + len(part) == mark.offset - 1:
+            part += b"\n"  # a last line counts without
+        if trail.offset + len(part) < mark.offset:
+            return bool(number) and not part.strip()
+        trail.take(part)
+        if trail.mark() != mark:
+            return False
+    return bool(heads)
 
 
 def changed(name: str, what: str) -> str:
@@ -289,11 +334,6 @@ def changed(name: str, what: str) -> str:
         f"{name} has changed since the index read it: {what}. Give the new pages under another "
         "name, or start over with a new --index."
     )
-
-
-def record_digest(line: bytes) -> str:
-    """Return a digest that tells lines apart, whether or not a newline ends them yet."""
-    return hashlib.blake2b(line.rstrip(b"\r\n"), digest_size=8).hexdigest()
 
 
 def pack_catalogue(catalogue: Catalogue) -> bytes:

@@ -12,11 +12,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from streamer.stream.batch import Rejected
+from streamer.stream.bytestream import Mark
 from streamer.text.slices import Slices, no_slices
 
 CHUNK_RECORDS_MAX = 4_000
 CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
 PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
+HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
+HEAD_RECORDS_MAX = 64  # or so many records
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 
 
@@ -39,7 +42,9 @@ class RawChunk:
     """Consecutive records [start, end) of one source.
 
     Line i of `lines` has the ordinal start + i: where there are lines, there is nothing else.
-    `bytes_read` is the position in the file as stored, compressed or not: for progress only.
+    `bytes_read` is the position in the file as stored, compressed or not: for progress only. `mark`
+    is the place in the expanded stream where the chunk ends, `heads` those of the stream's first
+    records, as far as they are in it.
     """
 
     start: int
@@ -49,6 +54,23 @@ class RawChunk:
     pages: list[WarcPage] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    mark: Mark = field(default_factory=Mark)
+    heads: list[Mark] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the reading of a source ended.
+
+    Attributes:
+        damage: why the rest of it cannot be read, and where; "" where all was read.
+        unended_bytes: of a last line that has no end yet and was left for that.
+        is_empty: there was not a single byte.
+    """
+
+    damage: str = ""
+    unended_bytes: int = 0
+    is_empty: bool = False
 
 
 def over_limit(sequence: int, head: bytes, value_bytes: int, key: bytes | None = None) -> Rejected:

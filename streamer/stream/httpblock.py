@@ -3,7 +3,8 @@
 The fields are those that the preset `warc` names. warcio parses the headers; transfer and content
 encodings are undone by what the body is, with the headers as a hint, under their own names or as
 renamed by crawlers (`X-Crawler-Content-Encoding`, `X-Crawler-Transfer-Encoding`). A response that
-is not HTTP (DNS look-ups, for one) is no page.
+begins with no status line is a body without headers; one of another protocol (DNS look-ups, for
+one) is no page.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 
 _END_OF_HEADERS = re.compile(rb"\r?\n\r?\n")
 _STATUS = re.compile(r"\d{3}")
+_PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")
+_UNTOLD_TYPES = ("application/http", "no-type", "unknown")  # the body tells
 
 
 def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], bytes]]:
     """Return a record's fields and how to get its body, no longer than `limit` bytes.
 
     Raises:
-        InvalidPage: `bad_warc_record`, where a response has no usable HTTP headers. The body raises
+        InvalidPage: `bad_warc_record`, where a response has unusable HTTP headers. The body raises
             `bad_content_encoding` or `decompressed_too_large`.
         SkippedRecord: `response_not_http`.
     """
@@ -41,9 +44,13 @@ def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], by
         if page.kind == "conversion":
             fields.pop("warc-identified-payload-type", None)  # says what the text was made of
         return fields, lambda: page.block
-    stored_as = fields.pop("content-type", "application/http")
-    if not stored_as.lower().startswith("application/http"):
-        raise SkippedRecord("response_not_http")
+    stored_as = fields.pop("content-type", "application/http").lower()
+    if not page.block.startswith(b"HTTP/"):
+        if stored_as.startswith(_PAGE_TYPES):
+            fields["content-type"] = stored_as
+        elif not stored_as.startswith(_UNTOLD_TYPES):
+            raise SkippedRecord("response_not_http")
+        return fields, lambda: page.block
     status, headers, body = _split(page.block)
     fields["http"] = headers
     fields["status"] = status

@@ -7,11 +7,12 @@ with its length counted to its end while only its beginning is kept: memory stay
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from streamer.stream.bytestream import BUFFER_BYTES, ByteStream
+from streamer.stream.bytestream import BUFFER_BYTES, ByteStream, Trail
 from streamer.stream.chunk import CHUNK_BYTES_MAX
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
@@ -22,18 +23,30 @@ _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last
 
 
 class OddLine(NamedTuple):
-    """What is no line: its bytes or the first of them, and how long it is without its newline."""
+    """What is no line: its bytes or the first of them, how long it is without its newline."""
 
     head: bytes
     length: int
+    has_end: bool
 
 
 class LineReader:
-    """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is."""
+    """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is.
 
-    def __init__(self, stream: ByteStream, line_bytes_max: int) -> None:
+    What stands behind the last newline is a line if `accepts` says so of it.
+    """
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        line_bytes_max: int,
+        trail: Trail | None = None,
+        accepts: Callable[[bytes], bool] = bool,
+    ) -> None:
         self._stream = stream
         self._limit = line_bytes_max
+        self._trail = trail or Trail()
+        self._accepts = accepts
         self._rest = b""  # read, and not yet taken
         self._ended = False
 
@@ -61,12 +74,17 @@ class LineReader:
             at_end = not part
             filled += part
         ends = ends[:count]
-        if at_end and last < filled and not self._stream.damage:
+        if at_end and last < filled and self._is_line(data[last:filled]):
             ends = np.append(ends, filled)
         lines = self._of_bounded_length(data, ends)
         cut = int(lines.ends[-1]) if lines else 0
+        self._trail.take(data[:cut])
         self._rest = data[cut:filled].tobytes()
         return lines
+
+    def _is_line(self, last: Bytes) -> bool:
+        """Tell whether what has no end is a line."""
+        return not self._stream.damage and self._accepts(last.tobytes())
 
     def take_odd(self) -> OddLine | None:
         """Take what stands where `take` returns no line; None at the end of the stream."""
@@ -75,10 +93,13 @@ class LineReader:
         if not line:
             return None
         self._rest = rest[len(line) :]
-        length = len(line.removesuffix(b"\n"))
-        if not line.endswith(b"\n"):
-            length += pass_line(self._stream, newline_bytes=0)
-        return OddLine(line, length)
+        self._trail.take(line)
+        length, last = len(line), line
+        while not last.endswith(b"\n") and (last := self._stream.reader.readline(BUFFER_BYTES)):
+            self._trail.take(last)
+            length += len(last)
+        has_end = last.endswith(b"\n")
+        return OddLine(line, length - has_end, has_end)
 
     def _read_into(self, place: memoryview) -> int:
         """Fill `place` as far as the stream goes; return by how much."""
@@ -99,13 +120,3 @@ def _read_to(filled: int) -> int:
     if filled >= CHUNK_BYTES_MAX:
         return filled + _LINE_ENDS_IN_BYTES
     return min(filled + _READ_BYTES, CHUNK_BYTES_MAX)
-
-
-def pass_line(stream: ByteStream, newline_bytes: int = 1) -> int:
-    """Take the rest of a line, in pieces; return its bytes, its newline counted as told."""
-    length = 0
-    while piece := stream.reader.readline(BUFFER_BYTES):
-        length += len(piece)
-        if piece.endswith(b"\n"):
-            return length - 1 + newline_bytes
-    return length

@@ -9,15 +9,16 @@ there on. Files are read here, one after the other; streamer/kafka/topic_replay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamer.errors import StoreMismatch
 from streamer.index.settings import IndexSettings
 from streamer.stream.batch import PageBatch
-from streamer.stream.catalogue import Catalogue, SourceEntry, changed, record_digest
-from streamer.stream.chunk import RawChunk
-from streamer.stream.files import Source
+from streamer.stream.bytestream import ByteStream, Mark, Trail
+from streamer.stream.catalogue import Catalogue, SourceEntry, changed
+from streamer.stream.chunk import Ending, RawChunk
+from streamer.stream.files import Source, status_of
 from streamer.stream.parse import PageParser
 from streamer.stream.second_judgement import SecondChunk
 
@@ -36,8 +37,13 @@ class Chunk(Protocol):
     def parse(self, parser: PageParser) -> PageBatch:
         """Return the chunk's batch; called in any thread."""
 
-    def last_digest(self) -> str:
-        """Return what the catalogue keeps of the last record; "" for nothing."""
+    @property
+    def mark(self) -> Mark:
+        """Return where in its stream the chunk ends, as the catalogue keeps it."""
+
+    @property
+    def heads(self) -> Sequence[Mark]:
+        """Return where the first records of the stream end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +57,11 @@ class ChunkRead:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
-    """The end of a source, as far as there is anything now."""
+    """The end of a source, as far as there is anything now; `status` as the catalogue keeps it."""
 
     source: int
     amount: int
+    status: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,29 @@ class SecondRead:
 Step = ChunkRead | SecondRead | SourceEnd | SettingsChange
 
 
-class Input(Protocol):
-    """What a replay is given; `sources_done_before` is known once all steps are taken."""
+@dataclass(slots=True)
+class InputReport:
+    """What is to be told of sources, by name.
 
-    sources_done_before: int
+    Attributes:
+        done_before: how many had nothing new.
+        empty: those without a single byte.
+        unended: those whose last line has no end yet, and was left.
+        incomplete: those that cannot be read to their end, with what is wrong and where.
+        passed_over: files that lay in directories and are no page files.
+    """
+
+    done_before: int = 0
+    empty: list[str] = field(default_factory=list)
+    unended: list[str] = field(default_factory=list)
+    incomplete: dict[str, str] = field(default_factory=dict)
+    passed_over: list[str] = field(default_factory=list)
+
+
+class Input(Protocol):
+    """What a replay is given; `report` is whole once all steps are taken."""
+
+    report: InputReport
 
     def enter(self, catalogue: Catalogue) -> None:
         """Enter all sources in the catalogue; called once, before `steps`.
@@ -115,62 +141,108 @@ class FileChunk:
         """Return the chunk's batch."""
         return parser.parse(self.raw)
 
-    def last_digest(self) -> str:
-        """Return the digest of the last line; "" where there are no lines."""
-        return record_digest(self.raw.lines[-1]) if self.raw.lines else ""
+    @property
+    def mark(self) -> Mark:
+        """Return where in its stream the chunk ends."""
+        return self.raw.mark
+
+    @property
+    def heads(self) -> Sequence[Mark]:
+        """Return where the first records of the stream end."""
+        return self.raw.heads
 
 
 class FileInput:
-    """Files, one after the other; amounts are bytes as stored."""
+    """Files and pipes, one after the other; amounts are bytes as stored.
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    Without `complete`, more may come: the last line of a file that has no end is no record yet.
+    """
+
+    def __init__(self, sources: Sequence[Source], *, complete: bool = True) -> None:
         self._sources = sources
-        self._numbered: list[tuple[int, SourceEntry, Source]] = []
-        self.sources_done_before = 0
+        self._complete = complete
+        self._catalogue = Catalogue()
+        self._numbers: dict[str, int] = {}
+        self.report = InputReport()
 
     def enter(self, catalogue: Catalogue) -> None:
-        """Enter all files in the catalogue.
+        """Enter all files in the catalogue; pipes are known once they are read.
 
         Raises:
             StoreMismatch: one of them has changed since the index read it.
             InputError: one of them cannot be read.
         """
+        self._catalogue = catalogue
         for source in self._sources:
-            number = catalogue.enter(source)
-            self._numbered.append((number, catalogue.entries[number], source))
+            if source.is_regular:
+                self._numbers[source.name] = catalogue.enter(source)
 
     def steps(self) -> Iterator[Step]:
         """Yield the chunks after each file's position, and its end.
 
         Raises:
-            StoreMismatch: the record before the position is another one.
+            StoreMismatch: the records before the position are others.
             InputError: a file cannot be read.
         """
         before = 0
-        for number, entry, source in self._numbered:
-            if entry.finished:
-                self.sources_done_before += 1
+        for source in self._sources:
+            size = source.total_bytes or 0
+            number = self._numbers.get(source.name, -1)
+            if number >= 0 and self._catalogue.entries[number].finished:
+                self._tell_nothing_new(self._catalogue.entries[number])
             else:
-                for chunk in _new_chunks(entry, source):
-                    yield ChunkRead(number, FileChunk(chunk), before + chunk.bytes_read)
-                yield SourceEnd(number, before + (source.total_bytes or 0))
-            before += source.total_bytes or 0
+                yield from self._steps_of(source, number, before, before + size)
+            before += size
+
+    def _steps_of(self, source: Source, number: int, before: int, after: int) -> Iterator[Step]:
+        """Yield what is new of one source, once what was judged is found unchanged."""
+        with ByteStream(source.name) as stream:
+            if number < 0:
+                stream.first  # noqa: B018 - what it is must be told before all else
+                number = self._catalogue.enter_stream(source.name, stream.look)
+            entry = self._catalogue.entries[number]
+            trail = source.follow(stream, entry.mark)
+            if trail.mark() != entry.mark and entry.position:
+                if not stream.damage:
+                    raise StoreMismatch(_other_records(entry, source, trail))
+                self.report.incomplete[source.name] = stream.damage
+                return
+            ending, at = Ending(), entry.position
+            for raw in source.chunks(stream, at, trail, ending, complete=self._complete):
+                at = raw.end
+                yield ChunkRead(number, FileChunk(raw), before + raw.bytes_read)
+            self._tell_end(source, ending, at)
+            if ending.damage or ending.unended_bytes:
+                return
+            if at == entry.position:
+                self._tell_nothing_new(entry)
+            yield SourceEnd(number, after, status_of(stream.status))
+
+    def _tell_end(self, source: Source, ending: Ending, records: int) -> None:
+        if ending.unended_bytes and not source.is_regular:
+            ending.damage = ending.damage or "it ends within a line"
+        if ending.damage:
+            self.report.incomplete[source.name] = f"{ending.damage}, after {records:,} records"
+        elif ending.unended_bytes:
+            self.report.unended.append(source.name)
+
+    def _tell_nothing_new(self, entry: SourceEntry) -> None:
+        if entry.position:
+            self.report.done_before += 1
+        else:
+            self.report.empty.append(entry.name)
 
 
-def _new_chunks(entry: SourceEntry, source: Source) -> Iterator[RawChunk]:
-    """Yield the chunks after the entry's position, once its last record is found unchanged.
-
-    That record is read apart from the others: with several shards verdicts depend on where chunks
-    are cut, so a resumed run must cut where an uninterrupted one does.
-    """
-    start = entry.position
-    if not (start and entry.last_digest and entry.identity):
-        yield from source.read(start)
-        return
-    chunks = source.read(start - 1, first_alone=True)
-    last = next(chunks, None)
-    if last is None:
-        raise StoreMismatch(changed(source.name, f"record {start - 1} is missing"))
-    if not last.lines or record_digest(last.lines[0]) != entry.last_digest:
-        raise StoreMismatch(changed(source.name, f"record {start - 1} is another one"))
-    yield from chunks
+def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
+    """Return the message about a source that begins otherwise than what was judged of it."""
+    short = trail.offset < entry.mark.offset
+    if source.is_regular:
+        return changed(
+            source.name, "it is shorter" if short else "records that were judged are others now"
+        )
+    what = "ends before" if short else "goes on with others"
+    return (
+        f"{source.name} begins with records that the index has read from a pipe, and {what}: of "
+        f"{entry.position:,} records. Nothing of it was judged. Give the same pipe again, or put "
+        "these pages into a file and give that."
+    )

@@ -38,6 +38,7 @@ from streamer.stream.reading import (
     Chunk,
     ChunkRead,
     Input,
+    InputReport,
     SecondRead,
     SettingsChange,
     SourceEnd,
@@ -82,14 +83,13 @@ class Outcome:
         examples: for each code of dead letters and skipped records, where the first one stands.
         large_clusters: by their sources' names, the largest shares first.
         judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none.
-        sources_empty: sources that ended without a record.
+        report: what is to be told of the sources.
     """
 
     totals: Totals = field(default_factory=Totals)
     seconds: float = 0.0
     interrupted: bool = False
-    sources_done_before: int = 0
-    sources_empty: int = 0
+    report: InputReport = field(default_factory=InputReport)
     judged_again: int = 0
     still_dead: int = 0
     examples: dict[str, str] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Replay:
                     self._flush()  # what was judged before stands
                 raise
             self._outcome.interrupted = self._stop
-            self._outcome.sources_done_before = pages.sources_done_before
+            self._outcome.report = pages.report
             self._begin()
             self._flush()
             self._note_clusters()
@@ -270,8 +270,7 @@ class Replay:
             self._detector.configure(step.settings)
         elif isinstance(step, SourceEnd):
             entry = self._catalogue.entries[step.source]
-            entry.finished = True
-            self._outcome.sources_empty += not (entry.position or entry.topic_id)
+            entry.finished, entry.status = True, step.status
             self._behind(partial(self._end_counting, step.source))
         elif isinstance(step, SecondRead):
             assert result is not None, step
@@ -296,7 +295,9 @@ class Replay:
         self._note_examples(source, batch)
         entry = self._catalogue.entries[source]
         entry.position = chunk.end
-        entry.last_digest = chunk.last_digest()
+        entry.mark = chunk.mark
+        if entry.identity is None:
+            entry.heads += chunk.heads
         if len(batch) or batch.dead:
             entry.mapping = self._mapping
 

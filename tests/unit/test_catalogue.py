@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +12,12 @@ import pytest
 from streamer.errors import InputError, StoreMismatch
 from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.stream import catalogue as module
+from streamer.stream.bytestream import Trail
 from streamer.stream.catalogue import (
     Catalogue,
     SourceEntry,
     Totals,
     pack_catalogue,
-    record_digest,
     unpack_catalogue,
 )
 from streamer.stream.files import HEAD_BYTES_MAX, Source
@@ -40,6 +43,18 @@ def source(path: Path | str) -> Source:
 def read_to_the_end(catalogue: Catalogue, number: int) -> None:
     entry = catalogue.entries[number]
     entry.position, entry.finished = 3, True
+    entry.status = source(entry.path).status()
+
+
+def pipe(catalogue: Catalogue, content: bytes) -> int:
+    """Enter a pipe and judge its lines; return its number."""
+    number = catalogue.enter_stream("-", io.BytesIO(content).read)
+    entry, trail = catalogue.entries[number], Trail()
+    for line in content.splitlines(keepends=True):
+        trail.take(line)
+        entry.heads.append(trail.mark())
+    entry.position, entry.mark = len(entry.heads), trail.mark()
+    return number
 
 
 def test_sources_are_numbered_in_the_order_of_their_first_coming(
@@ -152,7 +167,7 @@ def test_a_file_that_was_moved_is_the_same_source(
         assert catalogue.enter(source(there)) == 0
         entry = catalogue.entries[0]
         assert (entry.name, entry.path) == (str(page_file), str(there))
-        assert (entry.position, entry.finished) == (3, not grown)
+        assert entry.position == 3
 
 
 def test_a_file_that_was_renamed_is_the_same_source(tmp_path: Path, page_file: Path) -> None:
@@ -224,18 +239,44 @@ def test_a_copy_that_lies_to_a_restored_index_as_its_original_did_is_the_same_so
     assert catalogue.enter(source(restored)) == 0
 
 
-def test_standard_input_is_known_by_its_name() -> None:
+def test_a_pipe_is_known_by_how_it_begins() -> None:
     catalogue = Catalogue()
-    stdin = Source("-", is_regular=False)
-    assert [catalogue.enter(stdin), catalogue.enter(stdin)] == [0, 0]
+    one, two = b"one\ntwo\n", b"one\nTWO\n"
+    assert [pipe(catalogue, one), pipe(catalogue, two)] == [0, 1]
+    assert [entry.partition for entry in catalogue.entries] == [0, 1]
+    for content, number in (
+        (one, 0),
+        (two + b"three", 1),
+        (one.rstrip(), 0),
+        (b"one\n", 0),
+        (b"on", 2),
+        (b"one\ntw", 2),
+        (b"", 2),
+    ):
+        assert catalogue.snapshot().enter_stream("-", io.BytesIO(content).read) == number
+
+
+def test_a_pipe_of_which_nothing_was_judged_gives_its_number_to_the_next() -> None:
+    catalogue = Catalogue()
+    assert catalogue.enter_stream("-", lambda _: b"") == 0
     assert catalogue.entries == [SourceEntry("-", "-", None)]
+    assert pipe(catalogue, LINE) == 0
+    assert catalogue.enter_stream("fifo", io.BytesIO(LINE).read) == 1
 
 
-def test_standard_input_is_never_known_to_have_ended() -> None:
+def test_a_file_that_was_written_to_is_read_again_though_its_time_was_set_back(
+    page_file: Path,
+) -> None:
+    lines = HEAD_BYTES_MAX // len(LINE) + 10
+    page_file.write_bytes(LINE * lines)
     catalogue = Catalogue()
-    read_to_the_end(catalogue, catalogue.enter(Source("-", is_regular=False)))
-    assert catalogue.enter(Source("-", is_regular=False)) == 0
-    assert (catalogue.entries[0].position, catalogue.entries[0].finished) == (3, False)
+    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
+    time.sleep(0.02)  # longer than a tick of the clock of file systems
+    before = page_file.stat()
+    page_file.write_bytes(LINE * (lines - 1) + LINE.upper())  # behind what the digest covers
+    os.utime(page_file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    catalogue.enter(source(page_file))
+    assert not catalogue.entries[0].finished
 
 
 def test_there_is_an_end_to_the_numbers(
@@ -356,14 +397,6 @@ def test_an_index_that_does_not_know_what_its_outputs_hold_knows_them_by_their_p
 def test_a_catalogue_comes_back_from_its_bytes(page_file: Path) -> None:
     catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
     read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    catalogue.enter(Source("-", is_regular=False))
+    pipe(catalogue, LINE)
     assert unpack_catalogue(pack_catalogue(catalogue)) == catalogue
     assert unpack_catalogue(b"") == Catalogue()
-
-
-def test_equal_lines_have_equal_digests_and_others_do_not() -> None:
-    assert record_digest(LINE) == record_digest(LINE[:-1]) == record_digest(LINE[:-1] + b"\r\n")
-    assert (
-        len({record_digest(line) for line in (b"", LINE, LINE[:-2], b" " + LINE, LINE.upper())})
-        == 5
-    )

@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,15 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.stream.bytestream import ByteStream
-from streamer.stream.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX
+from streamer.stream.bytestream import ByteStream, Trail
+from streamer.stream.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Ending
 from streamer.stream.files import HEAD_BYTES_MAX, Source, identify, open_sources
 from streamer.stream.jsonl import read_lines
+from tests.helpers.chunks import all_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from streamer.stream.chunk import RawChunk
+
+
+CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
 
 
 def lines_of(chunks: list[RawChunk]) -> dict[int, bytes]:
@@ -32,9 +37,10 @@ def lines_of(chunks: list[RawChunk]) -> dict[int, bytes]:
     }
 
 
-def read(path: Path, start: int = 0, limit: int = 1 << 20) -> list[RawChunk]:
-    chunks = list(Source(str(path), is_regular=True, page_bytes_max=limit).read(start))
-    at = start
+def read(path: Path, limit: int = 1 << 20, ending: Ending | None = None) -> list[RawChunk]:
+    source = Source(str(path), is_regular=True, page_bytes_max=limit)
+    chunks = list(all_chunks(source, ending))
+    at = 0
     for chunk in chunks:
         assert chunk.start == at < chunk.end
         assert len(chunk.lines) + len(chunk.dead) == chunk.end - chunk.start
@@ -55,22 +61,20 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_size=20,
     ),
     st.booleans(),
-    st.integers(0, 22),
 )
-def test_every_line_has_its_ordinal_from_any_start(
+def test_every_line_has_its_ordinal(
     scratch: Path,
     parts: list[bytes],
     ended: bool,  # noqa: FBT001 - drawn by Hypothesis
-    start: int,
 ) -> None:
     content = b"\n".join(parts) + (b"\n" if ended else b"")
     scratch.write_bytes(content)
     expected = list(io.BytesIO(content))
-    chunks = read(scratch, start, limit=10)
+    chunks = read(scratch, limit=10)
     dead = {letter.sequence: letter for chunk in chunks for letter in chunk.dead}
     lines = lines_of(chunks)
-    assert sorted(lines | dead) == list(range(start, len(expected)))
-    for ordinal in range(start, len(expected)):
+    assert sorted(lines | dead) == list(range(len(expected)))
+    for ordinal in range(len(expected)):
         line = expected[ordinal]
         if len(line) <= 10:
             assert lines[ordinal] == line.rstrip(b"\r\n")
@@ -94,33 +98,82 @@ def test_several_members_are_one_input(tmp_path: Path, pack: type[bytes]) -> Non
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_complete_lines_before_a_tear_are_read_and_the_tail_is_one_dead_letter(
+def test_complete_lines_before_a_tear_are_read_and_the_rest_is_left(
     tmp_path: Path, pack: type[bytes]
 ) -> None:
     path = tmp_path / "pages.jsonl"
     whole = pack(b"first\nsecond\nthi")
     torn = pack(os.urandom(3000).hex().encode())
     path.write_bytes(whole + torn[: len(torn) // 2])
-    chunks = read(path)
+    chunks = read(path, ending=(ending := Ending()))
     assert lines_of(chunks) == {0: b"first", 1: b"second"}
-    (dead,) = (letter for chunk in chunks for letter in chunk.dead)
-    assert (dead.sequence, dead.code) == (2, "truncated_input")
-    assert dead.value.startswith(b"thi")
+    assert not any(chunk.dead for chunk in chunks)
+    assert ending.damage.startswith("it ends too early")
+    with pytest.raises(InputError, match=r"it ends too early.*; copy the file again"):
+        list(Source(str(path), is_regular=True).read())
 
 
 def test_bytes_after_a_gzip_member_that_are_no_member_are_a_tear(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
-    path.write_bytes(gzip.compress(b"a\n") + b"garbage")
-    chunks = read(path)
-    assert lines_of(chunks) == {0: b"a"}
-    assert [letter.code for chunk in chunks for letter in chunk.dead] == ["truncated_input"]
+    member = gzip.compress(b"a\n")
+    path.write_bytes(member + b"garbage")
+    assert lines_of(read(path, ending=(ending := Ending()))) == {0: b"a"}
+    assert ending.damage.endswith(f"in the compressed part that begins at byte {len(member)}")
 
 
-def test_reading_from_beyond_a_torn_end_gives_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", [3, 200_000], ids=["held", "gone through twice"])
+@pytest.mark.parametrize("pack", [gzip.compress, partial(zstd.compress, options=CHECKED)])
+def test_nothing_is_handed_on_of_a_member_with_a_flipped_bit(
+    tmp_path: Path, pack: type[bytes], lines: int
+) -> None:
     path = tmp_path / "pages.jsonl"
-    path.write_bytes(gzip.compress(b"a\nb\n")[:-4])
-    assert [letter.sequence for chunk in read(path) for letter in chunk.dead] == [2]
-    assert read(path, 3) == []
+    good, bad = pack(b"good\n"), bytearray(pack(b"%d flipped\n" * lines % (*range(lines),)))
+    bad[len(bad) // 2] ^= 1
+    path.write_bytes(good + bad + good)
+    assert lines_of(read(path, ending=(ending := Ending()))) == {0: b"good"}
+    assert f"begins at byte {len(good)}" in ending.damage
+
+
+def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    content = b"".join(b"%d\n" % number for number in range(3 * CHUNK_RECORDS_MAX)) + b"last"
+    path.write_bytes(b"\xef\xbb\xbf" + content)
+    source, chunks = Source(str(path), is_regular=True), read(path)
+    for number, chunk in enumerate(chunks):
+        with ByteStream(str(path)) as stream:
+            trail = source.follow(stream, chunk.mark)
+            assert trail.mark() == chunk.mark
+            rest = list(source.chunks(stream, chunk.end, trail, Ending()))
+        assert lines_of(rest) == lines_of(chunks[number + 1 :])
+        assert [each.mark for each in rest] == [each.mark for each in chunks[number + 1 :]]
+
+
+def test_a_last_line_that_gets_its_newline_later_is_the_same_record(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"a\nb")
+    (chunk,) = read(path)
+    for now, same, rest in (
+        (b"a\nb", True, {}),
+        (b"a\nb\nc\n", True, {2: b"c"}),
+        (b"a\nbc\n", 0, {}),
+    ):
+        path.write_bytes(now)
+        source = Source(str(path), is_regular=True)
+        with ByteStream(str(path)) as stream:
+            trail = source.follow(stream, chunk.mark)
+            assert (trail.mark() == chunk.mark) is bool(same)
+            if same:
+                assert lines_of(list(source.chunks(stream, 2, trail, Ending()))) == rest
+
+
+def test_a_line_without_an_end_is_left_unless_the_file_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b'{}\n{"a": 1}')
+    source, ending = Source(str(path), is_regular=True), Ending()
+    with ByteStream(str(path)) as stream:
+        chunks = list(source.chunks(stream, 0, Trail(), ending, complete=False))
+    assert (lines_of(chunks), ending.unended_bytes) == ({0: b"{}"}, 8)
+    assert lines_of(read(path)) == {0: b"{}", 1: b'{"a": 1}'}
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
@@ -149,12 +202,12 @@ def test_bytes_read_rise_to_the_size_of_the_file(tmp_path: Path) -> None:
 
 def test_a_directory_stands_for_its_page_files_by_name(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    names = ["b/x.WARC.gz", "c.ndjson", "a.jsonl.zst", "d.warc.wet.gz", "e.json"]
+    names = ["b/x.WARC.gz", "c.ndjson", "a.jsonl.zst", "d.warc.wet.gz", "e.json", "f.arc.gz"]
     for name in [*names, "notes.txt", "b/page.html"]:
         (tmp_path / name).write_bytes(b"")
     found = open_sources([str(tmp_path)])
     assert [source.name for source in found.sources] == sorted(str(tmp_path / n) for n in names)
-    assert found.files_ignored == 2
+    assert found.passed_over == [str(tmp_path / name) for name in ("b/page.html", "notes.txt")]
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -225,7 +278,7 @@ def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> No
     for content, in_lines in ((b"a\n", 1), (b"WARC/1.0\r\n", 0)):
         writer = threading.Thread(target=pipe.write_bytes, args=(content,))
         writer.start()
-        chunks = list(source.read())
+        chunks = list(all_chunks(source))
         writer.join()
         assert sum(len(chunk.lines) for chunk in chunks) == in_lines
 
@@ -247,17 +300,18 @@ def test_the_first_damage_is_the_one_that_is_told(tmp_path: Path) -> None:
     member = gzip.compress(b"a\n")
     path.write_bytes(member[:-8] + bytes(8) + member * 3)
     with ByteStream(str(path)) as stream:
-        assert stream.reader.read() == b"a\n"
+        assert stream.reader.read() == b""
         damage = stream.damage
         assert stream.reader.read() == b""
         assert stream.damage == damage
         assert damage is not None
-        assert damage.startswith("CRC check failed")
+        assert damage.startswith("incorrect data check")
 
 
 def test_a_stream_without_damage_says_so(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"a\n")
     with ByteStream(str(path)) as stream:
-        assert [list(chunk.lines) for chunk in read_lines(stream, 0, 10)] == [[b"a\n"]]
+        chunks = read_lines(stream, 0, Trail(), Ending(), 10)
+        assert [list(chunk.lines) for chunk in chunks] == [[b"a\n"]]
         assert stream.damage is None

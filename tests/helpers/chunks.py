@@ -1,0 +1,15 @@
+"""All chunks of a source, however its reading ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamer.stream.bytestream import ByteStream, Trail
+from streamer.stream.chunk import Ending, RawChunk
+from streamer.stream.files import Source
+
+
+def all_chunks(source: Source, ending: Ending | None = None) -> Iterator[RawChunk]:
+    """Yield the chunks of a source; `ending` tells how it ended."""
+    with ByteStream(source.name) as stream:
+        yield from source.chunks(stream, 0, Trail(), ending or Ending())

@@ -1,0 +1,387 @@
+"""Input that is damaged, cut off, repaired, changed or not what its name says, by the real command.
+
+Each input record must end in exactly one verdict or dead letter, or the run must say what is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backports import zstd
+
+from streamer.cli.main import run
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def page(number: int, words: int = 40) -> bytes:
+    """Return a page that shares nothing with those of other numbers."""
+    text = " ".join(f"word{number}x{at}" for at in range(words))
+    return json.dumps({"url": f"http://a.example/{number}", "body": text}).encode() + b"\n"
+
+
+def record(number: int, length: int | None = None, kind: str = "response") -> bytes:
+    """Return a WARC record; `length` is what it says of its own."""
+    block = HEAD + page(number)
+    said = len(block) if length is None else length
+    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/{number}\r\n"
+    return head.encode() + b"Content-Length: %d\r\n\r\n" % said + block + b"\r\n\r\n"
+
+
+def arc_record(number: int) -> bytes:
+    block = HEAD + page(number)
+    head = b"http://a.example/%d 192.0.2.1 20080430204825 text/html %d\n" % (number, len(block))
+    return head + block + b"\n"
+
+
+class Place:
+    """A folder with an index to run in."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._monkeypatch = monkeypatch
+        self.said = ""
+
+    def write(self, name: str, content: bytes) -> Path:
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def replay(self, *arguments: str | Path, piped: bytes = b"") -> int:
+        """Run the command; return its exit code. `said` is what it printed."""
+        argv = ["streamer", "replay", *map(str, arguments), "--verdicts", str(self.verdicts)]
+        argv += ["--index", str(self.folder / "index"), "--summary", str(self.folder / "summary")]
+        self._monkeypatch.setattr(sys, "argv", argv)
+        read, write = os.pipe()
+        os.write(write, piped[: 60 << 10])  # what a pipe holds
+        os.close(write)
+        with io.StringIO() as said, os.fdopen(read, "rb") as stdin:
+            self._monkeypatch.setattr(sys, "stdin", stdin)
+            with (
+                contextlib.redirect_stdout(said),
+                contextlib.redirect_stderr(said),
+                pytest.raises(SystemExit) as ended,
+            ):
+                run()
+            self.said = " ".join(said.getvalue().split())
+        return ended.value.code if isinstance(ended.value.code, int) else 0
+
+    @property
+    def verdicts(self) -> Path:
+        return self.folder / "verdicts.jsonl"
+
+    @property
+    def summary(self) -> Any:
+        return json.loads((self.folder / "summary").read_bytes())
+
+    def _lines(self, path: Path) -> list[Any]:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def judged(self) -> list[tuple[str, int, str]]:
+        """Return the name of the source, the ordinal and the end of the URL of each verdict."""
+        return [
+            (
+                Path(said["page"]["topic"]).name,
+                said["page"]["offset"],
+                said["url"].rpartition("/")[2],
+            )
+            for said in self._lines(self.verdicts)
+        ]
+
+    def dead(self) -> list[tuple[int, str, str]]:
+        letters = self._lines(Path(f"{self.verdicts}.dead.jsonl"))
+        return [(each["page"]["offset"], each["code"], each["detail"]) for each in letters]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    return Place(tmp_path, monkeypatch)
+
+
+def all_of(name: str, count: int) -> list[tuple[str, int, str]]:
+    return [(name, number, str(number)) for number in range(count)]
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 16]) + content[middle + 1 :]
+
+
+def zeroed(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes(3000) + content[middle + 3000 :]
+
+
+def in_members(content: bytes) -> bytes:
+    return b"".join(gzip.compress(content[at : at + 7000]) for at in range(0, len(content), 7000))
+
+
+def with_checksum(content: bytes) -> bytes:
+    """Compress as the tool does; the library adds no checksum by itself."""
+    return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, zeroed])
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("a.jsonl.gz", gzip.compress), ("a.jsonl.gz", in_members), ("a.jsonl.zst", with_checksum)],
+)
+def test_a_damaged_file_is_judged_up_to_there_and_repaired_goes_on(
+    place: Place, name: str, pack: Any, damage: Any
+) -> None:
+    whole = pack(b"".join(map(page, range(300))))
+    path, other = place.write(name, damage(whole)), place.write("b.jsonl", page(1000))
+    assert place.replay(path, other) == 1
+    assert f"Not read to the end: {path} (" in place.said
+    assert "Copy what is damaged or cut off again; the same command then goes on" in place.said
+    assert place.summary["sources_incomplete"].keys() == {str(path)}
+    first = place.judged()
+    assert first == [*all_of(name, len(first) - 1), ("b.jsonl", 0, "1000")]
+    assert len(first) > 1 or pack is not in_members
+    assert place.replay(path, other) == 1, "the same file, damaged as before"
+    assert place.judged() == first
+    path.write_bytes(whole)
+    assert place.replay(path, other) == 0
+    assert sorted(place.judged()) == [*all_of(name, 300), ("b.jsonl", 0, "1000")]
+    assert place.dead() == []
+    assert place.replay(path, other) == 0
+    assert "Nothing new" in place.said
+
+
+def test_a_cut_off_file_is_refused_where_other_records_come_in_its_place(place: Place) -> None:
+    lines = [*map(page, range(300))]
+    path = place.write("a.jsonl.gz", cut(gzip.compress(b"".join(lines))))
+    assert place.replay(path) == 1
+    before = place.verdicts.read_bytes()
+    assert len(before.splitlines()) > 100
+    lines[50] = page(1050)
+    path.write_bytes(gzip.compress(b"".join(lines)))
+    assert place.replay(path) == 3
+    assert "records that were judged are others now" in place.said
+    assert place.verdicts.read_bytes() == before
+
+
+def test_a_repaired_file_may_be_compressed_otherwise(place: Place) -> None:
+    content = b"".join(map(page, range(300)))
+    path = place.write("a.jsonl.gz", cut(gzip.compress(content)))
+    assert place.replay(path) == 1
+    path.write_bytes(zstd.compress(content))
+    assert place.replay(path) == 0
+    assert place.judged() == all_of("a.jsonl.gz", 300)
+
+
+def test_other_pages_in_a_second_pipe_are_judged(place: Place) -> None:
+    for numbers in (range(30), range(100, 140), range(30)):
+        assert place.replay("-", piped=b"".join(map(page, numbers))) == 0
+    assert "Nothing new" in place.said
+    said = [json.loads(line)["page"] for line in place.verdicts.read_text().splitlines()]
+    assert [(each["partition"], each["offset"]) for each in said] == [
+        *((0, at) for at in range(30)),
+        *((1, at) for at in range(40)),
+    ]
+
+
+def test_a_pipe_that_is_given_again_goes_on(place: Place) -> None:
+    for count in (10, 30, 25, 40):
+        code = place.replay("-", piped=b"".join(map(page, range(count))))
+        assert code == (3 if count == 25 else 0)
+        if code:
+            assert "ends before" in place.said
+    assert place.judged() == all_of("-", 40)
+
+
+def test_a_pipe_that_begins_alike_and_goes_on_otherwise_is_refused(place: Place) -> None:
+    pages = [page(number, 5) for number in range(200)]
+    assert place.replay("-", piped=b"".join(pages)) == 0
+    before = place.verdicts.read_bytes()
+    assert place.replay("-", piped=b"".join([*pages[:150], page(9), *pages[151:]])) == 3
+    assert "goes on with others" in place.said
+    assert place.verdicts.read_bytes() == before
+
+
+def test_a_pipe_that_ends_within_a_line_is_not_done(place: Place) -> None:
+    pages = b"".join(map(page, range(20)))
+    assert place.replay("-", piped=pages[:-30]) == 1
+    assert "it ends within a line, after 19 records" in place.said
+    assert place.replay("-", piped=pages) == 0
+    assert place.judged() == all_of("-", 20)
+    assert place.dead() == []
+
+
+@pytest.mark.parametrize("keep_time", [True, False])
+def test_an_edit_in_the_middle_of_a_file_is_refused(place: Place, keep_time: bool) -> None:  # noqa: FBT001 - a parameter
+    pages = [*map(page, range(500))]
+    path = place.write("a.jsonl", b"".join(pages))
+    assert place.replay(path) == 0
+    before, at = place.verdicts.read_bytes(), path.stat()
+    pages[400] = pages[400].replace(b"word400x7", b"word400y7")
+    path.write_bytes(b"".join(pages))
+    if keep_time:
+        os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
+    assert place.replay(path) == 3
+    assert "records that were judged are others now" in place.said
+    assert place.verdicts.read_bytes() == before
+
+
+def test_a_file_that_was_only_touched_has_nothing_new(place: Place) -> None:
+    path = place.write("a.jsonl", page(1) + page(2))
+    assert place.replay(path) == 0
+    os.utime(path, (1, 1))
+    assert place.replay(path) == 0
+    assert "Nothing new" in place.said
+
+
+def test_a_line_without_an_end_waits_for_it(place: Place) -> None:
+    whole = page(0) + page(1)
+    path = place.write("a.jsonl", whole[:-50])
+    for _ in range(2):
+        assert place.replay(path) == 0
+        assert f"The last line has no end, and is left for the next run: {path}" in place.said
+        assert "Add --complete" in place.said
+    assert place.judged() == all_of("a.jsonl", 1)
+    path.write_bytes(whole + page(2).rstrip())
+    assert place.replay(path) == 0
+    assert place.judged() == all_of("a.jsonl", 2)
+    assert place.replay(path, "--complete") == 0
+    assert place.judged() == all_of("a.jsonl", 3)
+    path.write_bytes(whole + page(2) + page(3))
+    assert place.replay(path) == 0
+    assert place.judged() == all_of("a.jsonl", 4)
+    assert place.dead() == []
+
+
+def test_a_flipped_byte_in_a_warc_costs_the_member_that_it_is_in(place: Place) -> None:
+    members = [gzip.compress(record(number)) for number in range(10)]
+    start = sum(map(len, members[:4]))
+    broken = b"".join([*members[:4], flipped(members[4]), *members[5:]])
+    path = place.write("a.warc.gz", broken)
+    assert place.replay(path) == 0
+    wanted = [each for each in all_of("a.warc.gz", 10) if each[1] != 4]
+    assert place.judged() == wanted
+    ((ordinal, code, detail),) = place.dead()
+    assert (ordinal, code) == (4, "damaged_member")
+    assert f"bytes {start} to {start + len(members[4])} of the file" in detail
+    with path.open("ab") as file:
+        file.write(b"".join(map(gzip.compress, map(record, range(10, 12)))))
+    assert place.replay(path) == 0
+    assert place.judged() == [*wanted, ("a.warc.gz", 10, "10"), ("a.warc.gz", 11, "11")]
+    path.write_bytes(b"".join(members) + gzip.compress(record(10)) * 3)
+    assert place.replay(path) == 3, "the damaged record has its dead letter: it cannot come now"
+
+
+@pytest.mark.parametrize("said", [10_000, 20_000_000, 10**14])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_length_that_is_too_large_costs_its_record_only(
+    place: Place, said: int, pack: Any
+) -> None:
+    records = [record(number, said if number == 3 else None) for number in range(60)]
+    path = place.write("a.warc", b"".join(map(pack, records)))
+    assert place.replay(path) == 0
+    assert place.judged() == [each for each in all_of("a.warc", 60) if each[1] != 3]
+    begin = sum(map(len, records[:3]))
+    ((ordinal, code, detail),) = place.dead()
+    assert (ordinal, code) == (3, "bad_warc_record")
+    assert f"bytes {begin} to {begin + len(records[3])} of the records" in detail
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_warc_that_is_cut_off_goes_on_once_it_is_whole(place: Place, pack: Any) -> None:
+    whole = b"".join(pack(record(number)) for number in range(20))
+    path = place.write("a.warc", whole[:-200])
+    assert place.replay(path) == 1
+    assert f"Not read to the end: {path} (it ends" in place.said
+    assert place.judged() == all_of("a.warc", 19)
+    path.write_bytes(whole)
+    assert place.replay(path) == 0
+    assert place.judged() == all_of("a.warc", 20)
+    assert place.dead() == []
+
+
+def test_responses_without_http_headers_are_pages(place: Place) -> None:
+    body = b"<html><body><p>Bread at five and cake at six.</p></body></html>"
+    types = ["application/http; msgtype=response", "text/html", "text/dns"]
+    records = [
+        b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/%d\r\n"
+        b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b\r\n\r\n"
+        % (number, kind.encode(), len(body), body)
+        for number, kind in enumerate(types)
+    ]
+    path = place.write("a.warc", b"".join(records))
+    assert place.replay(path) == 0
+    assert place.judged() == all_of("a.warc", 2)
+    assert place.summary["skipped"] == {"response_not_http": 1}
+
+
+@pytest.mark.parametrize("way", ["file", "pipe"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_arc_files_are_read(place: Place, pack: Any, way: str) -> None:
+    version = b"1 0 Example\nURL IP-address Archive-date Content-type Archive-length\n\n"
+    head = b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain %d\n%b\n" % (len(version), version)
+    lookup = b"dns:a.example 192.0.2.1 20080430204825 text/dns 30\n%b\n" % (b"2" * 30)
+    parts = [head, lookup, *map(arc_record, range(2, 20))]
+    content = b"".join(map(pack, parts))
+    path = place.write("a.arc", content)
+    assert place.replay(*([path] if way == "file" else ["-"]), piped=content) == 0
+    name = "a.arc" if way == "file" else "-"
+    assert place.judged() == all_of(name, 20)[2:]
+    assert place.summary["skipped"] == {"arc_filedesc": 1, "response_not_http": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PAR1" + bytes(100), "is a Parquet file, which is not read; write its rows as JSON"),
+        (b"PK\x03\x04" + bytes(100), "is a ZIP archive, which is not read; unpack it"),
+        (bytes(257) + b"ustar" + bytes(250), "is a tar archive"),
+        (b"\xfd7zXZ\x00" + bytes(99), "is compressed with xz, which is not read; decompress it"),
+        (b"BZh91AY" + bytes(99), "is compressed with bzip2"),
+        (gzip.compress(gzip.compress(page(1))), "is compressed twice"),
+        ('{"url": "u"}\n'.encode("utf-16"), "is text in UTF-16"),
+    ],
+)
+def test_what_is_no_page_file_is_named_with_the_remedy(
+    place: Place, content: bytes, words: str
+) -> None:
+    for name in ("a.parquet", "a.jsonl"):
+        assert place.replay(place.write(name, content)) == 1
+        assert words in place.said
+    assert place.replay("-", piped=content) == 1
+    assert f"-: {words}" in place.said
+    assert not place.verdicts.exists() or not place.verdicts.read_bytes()
+
+
+def test_binary_data_in_a_pipe_is_refused(place: Place) -> None:
+    assert place.replay("-", piped=b"\x89HDF\r\n\x1a\n" + bytes(range(200))) == 1
+    assert "is binary data (byte 6 is 0x1a) and neither JSON lines nor WARC nor ARC" in place.said
+
+
+def test_an_empty_file_is_called_empty(place: Place) -> None:
+    path = place.write("a.jsonl", b"")
+    for _ in range(2):
+        assert place.replay(path) == 0
+        assert f"Empty: {path}. Nothing new: the input holds no record." in place.said
+    assert place.summary["sources_empty"] == [str(path)]
+    assert place.replay("-") == 0
+    assert "Empty: -. Nothing new: the input holds no record." in place.said
+
+
+def test_files_that_are_passed_over_are_named(place: Place) -> None:
+    crawl = place.folder / "crawl"
+    crawl.mkdir()
+    for name in ("a.jsonl", *(f"{number}.txt" for number in range(7))):
+        (crawl / name).write_bytes(page(1))
+    assert place.replay(crawl) == 0
+    assert f"{crawl / '4.txt'} and 2 more (7 in all)." in place.said
+    assert len(place.summary["files_passed_over"]) == 7
