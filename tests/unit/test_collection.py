@@ -117,8 +117,8 @@ def test_pages_without_words_make_no_collection(tmp_path: Path) -> None:
         build(tmp_path, ["", "?!"])
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_names_the_option(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="another --out"):
+def test_a_folder_that_is_not_there_is_an_error_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Name another file"):
         build(tmp_path, ["text"], "--out", str(tmp_path / "none" / "words.json"))
 
 

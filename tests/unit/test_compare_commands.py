@@ -251,7 +251,7 @@ def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
     (folder / "text.txt").write_text(" ".join(words), "utf-8")
     (folder / "source.txt").write_text(" ".join(words[20:27]), "utf-8")
     page = {"url": "http://a.example/", "body": " ".join(words[20:23])}
-    (folder / "pages.jsonl").write_text(json.dumps(page), "utf-8")
+    (folder / "pages.jsonl").write_text(json.dumps(page) + "\n", "utf-8")
     command: list[str | Path] = [
         "uniqueness",
         folder / "text.txt",
@@ -288,7 +288,7 @@ def test_an_index_tells_the_kept_pages_that_a_text_is_near(
 ) -> None:
     bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
     lines = [json.dumps({"url": f"http://a.example/{i}", "body": b}) for i, b in enumerate(bodies)]
-    (tmp_path / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     index: list[str | Path] = ["--index", tmp_path / "index"]
     run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
     (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
@@ -310,7 +310,7 @@ def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_pa
         "body": html.format("one body"),
         "content_type": "text/html",
     }
-    (tmp_path / "pages.jsonl").write_text(json.dumps(page), "utf-8")
+    (tmp_path / "pages.jsonl").write_text(json.dumps(page) + "\n", "utf-8")
     index: list[str | Path] = ["--index", tmp_path / "index"]
     options = ["--method", "digests", "--method-option", "variant=description"]
     run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
@@ -320,7 +320,7 @@ def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_pa
 
 
 def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:
-    (tmp_path / "pages.jsonl").write_text('{"url": "u", "body": "one page"}', "utf-8")
+    (tmp_path / "pages.jsonl").write_text('{"url": "u", "body": "one page"}\n', "utf-8")
     words = tmp_path / "words.json"
     words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
     index: list[str | Path] = ["--index", tmp_path / "index"]

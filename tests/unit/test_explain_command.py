@@ -36,7 +36,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 def replay(folder: Path, *options: str) -> None:
     lines = [json.dumps({"url": url, "body": text}) for url, text in PAGES.items()]
-    (folder / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     arguments = ["replay", str(folder / "pages.jsonl"), "--index", str(folder / "index")]
     done = CliRunner().invoke(app, [*arguments, "--verdicts", str(folder / "v.jsonl"), *options])
     assert done.exit_code == 0, (done.output, done.exception)
@@ -220,7 +220,7 @@ def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
         json.dumps({"url": url, "body": text, "content_type": "text/html"})
         for url, text in pages.items()
     ]
-    (tmp_path / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    (tmp_path / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     arguments = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
     done = CliRunner().invoke(app, [*arguments, "--verdicts", str(tmp_path / "v.jsonl"), *options])
     assert done.exit_code == 0, (done.output, done.exception)

@@ -22,7 +22,7 @@ app.command()(replay)
 def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]:
     """Judge `pages` in their order, and look up TEXT in the index."""
     lines = [json.dumps({"url": url, "body": " ".join(words)}) for url, words in pages.items()]
-    (folder / "pages.jsonl").write_text("\n".join(lines), "utf-8")
+    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     places = ["--index", str(folder / "index"), "--verdicts", str(folder / "verdicts.jsonl")]
     done = CliRunner().invoke(app, [str(folder / "pages.jsonl"), *places, *options])
     assert done.exit_code == 0, (done.output, done.exception)

@@ -297,7 +297,7 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
     """Root writes where it likes, by a capability; the test is done without that."""
     index, page, pages = tmp_path / "index", tmp_path / "page.txt", tmp_path / "pages.jsonl"
     page.write_text("the quick brown fox jumps over the lazy dog and so on and on")
-    pages.write_text(json.dumps({"url": "http://a.example/7", "body": page.read_text() * 3}))
+    pages.write_text(json.dumps({"url": "http://a.example/7", "body": page.read_text() * 3}) + "\n")
     verdicts = tmp_path / "verdicts.jsonl"
     assert command("replay", pages, "--index", index, "--verdicts", verdicts)[0] == 0
     for path in [index, *index.rglob("*")]:
