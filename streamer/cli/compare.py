@@ -20,10 +20,9 @@ from streamer.cli.comparison import MethodOptions, Panel, Report, compare_docume
 from streamer.cli.highlight import Piece, highlighted, visible
 from streamer.cli.progress import compile_with_bar
 from streamer.cli.side_by_side import side_by_side
-from streamer.cli.text_pairs import read_pairs
 from streamer.errors import SettingsError
 from streamer.sketch.options import read_options, split_options
-from streamer.stream.documents import read_document
+from streamer.stream.documents import read_document, read_pairs
 from streamer.stream.outputs import check_writable
 from streamer.text.words import CanonicalOptions
 

@@ -14,9 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.plot_file import check_plot
+from streamer.cli.plots import check_plot, draw_quality
 from streamer.cli.progress import amount_bar, compile_with_bar
-from streamer.cli.quality_plot import draw_quality
 from streamer.evaluation.datasets import open_dataset, write_collection
 from streamer.evaluation.selection import ALL, select
 from streamer.evaluation.trial import Trial, Yardstick, try_method

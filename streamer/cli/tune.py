@@ -11,8 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.curve import draw_curves
-from streamer.cli.plot_file import check_plot
+from streamer.cli.plots import check_plot, draw_curves
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.errors import InputError
 from streamer.sample.score import ratio_text

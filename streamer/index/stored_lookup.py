@@ -14,8 +14,10 @@ is opened.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -23,12 +25,51 @@ from streamer.index.codec import FlushMeta
 from streamer.index.key_table import KeyTable
 from streamer.index.lookup import Hits, KeptRows, no_hits
 from streamer.index.postings import PARTS, Keys, Places, Postings, segments_of
-from streamer.index.shared_lock import SharedLock
 from streamer.index.store import Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
+
+
+class SharedLock:
+    """A readers-writer lock; a thread must not take it twice.
+
+    Who waits to have it alone comes before others that would share it, so that a change need not
+    wait for a moment without look-ups.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sharing = 0
+        self._waiting = 0
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold it together with others that share it."""
+        with self._changed:
+            while self._waiting:
+                self._changed.wait()
+            self._sharing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._sharing -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold it while nobody shares it."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                while self._sharing:
+                    self._changed.wait()
+                yield
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
 
 
 class StoredLookup:

@@ -7,6 +7,8 @@ own. The seed stands in place of an index's secret: equal seeds, equal signature
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Literal
 
@@ -17,9 +19,9 @@ from pydantic import ValidationError
 from streamer.errors import SettingsError
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signatures, Signer
-from streamer.text.characters import characters_as_words
 
 Words = npt.NDArray[np.uint64]
+_WHITE_SPACE = re.compile(r"\s+")
 
 
 class TextSigner:
@@ -82,3 +84,13 @@ def _band_keys(signed: Signatures) -> Words:
     keys, content = signed.keys[:, :-1], signed.keys[:, -1:]
     by_content = content + np.arange(keys.shape[1], dtype=np.uint64)
     return np.where(signed.distinct[:, None] > 0, keys, by_content)
+
+
+def characters_as_words(text: str) -> str:
+    """Return a text whose words are the characters of `text`, marks with their letters.
+
+    A run of white space becomes an underscore, which the canonical form keeps as a character of
+    words; of the other separators nothing remains.
+    """
+    joined = _WHITE_SPACE.sub("_", text.strip())
+    return "".join(c if unicodedata.category(c)[0] == "M" else f" {c}" for c in joined)

@@ -1,7 +1,8 @@
-"""Texts from files of any kind: plain text and saved pages one a file, page files many.
+"""Texts from files of any kind: plain text and saved pages one a file, page files many, pairs.
 
 What has a page file's name (JSON lines, WARC) is read as a replay reads it. Every other file is one
-text: its charset is found, and HTML gives its visible text.
+text: its charset is found, and HTML gives its visible text. A file of pairs has two texts a line,
+parted by a tab or as a JSON object.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from streamer.errors import InputError
 from streamer.sketch.method import PageText
@@ -22,6 +25,7 @@ from streamer.text.visible import Buffer
 from streamer.text.words import CanonicalOptions
 
 _TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
+_TAB = "\t"
 
 
 class Document(NamedTuple):
@@ -116,3 +120,41 @@ def _read(path: Path) -> bytes:
     if len(body) > PAGE_BYTES_MAX:
         raise InputError(f"{path}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
     return body
+
+
+class _Pair(msgspec.Struct):
+    a: str
+    b: str
+
+
+def read_pairs(path: Path, canonical: CanonicalOptions) -> Iterator[tuple[Document, Document]]:
+    """Yield the pairs of a file, named by their lines; blank lines are passed over.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no pair.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    name = f"line {number}"
+                    texts = _both(line.rstrip("\r\n"), f"{path}, {name}")
+                    one, other = (PageText(text, "", canonical) for text in texts)
+                    yield Document(name, one), Document(name, other)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no UTF-8 text ({error}); check it") from error
+
+
+def _both(line: str, where: str) -> tuple[str, str]:
+    if line.startswith("{"):
+        try:
+            pair = msgspec.json.decode(line, type=_Pair)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{where}: {error}; give an object with the texts a and b") from error
+        return pair.a, pair.b
+    one, tab, other = line.partition(_TAB)
+    if not tab or _TAB in other:
+        raise InputError(f"{where}: has not two columns; part the two texts by one tab")
+    return one, other

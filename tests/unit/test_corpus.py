@@ -17,7 +17,7 @@ import streamer.corpus
 from streamer.corpus import BATCH_TEXTS, Corpus, UnknownLabel
 from streamer.errors import SettingsError, StreamerError
 from streamer.sketch.table import ROWS_FIRST
-from streamer.text.characters import characters_as_words
+from streamer.sketch.text_signer import characters_as_words
 from streamer.text.tokens import tokens
 
 RIVAL = "kafka and rocks and rust and python and numba and arrow and typer and rich"

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from streamer.sketch.frequencies import ByLength
-from streamer.sketch.keywords import top_keywords
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, PageText
-from streamer.sketch.methods.digests import Digests, Variant
+from streamer.sketch.methods.digests import Digests, Variant, top_keywords
 from streamer.sketch.registry import method
 
 SECRET = bytes(range(32))

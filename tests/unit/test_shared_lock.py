@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from streamer.index.shared_lock import SharedLock
+from streamer.index.stored_lookup import SharedLock
 
 SOON = 0.05
 LONG = 20.0

@@ -6,22 +6,25 @@
     con_weights    as con, and the weights near each other
     sort_weights   as sort, and the weights near each other
 
-Keywords are the N words of greatest TF*IDF. Weights are near each other if those of each word, w
-and v, have (w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a. By alphabet it does
-not matter which of two words of about equal weight comes first.
+Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages of
+different length compare. Weights are near each other if those of each word, w and v, have
+(w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a. By alphabet it does not matter
+which of two words of about equal weight comes first.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
 from streamer.sketch.collection import CollectionOption, frequencies_for
 from streamer.sketch.digest import HashName, digest_of, seed_of
+from streamer.sketch.frequencies import WordFrequencies, idf
 from streamer.sketch.hash_functions import hash64
-from streamer.sketch.keywords import Keyword, top_keywords
 from streamer.sketch.method import (
     ABSENT_KEY,
     Measure,
@@ -34,6 +37,26 @@ from streamer.sketch.packers import WEIGHTS_MAX, pack_weighted
 from streamer.text.words import canonical_words
 
 BEGINNING_BYTES = 512  # of UTF-8, in place of a description
+
+
+class Keyword(NamedTuple):
+    """A word and its weight on the page."""
+
+    word: str
+    weight: float
+
+
+def top_keywords(words: Sequence[str], frequencies: WordFrequencies, count: int) -> list[Keyword]:
+    """Return at most `count` words by descending TF*IDF, equal ones by alphabet.
+
+    Words that stand on all pages weigh nothing and are no keywords.
+    """
+    weighed = (
+        Keyword(word, times / len(words) * idf(word, frequencies))
+        for word, times in Counter(words).items()
+    )
+    keywords = [keyword for keyword in weighed if keyword.weight > 0]
+    return sorted(keywords, key=lambda keyword: (-keyword.weight, keyword.word))[:count]
 
 
 class Variant(StrEnum):
