@@ -58,6 +58,18 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Do without Faust's guess at what is slow: it errs after each rebalance (progress.py)."""
 
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Return what is committed (None: nothing), and seek nowhere: `perform_seek` does that.
+
+        A seek that is given up for another rebalance goes on in this thread until the brokers
+        answer. It may not move a position that is being read from by then.
+        """
+        asked = await self.call_thread(self._committed, self._ensure_consumer())
+        return cast(Mapping[TP, int], asked)
+
+    async def _committed(self, consumer: AIOKafkaConsumer) -> dict[TP, int | None]:
+        return {TP(*tp): await consumer.committed(tp) for tp in consumer.assignment()}
+
     async def note_alive(self) -> None:
         """Let the consumer take itself for one that fetches, else it leaves its group in time."""
         await self.call_thread(self._note_alive, self._ensure_consumer())

@@ -13,7 +13,7 @@ from typing import Any
 from faust.types import TP
 
 from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX, cut
-from streamer.kafka.transport import ChunkConsumer, Start
+from streamer.kafka.transport import ChunkConsumer, Start, _ChunkThread
 
 PLACE = TP("pages", 0)
 
@@ -238,6 +238,29 @@ def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
         await made.perform_seek()
         await reading
         assert made._next[PLACE] == 100  # noqa: SLF001
+
+    asyncio.run(run())
+
+
+def test_asking_what_is_committed_moves_no_position() -> None:
+    """The answer may come when the seek was given up, and others are reading."""
+
+    class Library:
+        def assignment(self) -> set[TP]:
+            return {PLACE, TP("pages", 1)}
+
+        async def committed(self, tp: TP) -> int | None:
+            return 7 if tp == PLACE else None
+
+    async def run() -> None:
+        thread: Any = _ChunkThread.__new__(_ChunkThread)
+        thread._consumer = Library()  # noqa: SLF001 - which cannot seek
+
+        async def call(fun: Any, *arguments: Any) -> Any:
+            return await fun(*arguments)
+
+        thread.call_thread = call
+        assert await thread.seek_to_committed() == {PLACE: 7, TP("pages", 1): None}
 
     asyncio.run(run())
 
