@@ -17,11 +17,17 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import IllegalStateError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    IllegalStateError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, Message
 from faust.types.tuples import ConsumerMessage
@@ -103,9 +109,12 @@ class ChunkConsumer(driver.Consumer):
         """Go to where the agent wants to start, for all assigned partitions.
 
         No fetch may be under way: it would go on after the seek, and what it took would be missing.
+        The brokers are asked until they answer, or another rebalance gives this up.
         """
         async with self._fetching:
-            await self._perform_seek()
+            while True:
+                with suppress(KafkaTimeoutError):
+                    return await self._perform_seek()
 
     async def _perform_seek(self) -> None:
         await super().perform_seek()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 
 from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX, cut
@@ -261,6 +262,22 @@ def test_asking_what_is_committed_moves_no_position() -> None:
 
         thread.call_thread = call
         assert await thread.seek_to_committed() == {PLACE: 7, TP("pages", 1): None}
+
+    asyncio.run(run())
+
+
+def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> None:
+    async def run() -> None:
+        made = scripted()
+        answers = iter([KafkaTimeoutError(), KafkaTimeoutError(), None])
+
+        async def seek() -> None:
+            if (error := next(answers)) is not None:
+                raise error
+
+        made._perform_seek = seek  # noqa: SLF001
+        await made.perform_seek()
+        assert next(answers, "all were taken") == "all were taken"
 
     asyncio.run(run())
 
