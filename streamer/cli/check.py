@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli import options
+from streamer.cli.inspect import named_settings
 from streamer.cli.progress import amount_bar
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch
@@ -115,9 +116,10 @@ def _fit(index: Path, settings: Settings) -> str:
     store.close()
     secret = obtain_existing_secret(index, settings.key_file)
     check_identity(index, meta.identity, identity_of(settings.signature, settings.shards, secret))
-    in_force = unpack_snapshot(meta.shards[0].state).settings
-    wanted = settings.index.model_dump()
-    if in_force is None or in_force["version"] > wanted["version"]:
+    in_force = named_settings(unpack_snapshot(meta.shards[0].state).settings)
+    wanted = named_settings(settings.index.model_dump())
+    assert wanted is not None
+    if in_force is None or in_force["rules_version"] > wanted["rules_version"]:
         raise StoreMismatch(
             f"The index {index} was written by a later version of the program. Use that."
         )

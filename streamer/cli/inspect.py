@@ -51,7 +51,7 @@ def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
         "format": meta.format,
         "identity": _named_identity(meta.identity),
         "flushes": meta.seq,
-        "settings": _named_settings(shards[0].settings),
+        "settings": named_settings(shards[0].settings),
         "bytes": store.size_bytes(),
         "position": _positions(meta, shards[0]),
         "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
@@ -67,7 +67,7 @@ def _named_identity(identity: Identity) -> Identity:
     return {name: value for name, value in named.items() if value != ""}
 
 
-def _named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
+def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an index's settings by the names under which they are given."""
     if settings is None:
         return None

@@ -24,6 +24,7 @@ from streamer.cli.summary import Summary, dead_share, print_summary, summarise, 
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
+from streamer.index.store import has_index
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 from streamer.stream.catalogue import own_catalogue
@@ -251,6 +252,11 @@ def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | N
         raise SettingsError("--retry-dead-letters needs the --index of the runs that wrote them.")
     if dead_letters is None or dead_letters == STANDARD_OUTPUT:
         raise SettingsError("--retry-dead-letters needs their file. Name it with --dead-letters.")
+    if not has_index(index):
+        raise SettingsError(
+            f"There is no index in {index}. --retry-dead-letters needs the one of the runs that "
+            "wrote them."
+        )
     if order_of is not None:
         raise SettingsError("--retry-dead-letters does not go with --order-of. Leave one out.")
 
@@ -406,6 +412,12 @@ def _run(
     wanted = {
         name: catalogue.known_length(name, folder.fingerprint) for name in names if name is not None
     }
+    dead = sum(catalogue.totals.dead.values())
+    if checks.second_judgements and dead and not wanted[str(names[1])]:
+        raise SettingsError(
+            f"{names[1]} holds none of the {dead:,} dead letters of this index. Name the file that "
+            "does with --dead-letters."
+        )
     with _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar()
         detector = Detector(folder, settings.index, head_pages=settings.head_pages)

@@ -279,7 +279,7 @@ def _unwitnessed(path: Path) -> StoreDamaged:
     Raises:
         StoreMismatch: its format is another.
     """
-    if (path / "CURRENT").exists():
+    if _has_database(path):
         database = Database.look(path)
         try:
             _load(path, database)
@@ -296,7 +296,7 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
     before = witnessed(path.parent)
     if before is None:
         raise _unwitnessed(path)
-    if not (path / "CURRENT").exists():
+    if not _has_database(path):
         if before:
             raise damaged(path / "CURRENT", "it is missing")
         return None, None
@@ -310,6 +310,11 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
         database.close()
         raise
     return database, meta
+
+
+def _has_database(path: Path) -> bool:
+    with explained(path):
+        return (path / "CURRENT").exists()
 
 
 def _load(path: Path, database: Database) -> StoreMeta | None:

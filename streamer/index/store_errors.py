@@ -14,15 +14,15 @@ REMEDY = (
     "from its log. `streamer check --deep` says what is damaged."
 )
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE = {errno.ENOENT, errno.EIO}
 
 # RocksDB's errors are told apart by their texts only. What the system refuses for now:
 _FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 _LOCK_TEXTS = ("IO error: While lock file", "IO error: lock ")
+_RIGHTS_TEXTS = ("Permission denied", "Operation not permitted", "Read-only file system")
 _REFUSALS = (
-    "Permission denied",
-    "Operation not permitted",
-    "Read-only file system",
+    *_RIGHTS_TEXTS,
     "Too many open files",
     "File too large",
     "Cannot allocate memory",
@@ -46,7 +46,7 @@ def explained(path: Path) -> Iterator[None]:
             raise _full(path) from error
         if error.errno in _GONE:
             raise damaged(path, str(error.strerror)) from error
-        raise StoreUnavailable(f"Cannot use the index {path}: {error}.") from error
+        raise _refused(path, str(error.strerror or error), error.errno in _RIGHTS) from error
 
 
 def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
@@ -56,8 +56,16 @@ def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
     if text.startswith(_LOCK_TEXTS):
         return _in_use(path)
     if any(part in text for part in _REFUSALS):
-        return StoreUnavailable(f"Cannot use the index {path}: {text}.")
+        return _refused(path, text, any(part in text for part in _RIGHTS_TEXTS))
     return damaged(path, text)
+
+
+def _refused(path: Path, what: str, of_rights: bool) -> StoreUnavailable:  # noqa: FBT001 - private
+    remedy = (
+        " Its folder must be readable, and to judge pages with it also writable: mend the rights, "
+        "or use a copy."
+    )
+    return StoreUnavailable(f"Cannot use the index {path}: {what}.{remedy if of_rights else ''}")
 
 
 def _full(path: Path) -> StoreUnavailable:

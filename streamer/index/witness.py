@@ -76,10 +76,11 @@ def read_places(folder: Path) -> list[int | None] | None:
         StoreUnavailable: it cannot be read.
     """
     path = folder / NAME
-    if not path.exists():
-        return None
     with explained(path):
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
     return [_number(data[i * PLACE_BYTES : (i + 1) * PLACE_BYTES]) for i in range(_PLACES)]
 
 

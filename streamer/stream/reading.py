@@ -240,9 +240,9 @@ def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
         return changed(
             source.name, "it is shorter" if short else "records that were judged are others now"
         )
-    what = "ends before" if short else "goes on with others"
+    what = "ends" if short else "goes on with others"
     return (
-        f"{source.name} begins with records that the index has read from a pipe, and {what}: of "
-        f"{entry.position:,} records. Nothing of it was judged. Give the same pipe again, or put "
-        "these pages into a file and give that."
+        f"{source.name} begins with records that the index has read from a pipe, and {what} within "
+        f"the {entry.position:,} that were judged of it. Nothing of it was judged. Give the same "
+        "pipe again, or put these pages into a file and give that."
     )

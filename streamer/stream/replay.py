@@ -82,7 +82,8 @@ class Outcome:
     Attributes:
         examples: for each code of dead letters and skipped records, where the first one stands.
         large_clusters: by their sources' names, the largest shares first.
-        judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none.
+        judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none;
+            `not_whole`: that could not be tried, since their file does not hold all of them.
         report: what is to be told of the sources.
     """
 
@@ -92,6 +93,7 @@ class Outcome:
     report: InputReport = field(default_factory=InputReport)
     judged_again: int = 0
     still_dead: int = 0
+    not_whole: int = 0
     examples: dict[str, str] = field(default_factory=dict)
     large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
 
@@ -183,6 +185,9 @@ class Replay:
             self._begin()
             self._flush()
             self._note_clusters()
+        if self._checks.second_judgements and not self._stop:
+            dead, own = self._catalogue.totals.dead, self._outcome.totals.dead
+            self._outcome.not_whole = sum(dead.values()) - sum(own.values())
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
 

@@ -40,13 +40,12 @@ def summary(place: Place, *arguments: str | Path, code: int = 0) -> dict[str, An
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Return all that is below a folder, but for the database's housekeeping."""
+    """Return all that is below a folder."""
     return {
         str(path.relative_to(folder)): hashlib.md5(path.read_bytes()).hexdigest()  # noqa: S324
         if path.is_file()
         else "folder"
         for path in folder.rglob("*")
-        if path.parent.name != "store" or path.suffix in {".sst", ".log"}
     }
 
 
@@ -214,6 +213,35 @@ def test_dead_letters_without_an_index_or_a_file_cannot_be_judged_again(
     pages = place.write("pages.jsonl", page(1))
     assert place.streamer("replay", pages, *arguments, "--retry-dead-letters") == 2
     assert words in capsys.readouterr().err
+
+
+def test_dead_letters_of_no_index_or_another_file_are_refused_and_nothing_is_made(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay(place.write("pages.jsonl", page(1), crawled(2))) == 0
+    before = tree(place.folder)
+    for index, words in (
+        (place.folder / "no-index", "There is no index"),
+        (place.index, "holds none of the 1 dead letters of this index"),
+    ):
+        arguments = ("--retry-dead-letters", "--verdicts", place.folder / "new", "--index", index)
+        assert place.streamer("replay", *arguments) == 2
+        assert words in capsys.readouterr().err
+        assert tree(place.folder) == before
+
+
+def test_dead_letters_that_do_not_hold_their_record_are_told_apart(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = place.write("pages.warc", b"WARC/1.0\r\nWARC-Type: response\r\n\r\n")
+    pages = place.write("pages.jsonl", page(1), crawled(2))
+    assert place.replay(archive, pages) == 0
+    again = summary(place, *FIELDS, "--retry-dead-letters")
+    assert (again["judged_again"], again["still_dead"], again["not_whole"]) == (1, 0, 1)
+    assert "cannot be judged again 1" in " ".join(capsys.readouterr().out.split())
+    assert place.replay("--retry-dead-letters") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 of them dead letters that cannot be judged again" in said
 
 
 def test_a_share_of_dead_letters_can_be_a_failure(

@@ -290,26 +290,35 @@ for path in (Path(index, "new"), Path(index, "rows-0")):
         path.open("ab")
     except PermissionError:
         print("cannot write", path.name)
+Path(index, "store").chmod(0)
+for command in ("inspect I", "check --deep --index I", "replay P --verdicts V --index I"):
+    names = {"I": index, "P": page + ".jsonl", "V": page + ".verdicts"}
+    done = CliRunner().invoke(app, [names.get(word, word) for word in command.split()])
+    print(command[:6], type(done.exception).__name__, "mend the rights" in str(done.exception))
 """
+REFUSED = "StoreUnavailable True\n"
 
 
 def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path) -> None:
     """Root writes where it likes, by a capability; the test is done without that."""
-    index, page, pages = tmp_path / "index", tmp_path / "page.txt", tmp_path / "pages.jsonl"
+    index, page, pages = tmp_path / "index", tmp_path / "page", tmp_path / "page.jsonl"
     page.write_text("the quick brown fox jumps over the lazy dog and so on and on")
     pages.write_text(json.dumps({"url": "http://a.example/7", "body": page.read_text() * 3}) + "\n")
     verdicts = tmp_path / "verdicts.jsonl"
     assert command("replay", pages, "--index", index, "--verdicts", verdicts)[0] == 0
     for path in [index, *index.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
-    as_others = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-all"]
+    as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
     done = subprocess.run(
         [*(as_others if os.geteuid() == 0 else []), sys.executable, "-c", READ_ALL, index, page],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=300,
     )  # fmt: skip
     for path in [index, *index.rglob("*")]:
         path.chmod(0o755)
-    assert done.stdout == "cannot write new\ncannot write rows-0\n"
+    assert done.stdout == "cannot write new\ncannot write rows-0\n" + "".join(
+        f"{command} {REFUSED}" for command in ("inspec", "check ", "replay")
+    )
+    assert not tmp_path.joinpath("page.verdicts").exists()
 
 
 FLUSHING = """
