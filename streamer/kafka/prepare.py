@@ -19,7 +19,12 @@ from streamer.kafka.names import Names
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topic_id import topic_id
-from streamer.kafka.topics import ensure_topic, index_topics, topic_config
+from streamer.kafka.topics import (
+    dead_letter_bytes_max,
+    ensure_topic,
+    index_topics,
+    topic_config,
+)
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 
 
@@ -31,6 +36,7 @@ class Prepared:
     log_ids: tuple[str, ...]
     verdict_partitions: int
     dead_letter_partitions: int
+    dead_letter_bytes_max: int
 
 
 async def prepare(
@@ -68,6 +74,7 @@ async def prepare(
         tuple([await topic_id(reader.admin, names.log(i)) for i in range(settings.shards)]),
         len(await reader.partitions(names.verdicts)),
         len(await reader.partitions(names.dead_letters)),
+        dead_letter_bytes_max(pages[1]),
     )
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
 
 from streamer.errors import StreamerError
 from streamer.kafka.reader import Options
@@ -31,13 +33,7 @@ class Publisher:
     """Publishes messages to partitions; safe to call from many tasks of one loop."""
 
     def __init__(self, options: Options) -> None:
-        self._producer = AIOKafkaProducer(
-            **options,
-            acks="all",
-            enable_idempotence=True,
-            max_batch_size=LOG_BYTES_MAX,
-            max_request_size=2 * LOG_BYTES_MAX,
-        )
+        self._producer = AIOKafkaProducer(**options, acks="all", enable_idempotence=True)
         self._options = options
         self._teller: AIOKafkaProducer | None = None
         self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -53,23 +49,18 @@ class Publisher:
             await self._teller.stop()
         await self._producer.stop()
 
-    def batches(self, messages: Iterable[Message]) -> list[Any]:
-        """Return messages packed for `publish`; may be called in any thread."""
+    def batches(self, messages: Iterable[Message], bytes_max: int = LOG_BYTES_MAX) -> list[Any]:
+        """Return messages packed for `publish`; may be called in any thread.
+
+        `bytes_max` is what the topic takes of a batch. A message that is larger is compressed.
+        """
         packed: list[Any] = []
-        size = BATCH_BYTES
-        for key, value, headers, timestamp in messages:
-            if size >= BATCH_BYTES:
-                packed.append(self._producer.create_batch())
-                size = 0
-            added = packed[-1].append(key=key, value=value, timestamp=timestamp, headers=headers)
-            if added is None:
-                packed.append(self._producer.create_batch())
-                added = packed[-1].append(
-                    key=key, value=value, timestamp=timestamp, headers=headers
-                )
-                assert added is not None, "a message larger than any batch"
-                size = 0
-            size += added.size
+        for message in messages:
+            if packed and _append(packed[-1], message):
+                continue
+            packed.append(_batch_of(message, bytes_max, DefaultRecordBatch.CODEC_NONE))
+            if packed[-1].size() > bytes_max:
+                packed[-1] = _batch_of(message, bytes_max, DefaultRecordBatch.CODEC_ZSTD)
         return packed
 
     async def publish(self, topic: str, partition: int, batches: Sequence[Any]) -> None:
@@ -121,3 +112,17 @@ class Publisher:
                 ) from error
             return False
         return True
+
+
+def _append(batch: BatchBuilder, message: Message) -> bool:
+    """Add a message to a batch; tell whether there was room for it."""
+    key, value, headers, timestamp = message
+    added = batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
+    return added is not None
+
+
+def _batch_of(message: Message, bytes_max: int, codec: int) -> BatchBuilder:
+    """Return a batch that begins with a message, which may be larger than any batch."""
+    batch = BatchBuilder(min(BATCH_BYTES, bytes_max), codec)
+    assert _append(batch, message), "the first message of a batch always goes in"
+    return batch

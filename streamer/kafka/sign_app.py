@@ -41,9 +41,13 @@ _Waiting = tuple[Any, "asyncio.Future[Signed]"]  # the event, and what becomes o
 
 @dataclass(frozen=True, slots=True)
 class SignOptions:
-    """What signers need to know; `accept_loss` as the setting of that name."""
+    """What signers need to know of the dead letters' topic and of this process.
+
+    `accept_loss` is as the setting of that name.
+    """
 
     dead_letter_partitions: int
+    dead_letter_bytes_max: int
     threads: int
     accept_loss: bool = False
 
@@ -145,7 +149,11 @@ class SignApp:
                 with self._measures.stage(Stage.PUBLISH_BANDS):
                     for one in signed:
                         await self._publish_dead_letters(one)
-                    records: list[Message] = [(None, s.record, [], s.timestamp) for s in signed]
+                    records: list[Message] = [
+                        (None, record, [], one.timestamp)
+                        for one in signed
+                        for record in one.records
+                    ]
                     batches = self._publisher.batches(records)
                     await self._publisher.publish(self._names.log(0), 0, batches)
                 for event, one in zip(events, signed, strict=True):
@@ -183,24 +191,29 @@ class SignApp:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""
         event, future = await self._waiting.get()
         events, signed = [event], [await future]
-        size = len(signed[0].record)
+        size = sum(map(len, signed[0].records))
         while size < BATCH_BYTES and not self._waiting.empty():
             event, future = self._waiting.get_nowait()
             events.append(event)
             signed.append(await future)
-            size += len(signed[-1].record)
+            size += sum(map(len, signed[-1].records))
         return events, signed
 
     async def _publish_dead_letters(self, signed: Signed) -> None:
         if not signed.dead:
             return
         names, partition = self._names, int(signed.source.rpartition(":")[2])
-        letters = [
-            dead_letter_message(rejected, original, names.pages, partition, names.index)
-            for rejected, original in signed.dead
-        ]
+        bytes_max = self._how.dead_letter_bytes_max
+
+        def pack() -> list[Any]:
+            letters = (
+                dead_letter_message(rejected, original, names, partition, bytes_max)
+                for rejected, original in signed.dead
+            )
+            return self._publisher.batches(letters, bytes_max)
+
+        batches = await asyncio.to_thread(pack)  # what is large is compressed
         place = partition % self._how.dead_letter_partitions
-        batches = self._publisher.batches(letters)
         await self._publisher.publish(names.dead_letters, place, batches)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from streamer.index.records import Record, source_name
+from streamer.index.records import Pages, Record, source_name
 from streamer.kafka.chunk import Chunk
+from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.model import SEQUENCE_MASK
 from streamer.sketch.signer import PageSigner
@@ -22,19 +24,22 @@ from streamer.stream.batch import Rejected
 from streamer.stream.parse import PageParser
 from streamer.stream.stages import sign
 
+KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
+RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more shards' names
+
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What became of a chunk: the record for the log, and what is no page.
+    """What became of a chunk: its records for the log, one as a rule, and what is no page.
 
-    `dead` holds each rejected record with its original value.
+    `dead` holds each rejected record with the message that it was.
     """
 
-    record: bytes
+    records: list[bytes]
     source: str
     end: int
     pages: int
-    dead: list[tuple[Rejected, bytes | None]]
+    dead: list[tuple[Rejected, Any]]
     skipped: Counter[str]
     timestamp: int | None  # of the oldest message, in milliseconds
 
@@ -53,9 +58,9 @@ class ChunkSigner:
     def sign(self, chunk: Chunk) -> Signed:
         """Parse and sign a chunk."""
         record, dead, skipped = self.record_of(chunk)
-        originals = {message.offset: message.value for message in chunk.records} if dead else {}
+        originals = {message.offset: message for message in chunk.records} if dead else {}
         return Signed(
-            pack_record(record, self._identity),
+            packed_records(record, self._identity),
             record.source,
             chunk.end,
             len(record.numbers),
@@ -65,13 +70,37 @@ class ChunkSigner:
         )
 
     def record_of(self, chunk: Chunk) -> tuple[Record, list[Rejected], Counter[str]]:
-        """Return a chunk's record, its dead letters, and what was skipped by code."""
+        """Return a chunk's record, its dead letters, and what was skipped by code.
+
+        A page with a key over KEY_BYTES_MAX is taken for one without a key.
+        """
         signer: PageSigner | None = getattr(self._local, "signer", None)
         if signer is None:
             signer = self._local.signer = self._make_signer()
-        messages = ((message.offset, message.key, message.value) for message in chunk.records)
+        messages = ((each.offset, _carried_key(each.key), each.value) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages)
         pages = sign(signer, chunk.partition, batch)
         numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
         record = Record(source_name(chunk.partition), chunk.start, chunk.end, numbers, pages)
         return record, batch.dead, batch.skipped
+
+
+def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
+    """Return a record of pages as bytes, cut in two as often as it is larger than the log takes."""
+    packed, pages = pack_record(record, identity), record.items
+    half = len(record.numbers) // 2
+    if len(packed) <= RECORD_BYTES_MAX or not half:
+        return [packed]
+    assert isinstance(pages, Pages), type(pages)
+    middle, places = int(record.numbers[half]), np.arange(len(record.numbers))
+    first = replace(
+        record, end=middle, numbers=record.numbers[:half], items=pages.take(places[:half])
+    )
+    second = replace(
+        record, start=middle, numbers=record.numbers[half:], items=pages.take(places[half:])
+    )
+    return packed_records(first, identity) + packed_records(second, identity)
+
+
+def _carried_key(key: bytes | None) -> bytes | None:
+    return None if key is None or len(key) > KEY_BYTES_MAX else key

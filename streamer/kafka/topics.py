@@ -70,7 +70,7 @@ def index_topics(
     """
     partitions, page_bytes_max = pages
     log = {**KEPT_FOR_EVER, "max.message.bytes": str(LOG_BYTES_MAX)}
-    letter = {**KEPT_FOR_EVER, "max.message.bytes": str(page_bytes_max + HEADERS_BYTES_MAX)}
+    letter = {**KEPT_FOR_EVER, "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max))}
     gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
     return [
         *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(shards)),
@@ -84,6 +84,11 @@ def index_topics(
         Topic(names.gauge, 1, replicas, gauge, log=True),
         Topic(names.dead_letters, partitions, replicas, letter, any_count=True),
     ]
+
+
+def dead_letter_bytes_max(page_bytes_max: int) -> int:
+    """Return what the topic of dead letters takes, where that of the pages takes so much."""
+    return page_bytes_max + HEADERS_BYTES_MAX
 
 
 async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool = True) -> bool:

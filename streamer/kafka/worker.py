@@ -187,7 +187,10 @@ class Worker:
             publisher,
             flow,
             SignOptions(
-                prepared.dead_letter_partitions, options.threads, accept_loss=options.accept_loss
+                prepared.dead_letter_partitions,
+                prepared.dead_letter_bytes_max,
+                options.threads,
+                accept_loss=options.accept_loss,
             ),
             self.fail,
             options.faust_options(),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError
+from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.errors import StreamerError
 from streamer.kafka.publisher import BATCH_BYTES, Publisher
@@ -99,10 +101,28 @@ def test_batches_hold_all_messages_in_order_and_are_cut_by_size() -> None:
         made = Publisher({"bootstrap_servers": "localhost:1"})
         value = b"x" * (BATCH_BYTES // 3)
         packed = made.batches([(b"%d" % n, value, [], None) for n in range(7)])
-        assert [batch.record_count() for batch in packed] == [3, 3, 1]
+        assert [batch.record_count() for batch in packed] == [2, 2, 2, 1]
         large = made.batches([(None, b"y" * (3 * BATCH_BYTES), [], 5), (None, b"z", [], 5)])
         assert [batch.record_count() for batch in large] == [1, 1]
         assert made.batches([]) == []
+        await made.stop()
+
+    asyncio.run(run())
+
+
+def test_no_batch_is_larger_than_its_topic_takes() -> None:
+    async def run() -> None:
+        made = Publisher({"bootstrap_servers": "localhost:1"})
+        small, full = b"s" * 700, os.urandom(3500)
+        values = [small, small, full, small, b"c" * 40_000, small]
+        packed = made.batches([(b"k", value, [("h", b"v")], 5) for value in values], 4000)
+        assert [batch.record_count() for batch in packed] == [2, 1, 1, 1, 1]
+        sent = [bytes(batch._build()) for batch in packed]  # noqa: SLF001 - as the client does
+        assert max(map(len, sent)) <= 4000
+        found = [r for data in sent for r in MemoryRecords(data).next_batch()]
+        assert [(r.key, r.value, r.headers) for r in found] == [
+            (b"k", value, [("h", b"v")]) for value in values
+        ]
         await made.stop()
 
     asyncio.run(run())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,22 +15,27 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.records import Pages
 from streamer.kafka.chunk import Chunk
+from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.measures import SignMeasures
 from streamer.kafka.names import Names
+from streamer.kafka.publisher import Publisher
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.topics import dead_letter_bytes_max
 from streamer.kafka.transport import Start
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.metrics import Metrics
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
+from streamer.stream.batch import Rejected
 from streamer.stream.parse import PageParser
 from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle
 
 NAMES = Names("index", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")
 PLACE = TP("pages", 1)
+NOISE = os.urandom(5_000_000)
 
 
 def page(number: int) -> bytes:
@@ -50,7 +57,8 @@ class Signing:
         signer = ChunkSigner(PageParser(), lambda: Signer(SignatureSettings(), bytes(32)), IDENTITY)
         publisher: Any = self.publisher
         self.app: Any = SignApp(
-            NAMES, signer, publisher, self.flow, SignOptions(2, 1, accept_loss=accept_loss),
+            NAMES, signer, publisher, self.flow,
+            SignOptions(2, 1 << 20, 1, accept_loss=accept_loss),
             self.failures.append, {"broker": "kafka://nowhere"}, SignMeasures(Metrics()),
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
@@ -203,3 +211,94 @@ def test_a_loss_is_accepted_where_the_operator_says_so() -> None:
     starts = asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
     assert starts == {PLACE: Start(10, 9, 9)}
     assert signing.failures == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kept"),
+    [
+        (None, b"v" * 4_000_000, (None, 4_000_000)),  # as it is
+        (b"k", b"v" * 40_000_000, (1, 40_000_000)),  # compressed
+        (b"k" * 3_000_000, b"v" * 3_000_000, (3_000_000, 3_000_000)),
+        (b"k", b"v" * 70_000_000, (1, 65_536)),  # too large for whoever reads it
+        (None, NOISE, (None, 65_536)),  # compressed it is no smaller
+        (NOISE, b"{broken", (65_536, 7)),
+        (NOISE[:3_000_000], NOISE[:3_000_000], (65_536, 65_536)),
+    ],
+)
+def test_a_dead_letter_holds_the_original_or_how_it_begins(
+    key: bytes | None, value: bytes, kept: tuple[int | None, int]
+) -> None:
+    rejected = Rejected(7, "record_too_large", "detail " * 10_000, key, value[:10], len(value))
+    bytes_max = dead_letter_bytes_max(4 << 20)
+    message = dead_letter_message(rejected, Fetched(7, value, key), NAMES, 1, bytes_max)
+    assert message[0] == (None if key is None else key[: kept[0]])
+    assert message[1] == value[: kept[1]]
+    named = dict(message[2])
+    cut = (message[0], message[1]) != (key, value)
+    told = (b"%d" % len(key or b""), b"%d" % len(value)) if cut else (None, None)
+    assert (named.get("streamer.key_bytes"), named.get("streamer.value_bytes")) == told
+    assert named["__connect.errors.offset"] == b"7"
+
+    async def pack() -> list[Any]:
+        publisher = Publisher({"bootstrap_servers": "nowhere:1"})
+        packed = publisher.batches([message], bytes_max)
+        await publisher.stop()
+        return packed
+
+    (batch,) = asyncio.run(pack())
+    assert len(batch._build()) <= bytes_max  # noqa: SLF001 - as the client does
+
+
+def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
+    rejected = Rejected(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
+    bytes_max = dead_letter_bytes_max(1000)
+    key, value, headers, _ = dead_letter_message(
+        rejected, Fetched(7, NOISE, NOISE), NAMES, 1, bytes_max
+    )
+    held = (
+        sum(len(name) + len(text) for name, text in headers) + len(key or b"") + len(value or b"")
+    )
+    assert held < bytes_max - 1000
+
+
+def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        signing = Signing()
+        pages = [Fetched(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
+        one = chunk(5, 40, *pages, Fetched(39, b"{broken"))
+        await signing.run(one, seconds=20)
+        ((_, _, whole),) = signing.publisher.arrived[1:]
+        limit = len(whole[1] or b"") // 3
+        monkeypatch.setattr("streamer.kafka.signing.RECORD_BYTES_MAX", limit)
+        again = Signing()
+        await again.run(one, seconds=20)
+        sent = [message[1] or b"" for _, _, message in again.publisher.arrived[1:]]
+        assert max(map(len, sent)) <= limit
+        records = [unpack_record(data, IDENTITY) for data in sent]
+        bounds = [(record.start, record.end) for record in records]
+        assert (bounds[0][0], bounds[-1][1]) == (5, 40)
+        assert all(before[1] == after[0] for before, after in pairwise(bounds))
+        found: list[tuple[int, bytes | None]] = []
+        for record in records:
+            assert isinstance(record.items, Pages)
+            assert all(record.start <= number < record.end for number in record.numbers)
+            found += zip(record.numbers.tolist(), record.items.message_keys, strict=True)
+        assert found == [(each.offset, each.key) for each in pages]
+        assert again.consumer.acknowledged == [one]
+
+    asyncio.run(run())
+
+
+def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
+    async def run() -> None:
+        signing = Signing()
+        one = chunk(0, 2, Fetched(0, page(0), b"k" * 65_536), Fetched(1, page(1), b"k" * 65_537))
+        await signing.run(one, seconds=20)
+        ((_, _, message),) = signing.publisher.arrived
+        record = unpack_record(message[1] or b"", IDENTITY)
+        assert isinstance(record.items, Pages)
+        assert record.items.message_keys == [b"k" * 65_536, None]
+
+    asyncio.run(run())

@@ -1,0 +1,64 @@
+"""Messages that are larger expanded than their topics take: a worker goes on behind each."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from aiokafka import AIOKafkaProducer
+
+from streamer.kafka.names import Names
+from tests.helpers.broker import messages_of
+from tests.helpers.fleet import fleet
+from tests.integration.test_worker import make_topic, page
+
+MEBIBYTE = 1 << 20
+KEPT = 64 << 10
+
+Sent = tuple[bytes | None, bytes]  # key, value
+
+
+def send_compressed(brokers: str, topic: str, messages: list[Sent]) -> None:
+    """Send messages to partition 0, each in a batch of its own that is compressed."""
+
+    async def run() -> None:
+        async with AIOKafkaProducer(
+            bootstrap_servers=brokers, compression_type="zstd", max_request_size=128 * MEBIBYTE
+        ) as producer:
+            for key, value in messages:
+                await producer.send_and_wait(topic, value, key=key, partition=0)
+
+    asyncio.run(run())
+
+
+def test_what_is_too_large_for_a_topic_stops_no_worker(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    large = b"{" + b"v" * (40 * MEBIBYTE)
+    whole: list[Sent] = [
+        (b"key", large),
+        (large, b"{broken"),
+        *((b"several", b"{" + b"s" * (100 << 10)) for _ in range(7)),
+        (b"several", b"{" + b"v" * (4 * MEBIBYTE - 1000)),  # the topic's limit is 4 MiB
+    ]
+    keyed: list[Sent] = [(b"%d" % n + b"k" * MEBIBYTE, page(n)) for n in range(20)]
+    pages: list[Sent] = [(b"p%d" % n, page(n)) for n in range(20, 40)]
+    too_large: Sent = (b"key", 2 * large)
+    make_topic(brokers, names.pages)
+    send_compressed(brokers, names.pages, [*whole, too_large, *keyed, *pages])
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        worker = workers.running["all"]
+        workers.wait_until_settled()
+        assert worker.poll() is None, workers.log("all")
+        assert workers.verify("--settled").returncode == 0
+    *letters, cut = messages_of(brokers, names.dead_letters)[0]
+    assert [(m.key, m.value) for m in letters] == whole
+    assert (cut.key, cut.value) == (b"key", large[:KEPT])
+    told = dict(cut.headers)
+    assert told["streamer.value_bytes"] == b"%d" % (2 * len(large))
+    assert told["streamer.code"] == b"record_too_large"
+    assert told["__connect.errors.offset"] == b"%d" % len(whole)
+    verdicts = messages_of(brokers, names.verdicts)[0]
+    by_url = [b"http://a.example/%d" % n for n in range(20)]
+    assert [m.key for m in verdicts] == [*by_url, *(key for key, _ in pages)]
