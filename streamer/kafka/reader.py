@@ -14,13 +14,20 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import (
+    CorruptRecordException,
+    KafkaConnectionError,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from streamer.errors import InputError, StreamerError
 from streamer.kafka.chunk import Chunk, cut
 
 FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
+SINGLY_MAX = 500  # messages, between two tries to take all that is there
 PATIENCE_SECONDS = 60.0
 COORDINATOR_SECONDS = 20.0
 STOP_AGAIN_SECONDS = 1.0
@@ -78,15 +85,15 @@ class Reader:
         """Yield the messages at [start, end) of a partition, which must lie within its bounds.
 
         Raises:
-            InputError: they are there no longer.
+            InputError: they are there no longer, or cannot be decoded.
         """
         place = TopicPartition(topic, partition)
         self.consumer.assign([place])
         self.consumer.seek(place, start)
         heard = time.monotonic()
         while start < end:
-            answer = await self.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            records = [record for record in answer.get(place, ()) if record.offset < end]
+            fetched = await fetch(self.consumer, place, start)
+            records = [record for record in fetched if record.offset < end]
             position = min(await self.consumer.position(place), end)
             if position == start and time.monotonic() - heard > PATIENCE_SECONDS:
                 raise StreamerError(
@@ -98,6 +105,49 @@ class Reader:
                 for chunk in cut(topic, partition, start, position, records):
                     yield chunk
                 start = position
+
+
+async def fetch(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -> list[Any]:
+    """Return what comes next of a partition, read up to `start`; it may be nothing.
+
+    Raises:
+        InputError: it cannot be decoded. What comes before it is returned first.
+    """
+    try:
+        answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
+    except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
+        _raise_if_told(error)
+        consumer.seek(place, start)
+        return await _fetch_singly(consumer, place, start)
+    return list(answer.get(place, ()))
+
+
+async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -> list[Any]:
+    """Return what can be decoded from `start` on, as `fetch`."""
+    records: list[Any] = []
+    while len(records) < SINGLY_MAX:
+        try:
+            answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS, max_records=1)
+        except Exception as error:
+            _raise_if_told(error)
+            if records:
+                return records
+            raise InputError(
+                f"Partition {place.partition} of {place.topic} cannot be decoded from offset "
+                f"{start} on: {error!r}. Start again, in case it was damaged on its way; else the "
+                "brokers' copy is damaged: restore it, or pass over it (replay: --offsets)."
+            ) from error
+        found = answer.get(place)
+        if not found:
+            break
+        records += found
+    return records
+
+
+def _raise_if_told(error: Exception) -> None:
+    """Raise what the brokers themselves told; return where it is what they sent that is damaged."""
+    if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordException):
+        raise error
 
 
 @asynccontextmanager

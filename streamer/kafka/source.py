@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from streamer.kafka.chunk import Chunk
 from streamer.kafka.connection import Connection
 from streamer.kafka.reach import reach
-from streamer.kafka.reader import POLL_MILLISECONDS, Options, Reader, open_reader
+from streamer.kafka.reader import Options, Reader, fetch, open_reader
 from streamer.kafka.topic_id import topic_id
 from streamer.kafka.waiting import WaitingLoop
 from streamer.stream.parse import Message
@@ -91,7 +91,7 @@ class PageTopic:
         fewer than `records_max` with less than `bytes_max`.
 
         Raises:
-            InputError: they have expired meanwhile.
+            InputError: they have expired meanwhile, or cannot be decoded.
             StreamerError: the brokers do not answer.
         """
         fetched, taken, size = self._fetched[partition], list[Message](), 0
@@ -110,10 +110,10 @@ class PageTopic:
         """Fetch until there is anything, or the position has moved over a gap."""
         place = TopicPartition(self.name, partition)
         while True:
-            answer = await self._consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
+            found = await fetch(self._consumer, place, fetched.position)
             position = await self._consumer.position(place)
             if position > fetched.position:
-                fetched.messages.extend((m.offset, m.key, m.value) for m in answer.get(place, ()))
+                fetched.messages.extend((m.offset, m.key, m.value) for m in found)
                 fetched.position = position
                 return
 
