@@ -50,7 +50,12 @@ def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
             f"The index {folder} has no key: it was made with a key file. Give it with --key-file. "
             f"If it had one of its own, put {own_key(folder)} back from a copy."
         )
-    return read_secret(own_key(folder))
+    try:
+        return read_secret(own_key(folder))
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error} No other key fits this index: put {own_key(folder)} back from a copy."
+        ) from error
 
 
 def own_key(folder: Path) -> Path:
@@ -100,9 +105,12 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
         f"{_option(n)} is {_part(found, n)} there and {_part(wanted, n)} here" for n in differing
     ]
     what = "; ".join(parts) or "it was made by another version or under another Unicode version"
+    own = ""
+    if "key" in differing and own_key(folder).exists():
+        own = f" If that key was its own, put {own_key(folder)} back from a copy."
     raise StoreMismatch(
         f"The index {folder} was made with other settings: {what}. "
-        "Use the index's settings, or another --index."
+        f"Use the index's settings, or another --index.{own}"
     )
 
 
