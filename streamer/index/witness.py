@@ -79,7 +79,7 @@ def read_places(folder: Path) -> list[int | None] | None:
     with explained(path):
         try:
             data = path.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
     return [_number(data[i * PLACE_BYTES : (i + 1) * PLACE_BYTES]) for i in range(_PLACES)]
 
