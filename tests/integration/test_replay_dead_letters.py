@@ -271,6 +271,7 @@ def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
     progress = replay_module.Replay._tell_of_clusters  # noqa: SLF001 - the moment matters
 
     def watched(self: Any) -> None:
+        self._writer.submit(int).result()  # it counts in the thread that writes
         progress(self)
         told.append(capsys.readouterr().err)
 
