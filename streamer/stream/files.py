@@ -202,7 +202,7 @@ class Source:
         if head.startswith(b"filedesc:"):
             return "ARC"
         if self.is_regular:
-            return _kind_by_name(self.name)
+            return kind_by_name(self.name)
         _refuse_foreign(self.name, head)
         if head.lstrip()[:1] not in {b"{", b"["} and (found := _BINARY.search(head)):
             raise InputError(
@@ -248,10 +248,11 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
 
 def is_page_file(path: Path) -> bool:
     """Tell by its name whether a file holds pages as JSON lines, or as WARC or ARC records."""
-    return bool(_JSONL_NAME.search(path.name) or _kind_by_name(path.name))
+    return bool(_JSONL_NAME.search(path.name) or kind_by_name(path.name))
 
 
-def _kind_by_name(name: str) -> str:
+def kind_by_name(name: str) -> str:
+    """Return WARC or ARC where a file's name tells so, else ""."""
     if _WARC_NAME.search(name):
         return "WARC"
     return "ARC" if _ARC_NAME.search(name) else ""

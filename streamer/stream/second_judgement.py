@@ -12,7 +12,6 @@ one that was left in peace. WARC records cannot be judged again: their letters l
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +22,11 @@ from streamer.errors import InputError
 from streamer.model import DeadLetter, page_ref
 from streamer.stream.batch import PageBatch
 from streamer.stream.catalogue import Catalogue
+from streamer.stream.files import kind_by_name
 from streamer.stream.parse import Message, PageParser
 
 _LINES_MAX = 1_000
 _BYTES_MAX = 8 << 20
-_WARC_NAME = re.compile(r"\.(warc|wet|arc)(\.gz|\.zst)?$", re.IGNORECASE)
 
 _DECODE = msgspec.json.Decoder(DeadLetter).decode
 
@@ -98,7 +97,8 @@ def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
 
 
 def _can_be_judged(letter: DeadLetter) -> bool:
-    return not letter.truncated and not _WARC_NAME.search(letter.page.topic)
+    name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
+    return not letter.truncated and not kind_by_name(name)
 
 
 def _message(letter: DeadLetter) -> Message:
