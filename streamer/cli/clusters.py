@@ -18,7 +18,7 @@ from streamer.cli.progress import amount_bar
 from streamer.errors import InputError, SettingsError
 from streamer.stream.cluster_rows import WRITERS, Row, rows, suspects
 from streamer.stream.grouping import Grouping, group
-from streamer.stream.large_clusters import SHARE_MIN
+from streamer.stream.large_clusters import SHARE_MIN, suspicion
 from streamer.stream.outputs import STANDARD_OUTPUT, check_writable
 from streamer.stream.scope import Scope, numbering
 from streamer.stream.survivor import Policy, Rank, ranking
@@ -83,13 +83,9 @@ def clusters(
             soft_wrap=True,
         )
     for suspect in suspects(verdicts, grouping, warn_share):
-        console.print(
-            f"[yellow]Warning:[/yellow] one cluster holds {suspect.share:.0%} of {suspect.source}"
-            f" ({suspect.pages:,} pages); its survivor is {suspect.survivor}. Look at that page:"
-            " a block page or a template may have been taken for content.",
-            highlight=False,
-            soft_wrap=True,
-        )
+        who = f"survivor is {suspect.survivor}"
+        said = suspicion(suspect.source, suspect.pages, suspect.share, who)
+        console.print(f"[yellow]Warning:[/yellow] {escape(said)}", highlight=False, soft_wrap=True)
 
 
 class _Ranking:

@@ -31,7 +31,7 @@ from streamer.stream.catalogue import own_catalogue
 from streamer.stream.detector import Detector
 from streamer.stream.files import open_sources
 from streamer.stream.index_folder import IndexFolder
-from streamer.stream.large_clusters import SHARE_MIN, LargeCluster
+from streamer.stream.large_clusters import SHARE_MIN, LargeCluster, suspicion
 from streamer.stream.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -238,12 +238,9 @@ def _print(console: Console, text: str) -> None:
 
 
 def _warn_of(console: Console, source: str, cluster: LargeCluster) -> None:
-    _print(
-        console,
-        f"[yellow]Warning:[/yellow] one cluster holds {cluster.share:.0%} of {escape(source)} "
-        f"({cluster.pages:,} pages); its representative is {escape(cluster.url)}. Look at that "
-        "page: a block page or a template may have been taken for content.",
-    )
+    who = f"representative is {cluster.url}"
+    said = suspicion(source, cluster.pages, cluster.share, who)
+    _print(console, f"[yellow]Warning:[/yellow] {escape(said)}")
 
 
 def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | None) -> None:

@@ -33,6 +33,14 @@ class LargeCluster(NamedTuple):
     share: float
 
 
+def suspicion(source: str, pages: int, share: float, who: str) -> str:
+    """Return what is said of a large cluster; `who` names a page of it, and what that is in it."""
+    return (
+        f"one cluster holds {share:.0%} of {source} ({pages:,} pages); its {who}. Look at that "
+        "page: a block page or a template may have been taken for content."
+    )
+
+
 class LargeClusters:
     """Counts verdicts by source and representative; a source is any number that the caller gives.
 
