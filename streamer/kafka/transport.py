@@ -5,10 +5,10 @@ acknowledgements, commits and rebalances are kept; what changes is what an event
 
 Four rules of the stock consumer are replaced. Offsets are committed strictly in the order in which
 chunks were delivered (the stock rule can pass over an unacknowledged message). A commit that a
-rebalance has refused is made again (the stock rule waits for the next message, which may be days
-away: till then the group seems to lag). A partition starts where its agent says, which need not be
-the committed offset. And a position that is not there any more ends the process: it is never reset
-to another one.
+rebalance has refused, or that the group turns out not to have, is made again (the stock rule waits
+for the next message, which may be days away: till then the group seems to lag). A partition starts
+where its agent says, which need not be the committed offset. And a position that is not there any
+more ends the process: it is never reset to another one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as 
 class Start:
     """Where a partition is read from; its first chunk covers what is from `covered` on.
 
-    All before `done` is done already: it is committed, where the group has not come as far.
+    All before `done` is done already: it is committed, where the group has not come as far; and so
+    is what was done here before `offset`.
     """
 
     offset: int
@@ -76,6 +77,12 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
     async def _committed(self, consumer: AIOKafkaConsumer) -> dict[TP, int | None]:
         return {TP(*tp): await consumer.committed(tp) for tp in consumer.assignment()}
 
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Refuse what is not assigned any more: the library leaves it out, and tells of success."""
+        if not offsets.keys() <= self.assignment():
+            return False
+        return bool(await super()._commit(offsets))
+
     async def note_alive(self) -> None:
         """Let the consumer take itself for one that fetches, else it leaves its group in time."""
         await self.call_thread(self._note_alive, self._ensure_consumer())
@@ -95,6 +102,7 @@ class ChunkConsumer(driver.Consumer):
         self._done: dict[TP, set[int]] = defaultdict(set)
         self._next: dict[TP, int] = {}
         self._reached: dict[TP, int] = {}  # where all before is done, and not committed yet
+        self._finished: dict[TP, int] = {}  # where all before was done here, whatever is committed
         self._room = asyncio.Event()
         self._held = False
         self._fetching = asyncio.Lock()
@@ -122,7 +130,7 @@ class ChunkConsumer(driver.Consumer):
         for tp, start in (await self.app.starts(committed)).items():
             self._delivered[tp].clear()
             self._done[tp].clear()
-            self._note_reached(tp, start.done)
+            self._note_reached(tp, max(start.done, min(start.offset, self._finished.get(tp, 0))))
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
             except IllegalStateError:
@@ -237,14 +245,19 @@ class ChunkConsumer(driver.Consumer):
 
     def _new_offset(self, tp: TP) -> int | None:
         """Return what to commit: the end of the last chunk before which all are done."""
+        self._settle(tp)
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        return self._reached.pop(tp, None)
+
+    def _settle(self, tp: TP) -> None:
+        """Note how far all is done, and forget these chunks."""
         delivered, done = self._delivered[tp], self._done[tp]
         while delivered and delivered[0] in done:
             last = delivered.popleft()
             done.discard(last)
+            self._finished[tp] = last + 1
             self._note_reached(tp, last + 1)
-        self._acked[tp].clear()
-        self._acked_index[tp].clear()
-        return self._reached.pop(tp, None)
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], *how: Any, **more: Any) -> bool:
         """Commit offsets; keep those that are refused for the next time."""
@@ -267,6 +280,7 @@ class ChunkConsumer(driver.Consumer):
         """
         await super().on_partitions_revoked(revoked)
         for tp in revoked:
+            self._settle(tp)
             for kept in (self._delivered, self._done, self._next):
                 kept.pop(tp, None)
 

@@ -99,8 +99,8 @@ def copy_disk(source: Path, target: Path) -> Path:
         os.link(a, b) if a.endswith(".sst") else shutil.copyfile(a, b)
 
     while True:
-        before = _sizes(source)
         with suppress(shutil.Error, FileNotFoundError):
+            before = _sizes(source)
             shutil.copytree(source, target, copy_function=link)
             if _sizes(source) == before:
                 return target

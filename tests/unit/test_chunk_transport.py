@@ -54,6 +54,7 @@ def consumer() -> Any:
     made._acked = defaultdict(list)  # noqa: SLF001
     made._acked_index = defaultdict(set)  # noqa: SLF001
     made._reached = {}  # noqa: SLF001
+    made._finished = {}  # noqa: SLF001
     made._committed_offset = defaultdict(lambda: None)  # noqa: SLF001
     made._unacked_messages = set()  # noqa: SLF001
     made._waiting_for_ack = None  # noqa: SLF001
@@ -149,32 +150,69 @@ def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
     assert asked == [10, 20]
 
 
+async def assigned(made: Any, committed: int, start: Start) -> None:
+    """Have the partition assigned, of which so much is committed; the agent begins at `start`."""
+    made._read_offset, made._next, made._seeks = {}, {}, 0  # noqa: SLF001
+    sought: list[dict[TP, int]] = []
+
+    async def seek_to_committed() -> dict[TP, int]:
+        return {PLACE: committed}
+
+    async def seek_wait(offsets: dict[TP, int]) -> None:
+        sought.append(offsets)
+
+    async def starts(_committed: dict[TP, int]) -> dict[TP, Start]:
+        return {PLACE: start}
+
+    made._thread.seek_to_committed = seek_to_committed  # noqa: SLF001
+    made._thread.seek_wait = seek_wait  # noqa: SLF001
+    made.app.starts = starts
+    await made._perform_seek()  # noqa: SLF001 - perform_seek without its lock
+    assert sought == [{PLACE: start.offset}]
+
+
 def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
     async def run(committed: int) -> list[int]:
         made, asked = committing(True)
-        made._read_offset, made._next, made._seeks = {}, {}, 0  # noqa: SLF001
-        sought: list[dict[TP, int]] = []
-
-        async def seek_to_committed() -> dict[TP, int]:
-            return {PLACE: committed}
-
-        async def seek_wait(offsets: dict[TP, int]) -> None:
-            sought.append(offsets)
-
-        async def starts(_committed: dict[TP, int]) -> dict[TP, Start]:
-            return {PLACE: Start(50, 50, 40)}
-
-        made._thread.seek_to_committed = seek_to_committed  # noqa: SLF001
-        made._thread.seek_wait = seek_wait  # noqa: SLF001
-        made.app.starts = starts
-        await made._perform_seek()  # noqa: SLF001 - perform_seek without its lock
+        await assigned(made, committed, Start(50, 50, 40))
         await commit_once(made)
-        assert sought == [{PLACE: 50}]
         return asked
 
     assert asyncio.run(run(0)) == [40]
     assert asyncio.run(run(30)) == [40]
     assert asyncio.run(run(45)) == []
+
+
+def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignment() -> None:
+    """The library took it for made; or an older one came to the brokers after it, over a line that
+    was cut."""
+
+    async def run(committed: int, start: int) -> list[int]:
+        made, asked = committing(True, True)
+        made._delivered[PLACE].extend([9, 19])  # noqa: SLF001
+        made.ack(Delivered(9))
+        made.ack(Delivered(19))
+        await commit_once(made)
+        await assigned(made, committed, Start(start, start))
+        await commit_once(made)
+        return asked
+
+    assert asyncio.run(run(10, 20)) == [20, 20]
+    assert asyncio.run(run(20, 20)) == [20]
+    assert asyncio.run(run(10, 10)) == [20], "what is read again is committed when it is done"
+
+
+def test_a_commit_for_a_partition_that_is_gone_meanwhile_is_not_taken_for_made() -> None:
+    class Library:
+        async def commit(self, _offsets: object) -> None: ...
+
+        def assignment(self) -> set[TP]:
+            return {TP("pages", 1)}
+
+    thread: Any = _ChunkThread.__new__(_ChunkThread)
+    thread._consumer, thread.tp_last_committed_at = Library(), {}  # noqa: SLF001
+    assert not asyncio.run(thread._commit({PLACE: 10}))  # noqa: SLF001
+    assert asyncio.run(thread._commit({TP("pages", 1): 10}))  # noqa: SLF001
 
 
 class Scripted(ChunkConsumer):
