@@ -30,6 +30,7 @@ import msgspec
 import numpy as np
 from backports import zstd
 
+from streamer.errors import InputError
 from streamer.stream.files import Source, open_sources
 from streamer.stream.parse import PageParser
 from streamer.text.html import html_to_text, text_bytes_max
@@ -231,6 +232,7 @@ BOMBS: tuple[Bomb, ...] = (
     Bomb("gzip in gzip that no header tells", lambda p: _response(p, lambda: _nested(3, GIB))),
     Bomb("ten layers of gzip", lambda p: _message(p, lambda: _nested(10, MIB), "gzip")),
     Bomb("gzip in zstd in brotli", lambda p: _message(p, lambda: brotli.compress(zstd.compress(_gzip(GIB)), quality=1), "gzip, zstd, br")),
+    Bomb("a file of gzip in gzip", lambda p: _file(p, ".jsonl.gz", lambda: _nested(2, GIB)), None),
     Bomb("four encodings, each of 15 MiB", lambda p: _message(p, lambda: _nested(4, 15 * MIB), "gzip, gzip, gzip, gzip")),
     Bomb("a list of 100,000 encodings", lambda p: _message(p, lambda: b"x", ",".join(["gzip"] * 100_000))),
     Bomb("a list of 100,000 encodings in a WARC response", lambda p: _response(p, lambda: b"x", "Content-Encoding: " + "gzip," * 100_000)),
@@ -273,7 +275,6 @@ BOMBS: tuple[Bomb, ...] = (
     Bomb("a line of 1 GiB in zstd", lambda p: _file(p, ".jsonl.zst", lambda: zstd.compress(_LONG_LINE) + _zstd(GIB, b"x" * MIB) + zstd.compress(_BEHIND)), 2, GIB),
     Bomb("a file of zstd with a window of terabytes", lambda p: _file(p, ".jsonl.zst", _wide_zstd), None),
     Bomb("a file of zstd with a window of 2 GiB", lambda p: _file(p, ".jsonl.zst", lambda: _zstd(256 * MIB, window_log=31)), None, GIB),
-    Bomb("a file of gzip in gzip", lambda p: _file(p, ".jsonl.gz", lambda: _nested(2, GIB)), None),
     Bomb("a line of 1 GiB from a pipe", _pipe, 2, GIB),
 )  # fmt: skip
 
@@ -360,21 +361,31 @@ def _parser(path: Path) -> PageParser:
     return PageParser()
 
 
+def _source(path: Path) -> Source:
+    """Return the source of a file as the command line does; of a pipe as of any other.
+
+    Raises:
+        InputError: its format is not read.
+    """
+    if path.suffix == ".pipe":
+        return Source(str(path), is_regular=False)
+    return open_sources([str(path)]).sources[0]
+
+
 def _read(bomb: Bomb, folder: Path, judge: Judge) -> Measured:
     """Read one bomb."""
     path = bomb.write(folder / "bomb")
-    source = (
-        Source(str(path), is_regular=False)
-        if path.suffix == ".pipe"
-        else open_sources([str(path)]).sources[0]
-    )
     size = path.stat().st_size
     gc.collect()
     reset_peak()
     idle, start = peak_bytes(), time.process_time()
     result, records = Measured(bomb.name, 0, 0), 0
     try:
-        read = judge.source(source, _parser(path), careful=False)
+        read = judge.source(_source(path), _parser(path), careful=False)
+    except InputError as error:
+        result.codes[f"refused: {error}"[:80]] = 1
+        if bomb.records is not None:
+            result.fault = f"refused instead of {bomb.records} records: {error}"
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
         result.fault = f"{type(error).__name__}: {error}"[:200]
     else:
