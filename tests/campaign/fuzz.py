@@ -26,6 +26,7 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.memory_records import MemoryRecords
 
+from streamer.errors import InputError
 from streamer.kafka.chunk import cut
 from streamer.stream.files import open_sources
 from streamer.stream.parse import PageParser
@@ -111,7 +112,12 @@ class _Reader:
         path = self._folder / name
         path.write_bytes(data)
         parser = self._parsers[len(data) % len(self._parsers)]
-        read = self._judge.source(open_sources([str(path)]).sources[0], parser)
+        try:
+            source = open_sources([str(path)]).sources[0]
+        except InputError:  # its first bytes are those of a format that is not read
+            self.report.refused += 1
+            return []
+        read = self._judge.source(source, parser)
         self.report.refused += bool(read.refused)
         self._enter(read.pages, read.dead.total(), read.skipped.total())
         return read.urls

@@ -32,7 +32,8 @@ from tests.integration.chaos import load, make_crawl
 
 PAGES = 1_000
 PAGES_A_SECOND = 100
-MOST_PAGES = 1_000_000  # never reached: the feeder is told when to end
+BURST_PAGES = 20_000  # before a cut in a publish: one comes after the other then
+MOST_PAGES = 2_000_000  # never reached: the feeder is told when to end
 SHORT_SECONDS = 6.0
 CUT_SECONDS = (5.0, 60.0)
 PAUSE_SECONDS_MAX = 60.0
@@ -66,6 +67,7 @@ class Cutting:
     line: Cable
     loop: WaitingLoop
     reader: Reader
+    feeder: Feeder
     figures: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     worst_pause: float = 0.0
@@ -105,6 +107,9 @@ class Cutting:
             self.workers.running.pop("sign-more").terminate()  # it leaves its group at once
             hit = self.wait(lambda: self.look().rebalancing, MOMENT_SECONDS_MAX)
         else:
+            if direction == "from the broker":
+                self.feeder.burst(BURST_PAGES)
+                self.wait(lambda: self.look().log > before.log, MOMENT_SECONDS_MAX)
             hit = self.wait(lambda: self.look().verdicts > before.verdicts, MOMENT_SECONDS_MAX)
         self.line.cut(direction)
         self.figures[f"cuts: {direction}"] += 1
@@ -199,26 +204,26 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
     ):
         load(brokers, names, crawl)
         workers.prefix, workers.options = line.prefix, ("--brokers", line.address)
-        cutting = Cutting(workers, line, loop, reader)
+        feeder = Feeder(brokers, names.pages, crawl, MOST_PAGES, MOST_PAGES / PAGES_A_SECOND)
+        cutting = Cutting(workers, line, loop, reader, feeder)
         workers.start("all", "--index", folder / "index")
         workers.start("sign-more", "--role", "sign")
         for name in workers.running:
             workers.wait_for_log(name, "worker_started")
-        feeder = Feeder(brokers, names.pages, crawl, MOST_PAGES, MOST_PAGES / PAGES_A_SECOND)
         feeder.start()
         for number, (direction, moment, seconds) in enumerate(_rounds(rounds, seed)):
             cutting.round(number, direction, moment, seconds)
         feeder.end()
-        _conclude(cutting, feeder)
+        _conclude(cutting)
     shutil.rmtree(folder / "broker", ignore_errors=True)
     figures: dict[str, float | int | str] = {"the line": line.kind, **cutting.figures}
     return Outcome(rounds, cutting.violations, round(cutting.worst_pause, 1), figures)
 
 
-def _conclude(cutting: Cutting, feeder: Feeder) -> None:
+def _conclude(cutting: Cutting) -> None:
     """Wait until all is judged; see that nothing is lost or judged twice with other bytes."""
     workers = cutting.workers
-    cutting.figures["pages"] = PAGES + feeder.sent
+    cutting.figures["pages"] = PAGES + cutting.feeder.sent
     if not cutting.wait(lambda: _settled(workers), 2 * PAUSE_SECONDS_MAX):
         cutting.violations.append(f"not all was judged: {workers.left()} left; {workers.tails()}")
     checked: subprocess.CompletedProcess[str] = workers.verify("--settled")
