@@ -9,10 +9,13 @@ explains them to the operator, and a test holds the two together.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -161,6 +164,11 @@ class ShardMetrics:
             "Offset in the log below which all outputs are published.",
             ["shard"],
         )
+        self.flushed_offset = gauge(
+            "streamer_shard_flushed_offset",
+            "Offset in the log below which the disk has everything.",
+            ["shard"],
+        )
         self.lag_records = gauge(
             "streamer_shard_lag_records", "Records of the log that are not applied.", ["shard"]
         )
@@ -200,6 +208,11 @@ class ShardMetrics:
         self.index_bytes = gauge(
             "streamer_shard_index_bytes", "Disk space of the index at the last flush.", ["shard"]
         )
+        self.disk_free_bytes = gauge(
+            "streamer_shard_disk_free_bytes",
+            "Space that the index's disk had left at the last flush.",
+            ["shard"],
+        )
 
 
 class Metrics:
@@ -222,6 +235,39 @@ class Metrics:
         self.ready = Gauge(
             "streamer_ready", "1 if /health/ready says so, else 0.", registry=registry
         )
+        Gauge(
+            "streamer_memory_limit_bytes",
+            "Memory that this process may take: what its container or its machine has.",
+            registry=registry,
+        ).set(memory_limit_bytes())
         Info("streamer_build", "The version that runs.", registry=registry).info(
             {"version": __version__}
         )
+
+
+def memory_limit_bytes(
+    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> int:
+    """Return the least limit of this process' control groups, or the machine's memory.
+
+    In a container the path in `own` may be one of the host, where nothing lies: then the root of
+    `groups` is the container's.
+    """
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(OSError):  # no Linux
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers not in {"", "memory"}:  # version 2 names none
+                continue
+            root, file = (
+                (groups / "memory", "memory.limit_in_bytes")
+                if controllers
+                else (groups, "memory.max")
+            )
+            folder = root / path.lstrip("/")
+            for each in (folder, *folder.parents):
+                with suppress(OSError, ValueError):  # not there; "max"
+                    limits.append(int((each / file).read_text()))
+                if each == root:
+                    break
+    return min(limits)

@@ -66,7 +66,7 @@ class Applier:
         self._verdict_partitions = verdict_partitions
         self.measures = measures
         self._locate = topic_locator(names.pages)
-        owner.observe(measures.stage, self._observe_store)
+        owner.observe(measures.stage, self.observe_store)
 
     def read(self, chunk: Chunk) -> ReadChunk:
         """Unpack a chunk's records and look up ahead what applying them will ask for.
@@ -125,6 +125,8 @@ class Applier:
             packed = pack_record(record, owner.identity)
             yield (self._names.log(shard), 0), (None, packed, [], timestamp)
 
-    def _observe_store(self) -> None:
+    def observe_store(self) -> None:
+        """Show what is on disk: when the index was opened, and after each flush."""
         owner = self.owner
         self.measures.observe_store(owner.stored, owner.index_bytes, owner.key_table)
+        self.measures.observe_disk(owner.stored_position, owner.disk_free_bytes)

@@ -204,3 +204,8 @@ class ShardMeasures:
         metrics.key_table_bytes.labels(name).set(table.size_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
         self.observe_state()
+
+    def observe_disk(self, flushed_offset: int, free_bytes: int) -> None:
+        """Set up to where the disk has the log, and what is left of it; as `observe_store`."""
+        self._metrics.flushed_offset.labels(self._name).set(flushed_offset)
+        self._metrics.disk_free_bytes.labels(self._name).set(free_bytes)

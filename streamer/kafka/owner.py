@@ -7,6 +7,7 @@ out already. Whether a store fits its log is checked before anything is read.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -235,3 +236,8 @@ class Owner:
     def index_bytes(self) -> int:
         """Return the size of the index on disk."""
         return self._folder.store.size_bytes()
+
+    @property
+    def disk_free_bytes(self) -> int:
+        """Return what the index's disk has left for us."""
+        return shutil.disk_usage(self._path).free

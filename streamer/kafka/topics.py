@@ -13,6 +13,7 @@ from aiokafka.errors import (
     InvalidConfigurationError,
     KafkaError,
     TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
     for_code,
 )
 
@@ -94,6 +95,8 @@ def dead_letter_bytes_max(page_bytes_max: int) -> int:
 async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool = True) -> bool:
     """Make a topic, or (`check`) see that the one that exists is as it must be; tell if it is new.
 
+    Who may not make topics can use one that is there.
+
     Raises:
         SettingsError: it exists with other settings, or with fewer partitions.
         StreamerError: the brokers refuse to make it.
@@ -101,7 +104,13 @@ async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool 
     code, *reason = await _create(admin, topic, {**topic.config, **ANY_TIME})
     if code == InvalidConfigurationError.errno:
         code, *reason = await _create(admin, topic, topic.config)
-    if code not in {0, TopicAlreadyExistsError.errno}:
+    if code == TopicAuthorizationFailedError.errno:
+        if not await _is_there(admin, topic.name):
+            raise StreamerError(
+                f"The topic {topic.name} is missing, or hidden from this user, who may not make "
+                "it. Make it beforehand, and allow this user to describe it."
+            )
+    elif code not in {0, TopicAlreadyExistsError.errno}:
         raise StreamerError(f"Cannot make the topic {topic.name}: {reason[0] or for_code(code)}.")
     partitions = await _partitions(admin, topic.name)
     if check and code:
@@ -118,6 +127,11 @@ async def _create(admin: AIOKafkaAdminClient, topic: Topic, config: Mapping[str,
         raise StreamerError(f"Cannot make the topic {topic.name}: {error}.") from error
     _, *outcome = answer.topic_errors[0]
     return list(outcome)
+
+
+async def _is_there(admin: AIOKafkaAdminClient, name: str) -> bool:
+    (found,) = await admin.describe_topics([name])
+    return bool(found["error_code"] == 0)
 
 
 async def _partitions(admin: AIOKafkaAdminClient, name: str) -> int:

@@ -136,8 +136,8 @@ class Worker:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.position))
             measures = ShardMeasures(self.metrics, owner.shard, options.head_pages, clusters)
-            measures.observe_store(owner.stored, owner.index_bytes, owner.key_table)
             applier = Applier(names, owner, publisher, prepared.verdict_partitions, measures)
+            applier.observe_store()
             client = options.connection.client_options()
             app = ShardApp(
                 names,

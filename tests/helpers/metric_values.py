@@ -43,3 +43,4 @@ def observe(measures: ShardMeasures, store: Store) -> None:
     assert store.meta is not None
     table = StoredLookup(store, 0).table
     measures.observe_store(store.meta.shards[0], store.size_bytes(), table)
+    measures.observe_disk(7, 1 << 30)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,18 +13,24 @@ from structlog.testing import capture_logs
 
 from streamer.index.place import CONTENT
 from streamer.index.records import Verdicts
+from streamer.kafka.applying import Applier
 from streamer.kafka.measures import ClusterWatch, ShardMeasures, SignMeasures
+from streamer.kafka.names import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
+from tests.helpers.kafka_doubles import ToldPublisher
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.shard_network import page_record
 from tests.helpers.signed_pages import made_pages, unlike
+from tests.unit.test_owner import a_log, key, owner
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+__all__ = ["key"]
 HEAD_PAGES = 10
+NAMES = Names("index", "pages")
 
 
 # ---- signers -------------------------------------------------------------------------------------
@@ -173,6 +180,24 @@ def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None
     assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
     assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
     store.close()
+
+
+def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
+    tmp_path: Path, key: Path
+) -> None:
+    metrics, log = Metrics(), a_log(3)
+    one = owner(tmp_path / "index", key)
+    publisher: Any = ToldPublisher()
+    applier = Applier(NAMES, one, publisher, 1, ShardMeasures(metrics, one.shard, HEAD_PAGES))
+    for offset in range(2):
+        one.take(offset, log[offset])
+    applier.observe_store()
+    assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
+    one.flush()
+    assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
+    free = value(metrics, "streamer_shard_disk_free_bytes", "0")
+    assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+    one.close()
 
 
 # ---- latency -------------------------------------------------------------------------------------

@@ -17,7 +17,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 import streamer
 from streamer.index.records import Verdicts
 from streamer.kafka.measures import ShardMeasures, SignMeasures
-from streamer.metrics import LATENCY_SECONDS, Metrics, PageHistogram, Stage
+from streamer.metrics import (
+    LATENCY_SECONDS,
+    Metrics,
+    PageHistogram,
+    Stage,
+    memory_limit_bytes,
+)
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages
@@ -125,6 +131,44 @@ def test_names_follow_the_conventions(in_use: Metrics) -> None:
         assert re.fullmatch(r"streamer(_[a-z]+)+", family.name), family.name
         assert family.documentation.endswith("."), family.name
         assert not re.search(r"_(ms|kb|count|total)$", family.name), family.name
+
+
+def group(folder: Path, own: str, **limits: str) -> int:
+    """Return the limit that is found where control groups say so; `__` separates folders."""
+    for name, limit in limits.items():
+        file = folder / name.replace("__", "/").replace("limit", "memory.limit_in_bytes")
+        file = file.with_name("memory.max") if file.name == "max" else file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(limit)
+    (folder / "own").write_text(own)
+    return memory_limit_bytes(folder, folder / "own")
+
+
+MACHINE = memory_limit_bytes(Path("/nowhere"), Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "wanted"),
+    [
+        ("0::/a/b\n", {"a__b__max": "max\n", "a__max": "7000000\n", "max": "9000000\n"}, 7_000_000),
+        ("0::/a/b\n", {"a__b__max": "max\n"}, MACHINE),
+        ("0::/\n", {"max": "8000000\n"}, 8_000_000),
+        ("0::/of/the/host\n", {"max": "8000000\n"}, 8_000_000),
+        ("4:memory:/a\n0::/\n", {"memory__a__limit": "6000000\n"}, 6_000_000),
+        ("4:memory:/a\n", {"memory__limit": "5000000\n", "max": "1\n"}, 5_000_000),
+        ("4:cpu:/a\n", {"memory__a__limit": "6000000\n"}, MACHINE),
+    ],
+)
+def test_the_memory_is_what_the_tightest_control_group_leaves(
+    tmp_path: Path, own: str, limits: dict[str, str], wanted: int
+) -> None:
+    assert group(tmp_path, own, **limits) == wanted
+
+
+def test_the_memory_is_that_of_the_machine_where_nothing_limits_it(tmp_path: Path) -> None:
+    total = re.search(r"MemTotal: +(\d+) kB", Path("/proc/meminfo").read_text())
+    assert total is not None
+    assert memory_limit_bytes(tmp_path, tmp_path / "own") == int(total[1]) * 1024
 
 
 def test_the_version_is_shown(in_use: Metrics) -> None:
