@@ -27,7 +27,7 @@ DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 UID = 10001
 VERSIONS = ("1.28", kubernetes_validate.latest_version())  # the oldest that we name, the newest
-NO_SCHEMA = {"ServiceMonitor"}  # the operator's own kind
+NO_SCHEMA = {"PodMonitor", "PrometheusRule"}  # the operator's own kinds
 WORKLOADS = ("StatefulSet", "Deployment")
 
 Manifest = dict[str, Any]
@@ -61,7 +61,7 @@ def rendered(folder: Path) -> list[Manifest]:
 
 MANIFESTS = [
     *written(BASE),
-    *written(KUBERNETES / "components" / "service-monitor"),
+    *written(KUBERNETES / "components" / "pod-monitor"),
     *load_all((KUBERNETES / "secret.example.yaml").read_text("utf-8")),
 ]
 
@@ -143,7 +143,9 @@ def test_what_kustomize_renders_fits_the_schemas(folder: Path) -> None:
 def test_a_kustomization_names_every_file_beside_it_and_no_other(file: Path) -> None:
     content = kustomization(file.parent)
     generated = [
-        name for one in content.get("configMapGenerator", []) for name in one.get("envs", [])
+        name
+        for one in content.get("configMapGenerator", [])
+        for name in [*one.get("envs", []), *one.get("files", [])]
     ]
     named = [*content.get("resources", []), *content.get("components", []), *generated]
     assert [name for name in named if not (file.parent / name).exists()] == []
@@ -151,11 +153,14 @@ def test_a_kustomization_names_every_file_beside_it_and_no_other(file: Path) -> 
     assert beside - set(named) == set()
 
 
-def test_every_kustomization_is_the_base_or_used_with_it() -> None:
+def test_every_kustomization_is_the_base_or_used_with_it_or_told_of() -> None:
     overlay = kustomization(OVERLAY)
     used = [*overlay["resources"], *overlay["components"]]
     files = {(OVERLAY / name / "kustomization.yaml").resolve() for name in used}
-    assert files | {OVERLAY / "kustomization.yaml"} == set(KUBERNETES.rglob("kustomization.yaml"))
+    others = set(KUBERNETES.rglob("kustomization.yaml")) - files - {OVERLAY / "kustomization.yaml"}
+    readme = (DEPLOY / "README.md").read_text("utf-8")
+    folders = [str(file.parent.relative_to(KUBERNETES)) for file in others]
+    assert [folder for folder in folders if f"(kubernetes/{folder}/" not in readme] == []
 
 
 def test_no_manifest_of_the_base_names_a_namespace() -> None:
@@ -163,7 +168,7 @@ def test_no_manifest_of_the_base_names_a_namespace() -> None:
 
 
 def test_no_secret_is_among_what_is_applied() -> None:
-    everything = [*written(BASE), *written(KUBERNETES / "components" / "service-monitor")]
+    everything = [*written(BASE), *written(KUBERNETES / "components" / "pod-monitor")]
     assert [called(one) for one in everything if one["kind"] == "Secret"] == []
     assert "secretGenerator" not in kustomization(BASE)
 
@@ -243,7 +248,7 @@ def test_the_ports_of_health_are_the_same_everywhere() -> None:
     assert SETTINGS["STREAMER_HEALTH_HOST"] == "0.0.0.0"  # noqa: S104 - within the pod
 
 
-def test_services_and_their_monitor_reach_the_pods_that_they_are_for() -> None:
+def test_services_and_the_monitor_reach_the_pods_that_they_are_for() -> None:
     services = {one["metadata"]["name"]: one for one in kind("Service")}
     (index,) = kind("StatefulSet")
     headless = services.pop(index["spec"]["serviceName"])
@@ -251,11 +256,9 @@ def test_services_and_their_monitor_reach_the_pods_that_they_are_for() -> None:
     assert selected_pods(headless["spec"]["selector"]) == [called(index)]
     (metrics,) = services.values()
     assert sorted(selected_pods(metrics["spec"]["selector"])) == sorted(PODS)
-    (monitor,) = kind("ServiceMonitor")
-    chosen = monitor["spec"]["selector"]["matchLabels"]
-    assert selects(chosen, metrics["metadata"]["labels"])
-    assert not selects(chosen, headless["metadata"]["labels"]), "else pods are counted twice"
-    assert [one["port"] for one in monitor["spec"]["endpoints"]] == ["health"]
+    (monitor,) = kind("PodMonitor")
+    assert sorted(selected_pods(monitor["spec"]["selector"]["matchLabels"])) == sorted(PODS)
+    assert [one["port"] for one in monitor["spec"]["podMetricsEndpoints"]] == ["health"]
 
 
 # Shards

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from streamer.index.records import Verdicts
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
+from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.metrics import Metrics, Stage
+from tests.helpers.shard_cases import SAME, index, shares
+from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import flush
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from streamer.kafka.measures import ShardMeasures
-    from streamer.metrics import Metrics
 
 
 def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
@@ -44,3 +49,23 @@ def observe(measures: ShardMeasures, store: Store) -> None:
     table = StoredLookup(store, 0).table
     measures.observe_store(store.meta.shards[0], store.size_bytes(), table)
     measures.observe_disk(7, 1 << 30)
+
+
+def metrics_in_use(folder: Path) -> Metrics:
+    """Return the metrics after everything that a worker tells them has been told once."""
+    metrics, network = Metrics(), index()
+    signers, shard = SignMeasures(metrics), ShardMeasures(metrics, network.shards[0], 10)
+    signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
+    signers.observe_lag(0, 1)
+    signers.observe_gauge(1, paused=False)
+    with signers.stage(Stage.PARSE_SIGN), shard.stage(Stage.APPLY):
+        network.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)
+    for output in network.outputs:
+        if isinstance(output.items, Verdicts):
+            shard.count_verdicts(output.items)
+    shard.count_latency(np.array([1]), np.array([1]), 2)
+    shard.observe_log(1, 1, 1)
+    store = store_of(folder, 3)
+    observe(shard, store)
+    store.close()
+    return metrics

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import prometheus_client
@@ -15,32 +14,18 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 import streamer
-from streamer.index.records import Verdicts
-from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.kafka.measures import SignMeasures
 from streamer.metrics import (
     LATENCY_SECONDS,
     Metrics,
     PageHistogram,
-    Stage,
     memory_limit_bytes,
 )
-from tests.helpers.metric_values import observe, store_of, value, values
-from tests.helpers.shard_cases import SAME, index, shares
-from tests.helpers.signed_pages import made_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.helpers.shard_network import Network
+from tests.helpers.metric_values import metrics_in_use, value, values
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(streamer_\w+)` \| (\w+) \| (.*?) \| (.*) \|$", re.MULTILINE)
 SUFFIX = {"counter": "_total", "info": "_info"}
-HEAD_PAGES = 10
-
-
-def verdict_blocks(network: Network) -> Iterable[Verdicts]:
-    return [each.items for each in network.outputs if isinstance(each.items, Verdicts)]
 
 
 def text_of(registry: CollectorRegistry) -> str:
@@ -77,22 +62,7 @@ def test_many_pages_at_once_are_shown_like_one_by_one(
 
 @pytest.fixture(scope="module")
 def in_use(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
-    """Return the metrics after everything that a worker tells them has been told once."""
-    metrics, network = Metrics(), index()
-    signers, shard = SignMeasures(metrics), ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
-    signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
-    signers.observe_lag(0, 1)
-    signers.observe_gauge(1, paused=False)
-    with signers.stage(Stage.PARSE_SIGN), shard.stage(Stage.APPLY):
-        network.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)
-    for block in verdict_blocks(network):
-        shard.count_verdicts(block)
-    shard.count_latency(np.array([1]), np.array([1]), 2)
-    shard.observe_log(1, 1, 1)
-    store = store_of(tmp_path_factory.mktemp("index"), 3)
-    observe(shard, store)
-    store.close()
-    return metrics
+    return metrics_in_use(tmp_path_factory.mktemp("index"))
 
 
 def own_families(metrics: Metrics) -> list[prometheus_client.Metric]:
