@@ -40,7 +40,8 @@ class Results(msgspec.Struct):
     latency: kafka_latency.KafkaLatency
 
 
-def _broker(command: str, folder: Path, *more: str) -> None:
+def broker(command: str, folder: Path, *more: str) -> None:
+    """Start or stop a broker in a folder."""
     libraries = machine.ROOT / "build" / "broker" / "libs"  # shared with `make broker`
     environment = {**os.environ, "BROKER_LIBS": str(libraries)}
     subprocess.run([str(SCRIPT), command, str(folder), *more], check=True, env=environment)
@@ -51,7 +52,7 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
     shutil.rmtree(work, ignore_errors=True)
     corpus = obtain(folder, pages).path
     subprocess.run([sys.executable, "-m", "streamer", "warm"], cwd=machine.ROOT, check=True)
-    _broker("start", work / "broker", str(PORT))
+    broker("start", work / "broker", str(PORT))
     brokers = f"127.0.0.1:{PORT}"
     try:
         kafka_load.make_topic(brokers, "pages", PARTITIONS)
@@ -64,7 +65,7 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
         latency = kafka_latency.measure(work, brokers, corpus)
         return Results(described, rate, latency)
     finally:
-        _broker("stop", work / "broker")
+        broker("stop", work / "broker")
 
 
 def table(results: Results) -> Table:
