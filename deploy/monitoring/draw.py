@@ -196,25 +196,25 @@ def draw(axes: Axes, panel: Panel, found: list[Series]) -> None:
     axes.tick_params(labelsize=6)
     axes.grid(visible=True, alpha=0.3, linewidth=0.5)
     handles, names = axes.get_legend_handles_labels()
-    axes.legend(handles[:8], names[:8], fontsize=5, loc="upper left", frameon=False, ncols=2)
+    axes.legend(handles[:8], names[:8], fontsize=5, loc="upper left", framealpha=0.6, ncols=2)
+    axes.set_xlim(left=0)
 
 
 def picture(place: Place, start: float, end: float, file: Path) -> list[str]:
     """Draw all panels into a file; return which queries had no answer."""
     rows = [row[first : first + 3] for row in ROWS.values() for first in range(0, len(row), 3)]
+    titles = [title for title, row in ROWS.items() for _ in range(0, len(row), 3)]
     figure, grid = plt.subplots(len(rows), 3, figsize=(12, 1.9 * len(rows)), squeeze=False)
     missing = []
-    for line, panels in zip(grid, rows, strict=True):
+    for line, title, panels in zip(grid, titles, rows, strict=True):
+        line[0].set_ylabel(title, fontsize=8, color="tab:blue")
         for axes, panel in zip(line, panels, strict=True):
             try:
                 draw(axes, panel, list(series(place, panel, start, end)))
             except LookupError as error:
                 missing.append(str(error))
-    figure.suptitle(
-        f"The dashboard's own queries, answered by Prometheus: {SIGNERS} signers and {SHARDS} "
-        f"shards over {end - start:.0f} s; drawn by matplotlib",
-        fontsize=9,
-    )
+    about = f"{SIGNERS} signers and {SHARDS} shards over {end - start:.0f} s; drawn by matplotlib"
+    figure.suptitle(f"The dashboard's own queries, answered by Prometheus: {about}", fontsize=9)
     figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(file, dpi=100)
     return missing

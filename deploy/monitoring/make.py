@@ -52,10 +52,17 @@ def ahead_of(metric: str) -> str:
     return f"max by (shard) (streamer_shard_log_position{OF} - {metric}{OF})"
 
 
+def each_shard(metric: str) -> tuple[Query, ...]:
+    """Return the query for a gauge of shards."""
+    return ((f"max by (shard) ({metric}{OF})", "shard {{shard}}"),)
+
+
 LATENCY = "streamer_verdict_latency_seconds"
 STAGE = "streamer_stage_seconds"
 OF_SHARDS = '{job=~"$job", shard!=""}'
 OF_SIGNERS = '{job=~"$job", shard=""}'
+TAKEN, FREE = f"streamer_shard_index_bytes{OF}", f"streamer_shard_disk_free_bytes{OF}"
+DISK_LEFT = f"min by (shard) ({FREE} / ({FREE} + {TAKEN}))"
 FLUSH = '{job=~"$job", stage="flush"}'
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Throughput": (
@@ -174,46 +181,37 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
     ),
     "The index": (
-        Panel(
-            "Kept pages", "short",
-            (
-                (f"sum by (shard) (streamer_shard_kept_pages{OF})", "shard {{shard}}"),
-                (f"sum by (shard) (streamer_shard_head_entries{OF})", "in memory, {{shard}}"),
-            ),
-        ),
-        Panel(
-            "Memory of the key tables", "bytes",
-            ((f"sum by (shard) (streamer_shard_key_table_bytes{OF})", "shard {{shard}}"),),
-        ),
-        Panel(
-            "Disk", "bytes",
-            (
-                (f"sum by (shard) (streamer_shard_index_bytes{OF})", "index, {{shard}}"),
-                (f"min by (shard) (streamer_shard_disk_free_bytes{OF})", "free, {{shard}}"),
-            ),
-        ),
+        Panel("Kept pages", "short", each_shard("streamer_shard_kept_pages")),
+        Panel("Pages in memory", "short", each_shard("streamer_shard_head_entries")),
         Panel(
             "How full the head is", "percentunit",
-            ((f"max by (shard) (streamer_shard_head_fill_ratio{OF})", "shard {{shard}}"),),
-            about="A flush is due at 100 %.",
+            each_shard("streamer_shard_head_fill_ratio"), about="A flush is due at 100 %.",
+        ),
+        Panel("Postings in key tables", "short", each_shard("streamer_shard_key_table_postings")),
+        Panel("Memory of the key tables", "bytes", each_shard("streamer_shard_key_table_bytes")),
+        Panel(
+            "Postings refused a second", "ops",
+            ((rate("streamer_shard_postings_refused_total", "shard"), "shard {{shard}}"),),
+        ),
+        Panel("Disk of the index", "bytes", each_shard("streamer_shard_index_bytes")),
+        Panel(
+            "Disk that is left", "percentunit",
+            ((DISK_LEFT, "shard {{shard}}"),), about="Of what the index takes and what is free.",
         ),
         Panel(
             "Records that the disk does not have yet", "short",
             (
-                (
-                    ahead_of("streamer_shard_flushed_offset"),
-                    "shard {{shard}}",
-                ),
-                (
-                    ahead_of("streamer_shard_log_committed_offset"),
-                    "not committed, {{shard}}",
-                ),
+                (ahead_of("streamer_shard_flushed_offset"), "shard {{shard}}"),
+                (ahead_of("streamer_shard_log_committed_offset"), "not committed, {{shard}}"),
             ),
             about="What a restart folds again.",
         ),
         Panel(
-            "Flushes", "s",
-            ((quantile(0.99, STAGE, "shard", FLUSH), "p99, shard {{shard}}"),),
+            "A flush, p99", "s", ((quantile(0.99, STAGE, "shard", FLUSH), "shard {{shard}}"),)
+        ),
+        Panel(
+            "Flushes an hour", "short",
+            ((f"3600 * {rate(STAGE + '_count', 'shard', FLUSH)}", "shard {{shard}}"),),
         ),
         Panel(
             "Records applied a second", "ops",
@@ -224,14 +222,6 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                     "passed over, {{shard}}",
                 ),
             ),
-        ),
-        Panel(
-            "Postings refused a second", "ops",
-            ((rate("streamer_shard_postings_refused_total", "shard"), "shard {{shard}}"),),
-        ),
-        Panel(
-            "Postings in the key tables", "short",
-            ((f"sum by (shard) (streamer_shard_key_table_postings{OF})", "shard {{shard}}"),),
         ),
     ),
     "Workers": (
