@@ -169,6 +169,16 @@ async def _check(admin: AIOKafkaAdminClient, topic: Topic, partitions: int) -> N
 
 
 async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
-    """Return a topic's settings as strings, as Kafka names them."""
+    """Return a topic's settings as strings, as Kafka names them.
+
+    Raises:
+        StreamerError: the brokers refuse to tell.
+    """
     answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
-    return {entry[0]: entry[1] for answer in answers for entry in answer.resources[0][4]}
+    ((code, _, _, _, entries),) = [each for answer in answers for each in answer.resources]
+    if code:
+        raise StreamerError(
+            f"Cannot see the settings of the topic {name}: {for_code(code).__name__}. Check that "
+            "it exists, and that this user may describe its configuration (DescribeConfigs)."
+        )
+    return {entry[0]: entry[1] for entry in entries}

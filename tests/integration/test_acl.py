@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -17,6 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError, for_code
 from aiokafka.structs import TopicPartition
 
+from streamer.errors import StreamerError
+from streamer.kafka.topics import Topic, ensure_topic
 from tests.helpers.fleet import fleet
 from tests.helpers.guarded_broker import (
     NAMES,
@@ -186,3 +188,31 @@ def test_nobody_makes_or_deletes_topics(guarded: Guarded, user: str) -> None:
         return [for_code(made.topic_errors[0][1]), for_code(deleted.topic_error_codes[0][1])]
 
     assert run(attempts()) == [TopicAuthorizationFailedError] * 2
+
+
+# ---- what is said of it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        ("streamer-sign", None),
+        ("streamer-reader", "settings of the topic streamer.verdicts: TopicAuthorizationFailed"),
+        ("crawler", "streamer.verdicts is missing, or hidden from this user, who may not make it"),
+    ],
+)
+def test_a_right_that_lacks_at_the_start_is_named(
+    guarded: Guarded, user: str, said: str | None
+) -> None:
+    verdicts = Topic(NAMES.verdicts, 1, 1, {"cleanup.policy": "delete"})
+
+    async def ensure() -> None:
+        admin = AIOKafkaAdminClient(**guarded.client(user))
+        await admin.start()
+        try:
+            assert not await ensure_topic(admin, verdicts)
+        finally:
+            await admin.close()
+
+    with pytest.raises(StreamerError, match=said) if said else nullcontext():
+        run(ensure())
