@@ -138,9 +138,9 @@ def main() -> None:
     console = Console()
     console.print(table)
     kept = owned.metrics["streamer_shard_kept_pages"]
-    disk = owned.metrics["streamer_shard_index_bytes"]
-    head = owned.metrics["streamer_shard_head_entries"]
-    console.print(f"{kept:,.0f} kept pages, {disk / (kept - head):.0f} bytes of disk for each")
+    index = work / "text-2" / "shard-0"  # flushed when it was stopped
+    disk = sum(file.stat().st_size for file in index.rglob("*") if file.is_file())
+    console.print(f"{kept:,.0f} kept pages, {disk / kept:.0f} bytes of disk for each")
     console.print(f"{machine.describe()}")
 
 

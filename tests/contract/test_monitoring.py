@@ -212,3 +212,22 @@ def test_what_a_worker_shows_follows_the_rules_of_prometheus(worker: Metrics) ->
     assert promtool("check", "metrics", given=shown, code=3).splitlines() == [
         "streamer_gauge_pages metric name should not include type 'gauge'"  # a topic's name here
     ]
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+
+def test_a_pod_of_the_index_holds_the_pages_that_it_is_for_without_an_alert() -> None:
+    kept, disk_bytes, memory_bytes, process_bytes = 40_000_000, 520, 170, 0.6 * 2**30
+    readme = (ROOT / "deploy" / "README.md").read_text("utf-8")
+    assert f"\n| on disk | {disk_bytes} |" in readme
+    assert f"\n| in memory | {memory_bytes}, and 0.6 GiB for the process |" in readme
+    index = ROOT / "deploy" / "kubernetes" / "base" / "index.yaml"
+    spec = yaml.safe_load(index.read_text("utf-8"))["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    (claim,) = spec["volumeClaimTemplates"]
+    memory = {container["resources"][bound]["memory"] for bound in ("requests", "limits")}
+    sizes = [*memory, claim["spec"]["resources"]["requests"]["storage"]]
+    limit, disk = (int(size.removesuffix("Gi")) * 2**30 for size in sizes)
+    assert process_bytes + kept * memory_bytes < 0.9 * limit
+    assert kept * disk_bytes < 0.9 * disk
