@@ -7,11 +7,13 @@ another key, other settings or other pages is refused here, before it has writte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
-from streamer.errors import InputError, StoreMismatch
+from streamer.errors import InputError, StoreMismatch, StreamerError
 from streamer.index.records import CONFIG, Record
 from streamer.index.settings import IndexSettings
 from streamer.kafka.log_position import LogBounds
@@ -76,6 +78,23 @@ async def prepare(
         len(await reader.partitions(names.dead_letters)),
         dead_letter_bytes_max(pages[1]),
     )
+
+
+async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
+    """See that this user may join the groups: a consumer that may not waits, and does not tell.
+
+    Raises:
+        StreamerError: it may not.
+    """
+    for group in groups:
+        try:
+            await reader.admin.find_coordinator(group)
+        except GroupAuthorizationFailedError as error:
+            raise StreamerError(
+                f"This user may not join the group {group}. Allow it to read the group."
+            ) from error
+        except KafkaError:
+            continue  # of brokers that begin: who joins asks again
 
 
 def config_record(settings: IndexSettings, mark: int) -> Record:

@@ -24,7 +24,7 @@ from streamer.kafka.log_position import ShardLog
 from streamer.kafka.logs import configure_logs
 from streamer.kafka.measures import ClusterWatch, ShardMeasures, SignMeasures
 from streamer.kafka.owner import Owner
-from streamer.kafka.prepare import Prepared, log_bounds, prepare
+from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
 from streamer.kafka.progress import ProgressLog
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reach import reach
@@ -131,6 +131,8 @@ class Worker:
             reader, publisher, names, options.index, str(identity["fingerprint"]),
             options.replicas, options.verdict_partitions,
         )  # fmt: skip
+        signs = [] if options.role is Role.INDEX else [names.sign_group]
+        await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
         clusters = ClusterWatch(self.metrics)
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
