@@ -133,8 +133,8 @@ async def try_what_is_not_allowed(guarded: Guarded) -> None:
     for user, group in JOINS:
         with pytest.raises(GroupAuthorizationFailedError):
             await commit(guarded, user, group)
-    for user in USERS:
-        await make_and_delete(guarded, user["metadata"]["name"])
+    for manifest in USERS:
+        await make_and_delete(guarded, manifest["metadata"]["name"])
 
 
 async def write(guarded: Guarded, user: str, topic: str) -> None:
