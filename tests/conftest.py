@@ -10,7 +10,8 @@ from hypothesis import settings
 settings.register_profile("streamer", deadline=None, print_blob=True)
 settings.load_profile("streamer")
 
-BROKER = "STREAMER_TEST_BROKER"  # names the tests' own broker; no setting
+# Where tests find a broker and tools; no settings.
+OURS = {"STREAMER_TEST_BROKER", "STREAMER_TOOLS", "STREAMER_CRDS"}
 for name in [name for name in os.environ if name.upper().startswith("STREAMER_")]:
-    if name != BROKER:
+    if name not in OURS:
         del os.environ[name]

@@ -1,0 +1,131 @@
+"""helm, kustomize and kubeconform, and the schemas that manifests are held against."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+CHART = ROOT / "deploy" / "helm" / "streamer"
+TOOLS = Path(os.environ.get("STREAMER_TOOLS", ROOT / "build" / "tools"))
+DEFINITIONS = Path(os.environ.get("STREAMER_CRDS", ROOT / "build" / "crds"))
+LINKED = "found symbolic link"  # of what helm says to the link from the chart to the manifests
+
+Manifest = dict[str, Any]
+
+
+def needed(found: Path | str | None, remedy: str) -> str:
+    """Return where something lies; without it a test fails in CI, and is skipped elsewhere."""
+    if found is not None and Path(found).exists():
+        return str(found)
+    message = f"Missing: run `{remedy}`"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool that deploy/tools builds, or of the system's own."""
+    built = TOOLS / name
+    return needed(built if built.exists() else shutil.which(name), f"deploy/tools {name}")
+
+
+def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a tool, whatever becomes of it."""
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def load_all(text: str) -> list[Manifest]:
+    return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+
+
+def called(manifest: Manifest) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']}"
+
+
+@cache
+def kustomized(folder: Path) -> str:
+    """Return what `kubectl apply -k` would send; it asks no cluster."""
+    done = run(tool("kustomize"), "build", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "kustomize warns of what is on its way out"
+    return done.stdout
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run helm, without what it says to the link from the chart to the manifests."""
+    done = run(tool("helm"), *arguments)
+    told = [line for line in done.stderr.splitlines() if LINKED not in line]
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, "\n".join(told))
+
+
+@cache
+def charted(*arguments: str) -> str:
+    """Return what `helm install` would send, its tests included."""
+    done = helm("template", "streamer", str(CHART), "--namespace", "streamer", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def refused(*arguments: str) -> str:
+    """Return what helm says to values that it refuses."""
+    done = helm("template", "streamer", str(CHART), *arguments)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+# Schemas
+
+
+def kubernetes_schemas(version: str, folder: Path) -> None:
+    """Write the strict schemas of a version of Kubernetes, as kubernetes-validate has them.
+
+    They name one another by addresses that nobody serves; here they lie side by side. Those of
+    single fields are of no use here.
+    """
+    package = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
+    target = folder / f"v{version}-strict"
+    target.mkdir()
+    for file in (package / f"v{version}-local-strict").glob("*.json"):
+        if file.name != "_definitions.json" and '"kind"' not in (text := file.read_text("utf-8")):
+            continue
+        text = file.read_text("utf-8").replace('"/api/_definitions.json', '"_definitions.json')
+        schema = json.loads(text)
+        schema.pop("$id", None)
+        (target / file.name).write_text(json.dumps(schema), "utf-8")
+
+
+def conform(manifests: str, version: str, schemas: Path) -> tuple[int, list[str]]:
+    """Hold manifests against the schemas of Kubernetes and of the operators.
+
+    Returns: how many fit, and the names of the others.
+    """
+    needed(DEFINITIONS / "made-of", "deploy/crds/fetch build/crds")
+    # Nothing is fetched when it is there, unless it is of other versions than are wanted.
+    made = run(sys.executable, str(ROOT / "deploy" / "crds" / "fetch"), str(DEFINITIONS))
+    assert made.returncode == 0, made.stderr
+    kinds = (
+        "{{.NormalizedKubernetesVersion}}{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json"
+    )
+    operators = "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json"
+    done = run(
+        tool("kubeconform"), "-strict", "-output", "json", "-summary",
+        "-kubernetes-version", version, "-schema-location", f"{schemas}/{kinds}",
+        "-schema-location", f"{DEFINITIONS}/schemas/{operators}",
+        text=manifests,
+    )  # fmt: skip
+    told = json.loads(done.stdout)
+    others = [f"{one['kind']} {one['name']}" for one in told["resources"] or []]
+    assert len(others) == sum(told["summary"][name] for name in ("invalid", "errors", "skipped"))
+    return told["summary"]["valid"], others
