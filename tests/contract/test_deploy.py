@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.topics import pages_topic
 from streamer.sketch.secret import read_secret
+from tests.helpers.kubernetes_tools import kustomized
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -48,15 +46,9 @@ def written(folder: Path) -> list[Manifest]:
     return [manifest for file in files for manifest in load_all(file.read_text("utf-8"))]
 
 
-@cache
 def rendered(folder: Path) -> list[Manifest]:
     """Return what `kubectl apply -k` would send; it asks no cluster."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        # A tool of its own, of no package registry; the files as written are checked without it.
-        pytest.skip("kubectl is not installed")
-    command = [kubectl, "kustomize", str(folder)]
-    return load_all(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return load_all(kustomized(folder))
 
 
 MANIFESTS = [
@@ -173,7 +165,7 @@ def test_no_secret_is_among_what_is_applied() -> None:
     assert "secretGenerator" not in kustomization(BASE)
 
 
-def test_every_environment_variable_of_ours_in_deploy_is_a_setting() -> None:
+def test_every_environment_variable_of_ours_in_deploy_is_a_setting_or_of_a_script() -> None:
     files = [path for path in DEPLOY.rglob("*") if path.is_file()]
     named = {
         (str(file.relative_to(DEPLOY)), name.lower())
@@ -181,7 +173,8 @@ def test_every_environment_variable_of_ours_in_deploy_is_a_setting() -> None:
         for name in re.findall(r"\bSTREAMER_([A-Z0-9_]*[A-Z0-9])\b", file.read_text("utf-8"))
     }
     assert len(named) > len(SETTINGS)
-    assert sorted(one for one in named if one[1] not in Settings.model_fields) == []
+    known = {*Settings.model_fields, "tools"}
+    assert sorted(one for one in named if one[1] not in known) == []
 
 
 def test_the_settings_of_the_base_are_ones_that_the_program_takes() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,23 +105,47 @@ def kubernetes_schemas(version: str, folder: Path) -> None:
         (target / file.name).write_text(json.dumps(schema), "utf-8")
 
 
+def operator_schemas(folder: Path) -> None:
+    """Write the strict schemas of the operators' kinds, from their definitions."""
+    needed(DEFINITIONS / "made-of", "deploy/crds/fetch build/crds")
+    # Nothing is fetched where it is there, unless it is of other versions than are wanted.
+    made = run(str(ROOT / "deploy" / "crds" / "fetch"), str(DEFINITIONS))
+    assert made.returncode == 0, made.stderr
+    for file in DEFINITIONS.glob("*.yaml"):
+        spec = yaml.safe_load(file.read_text("utf-8"))["spec"]
+        for version in spec["versions"]:
+            schema = strict(version["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {"type": "object"}
+            name = f"{spec['names']['kind'].lower()}-{spec['group']}-{version['name']}.json"
+            (folder / name).write_text(json.dumps(schema), "utf-8")
+
+
+def strict(schema: Any) -> Any:
+    """Return a schema that refuses fields which it does not name."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {name: strict(value) for name, value in schema.items() if name != "properties"}
+    if "properties" in schema:
+        result["properties"] = {name: strict(one) for name, one in schema["properties"].items()}
+        if not {"additionalProperties", "x-kubernetes-preserve-unknown-fields"} & schema.keys():
+            result["additionalProperties"] = False
+    return result
+
+
 def conform(manifests: str, version: str, schemas: Path) -> tuple[int, list[str]]:
-    """Hold manifests against the schemas of Kubernetes and of the operators.
+    """Hold manifests against the schemas of Kubernetes and of the operators, below `schemas`.
 
     Returns: how many fit, and the names of the others.
     """
-    needed(DEFINITIONS / "made-of", "deploy/crds/fetch build/crds")
-    # Nothing is fetched when it is there, unless it is of other versions than are wanted.
-    made = run(sys.executable, str(ROOT / "deploy" / "crds" / "fetch"), str(DEFINITIONS))
-    assert made.returncode == 0, made.stderr
-    kinds = (
-        "{{.NormalizedKubernetesVersion}}{{.StrictSuffix}}/{{.ResourceKind}}{{.KindSuffix}}.json"
-    )
+    folder = "{{.NormalizedKubernetesVersion}}{{.StrictSuffix}}"
+    kinds = f"{folder}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
     operators = "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json"
     done = run(
         tool("kubeconform"), "-strict", "-output", "json", "-summary",
         "-kubernetes-version", version, "-schema-location", f"{schemas}/{kinds}",
-        "-schema-location", f"{DEFINITIONS}/schemas/{operators}",
+        "-schema-location", f"{schemas}/{operators}",
         text=manifests,
     )  # fmt: skip
     told = json.loads(done.stdout)
