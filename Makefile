@@ -19,7 +19,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test bounds coverage check bench bench-kafka bench-report bench-compare evaluate campaign broker broker-stop format lock clean
+.PHONY: help run warm test bounds coverage check image bench bench-kafka bench-report bench-compare evaluate campaign broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,10 @@ bounds: export NUMBA_BOUNDSCHECK = 1
 bounds: $(VENV)/.dev ## Run what goes through kernels with every index checked
 	$(PY) -m streamer warm
 	$(PY) -m pytest -n 2 tests/property tests/integration/test_bad_input.py tests/integration/test_replay.py
+
+image: $(VENV)/.dev ## Build the images of worker and broker and try them out (as root, on Debian)
+	@.ci/container-tools
+	$(PY) -m pytest -rP tests/image
 
 coverage: $(VENV)/.dev ## Tell which lines the quicker tests do not reach
 	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
