@@ -75,11 +75,11 @@ class Authority:
         addresses: tuple[str, ...] = ("127.0.0.1",),
         passphrase: bytes | None = None,
     ) -> tuple[Path, Path]:
-        """Write the certificate and the key of localhost and the addresses; return both files."""
+        """Write a certificate of localhost and addresses or names, and its key; return both."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         hosts: list[x509.GeneralName] = [x509.DNSName("localhost")]
-        hosts += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        hosts += [_host(address) for address in addresses]
         certificate = _certificate(subject, self._name, key).add_extension(
             x509.SubjectAlternativeName(hosts), critical=False
         )
@@ -149,6 +149,13 @@ def _certificate(
         not_valid_before=now - timedelta(hours=1),
         not_valid_after=now + timedelta(days=1),
     )
+
+
+def _host(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

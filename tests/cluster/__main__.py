@@ -1,0 +1,166 @@
+"""Runs the manifests of deploy/kubernetes on a cluster of its own: deploy/kubernetes/try --help."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.cluster import page
+from tests.cluster.life import Life
+from tests.cluster.machines import ROOT, ClusterError, Machines, say
+
+EPILOG = """\
+commands:
+  up      start two nodes with names, volumes, Kafka and a crawler, apply the base, and leave it so
+  run     that and all that a deployment lives through; write docs/kubernetes.md; end it
+  short   that, as continuous integration does it: verdicts, rollout, a killed pod, verify; end it
+  down    end it, and leave nothing of it behind
+
+The first time Kubernetes is built from its Go module, which takes 6 minutes or more (deploy/tools
+kubernetes), and the images are made (deploy/image build). Root on Debian is needed, and Go.
+
+examples:
+  deploy/kubernetes/try up
+  build/tools/kubectl --kubeconfig build/cluster/kubeconfig.admin --namespace streamer get pods
+  deploy/kubernetes/try down
+
+exit codes: 0 done, 1 something did not hold or could not be had.
+"""
+
+
+def main() -> int:
+    """Do what was asked for; return the exit code."""
+    asked = _asked()
+    folder = (ROOT / "build/cluster").absolute()
+    tools = Path(os.environ.get("STREAMER_TOOLS") or ROOT / "build/tools").absolute()
+    machines = Machines(folder, tools)
+    if asked.command == "down":
+        machines.down()
+        return 0
+    began = time.monotonic()
+    try:
+        _prepare(asked.images)
+        machines.up()
+        say(f"Two nodes are ready, after {time.monotonic() - began:.0f} s.")
+        life = Life(machines, asked.images or ROOT / "build/images")
+        life.furnish()
+        say(f"Kafka and a crawler run, after {time.monotonic() - began:.0f} s.")
+        STORIES[asked.command](life)
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(page.table(life.steps))
+        if asked.report:
+            page.write_page(life.steps, page.versions(machines), asked.report)
+            console.print(f"The page is {asked.report}.")
+    except (ClusterError, AssertionError, subprocess.TimeoutExpired) as error:
+        say(f"try: {error}")
+        _keep_traces(machines)
+        return 1
+    finally:
+        if asked.command != "up":
+            machines.down()
+    say(f"Done after {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def _up(life: Life) -> None:
+    life.secrets()
+    life.base()
+
+
+def _short(life: Life) -> None:
+    life.secrets()
+    life.dry_run()
+    life.base()
+    life.restart()
+    life.kill_pod("index")
+    life.end()
+
+
+def _run(life: Life) -> None:
+    life.secrets()
+    life.dry_run()
+    life.base()
+    life.three_shards()
+    life.read_only()
+    life.quiet()
+    life.new_version()
+    life.kill_process()
+    life.kill_pod("index")
+    life.kill_pod("sign")
+    life.drain()
+    life.scale_out()
+    life.rotate()
+    life.lose_volume()
+    life.policies()
+    life.end()
+    assert not life.readme.left, f"never run: {life.readme.left}"
+
+
+STORIES = {"up": _up, "short": _short, "run": _run}
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="deploy/kubernetes/try",
+        description="Run deploy/kubernetes on a Kubernetes of its own, on this machine.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=(*STORIES, "down"))
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the page of `run`")
+    parser.add_argument(
+        "--images", type=Path, metavar="FOLDER",
+        help="where streamer.tar and broker.tar lie already; else they are built",
+    )  # fmt: skip
+    asked = parser.parse_args()
+    if asked.command == "run" and asked.report is None:
+        asked.report = ROOT / "docs/kubernetes.md"
+    return asked
+
+
+def _prepare(images: Path | None) -> None:
+    """Have the programs and the images.
+
+    Raises:
+        ClusterError: they are not to be had here.
+    """
+    if os.geteuid() != 0:
+        raise ClusterError("Namespaces of the network need root: sudo deploy/kubernetes/try ...")
+    commands: list[list[str | Path]] = [[ROOT / ".ci/cluster-tools"]]
+    if images is None:
+        commands.append([ROOT / "deploy/image", "build"])
+    for command in commands:
+        if subprocess.run(command, check=False).returncode:
+            raise ClusterError(f"{command[0]} failed")
+
+
+def _keep_traces(machines: Machines) -> None:
+    """Keep what tells why: the programs' output, and what the pods said."""
+    kept = ROOT / "build/cluster-failed"
+    shutil.rmtree(kept, ignore_errors=True)
+    if not machines.folder.exists():
+        return
+    shutil.copytree(machines.folder / "logs", kept)
+    for name, command in {
+        "pods": ("get", "pods,pvc,nodes", "--all-namespaces", "--output=wide"),
+        "events": ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+        "described": ("describe", "pods", "--all-namespaces"),
+    }.items():
+        try:
+            (kept / name).write_text(machines.kubectl(*command), encoding="utf-8")
+        except ClusterError as error:
+            (kept / name).write_text(str(error), encoding="utf-8")
+    for node in sorted(machines.folder.glob("node*/log/pods")):
+        shutil.copytree(node, kept / node.parents[1].name, dirs_exist_ok=True)
+    say(f"try: what the pods and the programs said is in {kept}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,516 @@
+"""The life of a deployment, step by step: what is done to it, for how long, and what verdicts do.
+
+The commands are those of deploy/README.md. After each step all pods are ready again, the longest
+time between two verdicts is read from their topic, and `streamer verify` has held the whole index
+against its promises.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster.images import write_image
+from tests.cluster.machines import (
+    HERE,
+    NODES,
+    ROOT,
+    ClusterError,
+    Machines,
+    address,
+    say,
+    wait_for,
+)
+from tests.cluster.readme import Readme
+from tests.helpers.secure_broker import Authority
+
+SPACE = "streamer"
+INDEX, SIGN = "statefulset/streamer-index", "deployment/streamer-sign"
+VOLUMES = 8
+PASSWORDS = ("correct horse=battery", "staple=correct horse")
+LOOK_BACK_SECONDS = 30  # so that there is a verdict before what is timed
+FIRST_VERDICT_SECONDS = 120  # what deploy/README.md promises of a fresh cluster
+# The topic's own timestamps: when each verdict has arrived at the brokers, in milliseconds.
+READ_TIMES = """
+import asyncio, json, sys
+from aiokafka import TopicPartition
+from streamer.cli.kafka_options import connection_of
+from streamer.config import load_settings
+from streamer.kafka.reader import open_reader
+async def read(topic, since):
+    times = []
+    async with open_reader(connection_of(load_settings(None)).client_options()) as reader:
+        for number in await reader.partitions(topic):
+            place = TopicPartition(topic, number)
+            _, end = await reader.bounds(topic, number)
+            first = (await reader.consumer.offsets_for_times({place: since}))[place]
+            if first is not None:
+                async for chunk in reader.read(topic, number, first.offset, end):
+                    times += [record.timestamp for record in chunk.records]
+    print(json.dumps(sorted(times)))
+asyncio.run(read(sys.argv[1], int(sys.argv[2])))
+"""
+REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
+
+
+@dataclass
+class Step:
+    """What was done: how long until all was as before, and the longest pause of verdicts."""
+
+    name: str
+    seconds: float
+    pause_seconds: float | None
+    note: str
+
+
+@dataclass
+class Life:
+    """A deployment on machines that run; `steps` grows."""
+
+    machines: Machines
+    images: Path
+    index: str = "streamer"
+    steps: list[Step] = field(default_factory=list)
+    readme: Readme = field(default_factory=Readme)
+
+    def __post_init__(self) -> None:
+        self.work = self.machines.folder / "work"
+        self.kubectl = self.machines.kubectl
+
+    # What the deployment needs, and does not bring along.
+
+    def furnish(self) -> None:
+        """Give the cluster its names, its volumes, the images, and Kafka with a crawler."""
+        machines = self.machines
+        write_image(
+            machines.folder / "images/coredns.tar",
+            "localhost/coredns:1",
+            machines.tools / "coredns",
+        )
+        machines.load(machines.folder / "images/coredns.tar")
+        for name in ("dns", "volumes"):
+            self.kubectl("apply", "-f", str(HERE / f"manifests/{name}.yaml"))
+        self.kubectl(
+            "apply", "-f", "-", given=yaml.safe_dump_all(map(self._volume, range(VOLUMES)))
+        )
+        machines.load(self.images / "broker.tar")
+        machines.load(self.images / "streamer.tar", "docker.io/library/streamer:0.1.1")
+        self._start_kafka()
+        self.work.mkdir(exist_ok=True)
+        shutil.copytree(ROOT / "deploy", self.work / "deploy", dirs_exist_ok=True)
+        shutil.copy(self._authority(), self.work / "ca.crt")
+        rollout = ("rollout", "status", "--timeout=180s")
+        self.kubectl(*rollout, "--namespace=kube-system", "deployment/coredns")
+        self.kubectl(*rollout, "--namespace=kafka", "statefulset/kafka")
+        self._feed(1)
+        self.kubectl(*rollout, "--namespace=kafka", "deployment/crawler")
+
+    def _volume(self, number: int) -> dict[str, Any]:
+        folder = self.machines.folder / "volumes" / str(number)
+        folder.mkdir()
+        there = [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(NODES)}]
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"volume-{number}"},
+            "spec": {
+                "capacity": {"storage": "25Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "made-beforehand",
+                "local": {"path": str(folder)},
+                # One folder of this computer, for both nodes: as a disk that either can attach.
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": there}]}},
+            },
+        }
+
+    def _authority(self) -> Path:
+        return self.machines.folder / "certs/kafka/kafka-ca.pem"
+
+    def _start_kafka(self) -> None:
+        self._authority().parent.mkdir(exist_ok=True)
+        authority = Authority(self._authority().parent, "kafka-ca")
+        names = [f"kafka-{number}.kafka.kafka.svc" for number in range(3)]
+        certificate, key = authority.give("kafka", ("kafka-bootstrap.kafka.svc", *names))
+        store = certificate.with_name("store.pem")
+        store.write_bytes(key.read_bytes() + certificate.read_bytes())
+        self.kubectl("create", "namespace", "kafka")
+        self.kubectl(
+            "--namespace=kafka", "create", "secret", "generic", "kafka",
+            f"--from-file=store.pem={store}",
+            f"--from-file=ca.crt={authority.cafile}",
+            f"--from-literal=password={PASSWORDS[0]}",
+        )  # fmt: skip
+        for name in ("kafka", "crawler"):
+            self.kubectl("apply", "-f", str(HERE / f"manifests/{name}.yaml"))
+
+    def _feed(self, crawlers: int) -> None:
+        self.kubectl("--namespace=kafka", "scale", "deployment/crawler", f"--replicas={crawlers}")
+
+    # The steps.
+
+    def secrets(self) -> None:
+        """Make the namespace and the Secret, and let nothing in it that is not restricted."""
+        self._do("create namespace streamer", KAFKA_PASSWORD=PASSWORDS[0])
+        level = "pod-security.kubernetes.io/enforce=restricted"
+        self.kubectl("label", "namespace", SPACE, level)
+
+    def dry_run(self) -> None:
+        """Have the API server look at the base, the overlays, and the base with each component."""
+        deployed = self.work / "deploy/kubernetes"
+        folders = [deployed / "base", *sorted((deployed / "overlays").iterdir())]
+        for component in sorted((deployed / "components").iterdir()):
+            folder = deployed / f"with-{component.name}"
+            folder.mkdir()
+            written = {"resources": ["../base"], "components": [f"../components/{component.name}"]}
+            (folder / "kustomization.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
+            folders.append(folder)
+        for folder in folders:
+            manifests = list(yaml.safe_load_all(self.kubectl("kustomize", str(folder))))
+            foreign = self._define(manifests)
+            apply = ("apply", f"--namespace={SPACE}", "--dry-run=server")
+            accepted = self.kubectl(*apply, "-k", str(folder)).splitlines()
+            noted = f", of foreign kinds {', '.join(foreign)}" if foreign else ""
+            say(f"the API server accepts {folder.name}: {len(accepted)} objects{noted}")
+            assert len(accepted) == len(manifests), accepted
+
+    def _define(self, manifests: list[dict[str, Any]]) -> list[str]:
+        """Define the kinds that others bring along, as ones that hold anything; return them."""
+        known = set(self.kubectl("api-versions").split())
+        foreign = {
+            (one["apiVersion"], one["kind"]) for one in manifests if one["apiVersion"] not in known
+        }
+        for version, kind in sorted(foreign):
+            group, _, number = version.partition("/")
+            plural = f"{kind.lower()}s"
+            anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            served = {"name": number, "served": True, "storage": True}
+            definition = {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{plural}.{group}"},
+                "spec": {
+                    "group": group,
+                    "scope": "Namespaced",
+                    "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+                    "versions": [{**served, "schema": {"openAPIV3Schema": anything}}],
+                },
+            }
+            self.kubectl("apply", "-f", "-", given=yaml.safe_dump(definition))
+            self.kubectl("wait", "--for=condition=Established", f"crd/{plural}.{group}")
+        return sorted(kind for _, kind in foreign)
+
+    def base(self) -> None:
+        """Apply the base as it stands, on a cluster that has never seen it."""
+        with self.step("the base is applied, until its first verdict") as step:
+            since = time.time()
+            self._do("apply --namespace streamer -k deploy/kubernetes/base")
+            first = self._first_verdict(since)
+            step.seconds = first
+        if first > FIRST_VERDICT_SECONDS:
+            raise ClusterError(f"the first verdict came after {first:.0f} s")
+
+    def three_shards(self) -> None:
+        """Replace the index by one of three shards, which is a new index."""
+        self._do("cp -r deploy/kubernetes/overlays/three-shards")
+        self.index = "streamer-3"
+        self._write_overlay("0.1.0")
+        with self.step("three shards in its place, a new index, until the first verdict") as step:
+            self._do("delete pvc --selector")
+            wait_for("the end of the old pods", lambda: not self._pods())
+            since = time.time()
+            self._do("kubectl kustomize deploy/kubernetes/overlays/mine")
+            step.seconds = self._first_verdict(since)
+
+    def quiet(self) -> None:
+        """Do nothing for a while, to know how long verdicts pause by themselves."""
+        with self.step("nothing, for comparison"):
+            time.sleep(20)
+
+    def new_version(self) -> None:
+        """Roll out another version."""
+        self._write_overlay("0.1.1")
+        with self.step("rollout of a new version"):
+            self._do("rollout status deployment/streamer-sign")
+        used = {
+            container["image"] for pod in self._pods() for container in pod["spec"]["containers"]
+        }
+        assert used == {"streamer:0.1.1"}, used
+
+    def restart(self) -> None:
+        """Start all pods anew, as a rollout of another version does."""
+        with self.step("rollout of a new version"):
+            for what in (INDEX, SIGN):
+                self.kubectl(f"--namespace={SPACE}", "set", "image", what, "worker=streamer:0.1.1")
+
+    def kill_process(self) -> None:
+        """Kill the process of a shard: its container is started again, in the same pod."""
+        pod = self._pods("index")[0]
+        container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        ctr = ("ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", container)
+        with self.step("a shard's process is killed"):
+            self.machines.inside(pod["spec"]["nodeName"], *ctr)
+            wait_for("its end", lambda: not _is_ready(self._pods("index")[0]), 30)
+        self._do("logs --previous")
+
+    def kill_pod(self, component: str) -> None:
+        """Delete a pod of the index, or a signer, without giving it time to end in order."""
+        pod = self._pods(component)[0]["metadata"]
+        with self.step(f"a pod is killed: {'a shard' if component == 'index' else 'a signer'}"):
+            kill = ("delete", "pod", pod["name"], "--grace-period=0", "--force")
+            self.kubectl(f"--namespace={SPACE}", *kill)
+            wait_for("another pod", lambda: pod["uid"] not in self._uids())
+
+    def drain(self) -> None:
+        """Drain a node: its pods come up on the other one, with the volumes that they had."""
+        before = {pod["metadata"]["name"]: self._place(pod) for pod in self._pods("index")}
+        moving = [name for name, (node, *_) in before.items() if node == "node2"]
+        assert moving, before
+        with self.step("a node is drained") as step:
+            self._do("kubectl drain node2")
+            self._settle()
+            after = {pod["metadata"]["name"]: self._place(pod) for pod in self._pods("index")}
+            for name in moving:
+                (_, *volume), (node, *now) = before[name], after[name]
+                assert (node, now) == ("node1", volume), (name, before[name], after[name])
+            step.note = f"{', '.join(moving)} came up on node1 with the volume of before"
+        with self.step("it is given back"):
+            self._do("kubectl uncordon node2")
+
+    def scale_out(self) -> None:
+        """Have four signers instead of two."""
+        with self.step("four signers instead of two"):
+            self._do("scale deployment/streamer-sign")
+        assert len(self._pods("sign")) == 4
+
+    def rotate(self) -> None:
+        """Change the password at the brokers, in the Secret, and in the pods."""
+        with self.step("the brokers' password is changed"):
+            self._kafka_password(PASSWORDS[1])
+            self._do("--dry-run=client", KAFKA_PASSWORD=PASSWORDS[1])
+
+    def lose_volume(self) -> None:
+        """Lose a shard's disk: it is rebuilt from its log, on another one."""
+        claim = ("pvc", "index-streamer-index-1")
+        before = self.machines.get(f"--namespace={SPACE}", *claim)["spec"]["volumeName"]
+        with self.step("a shard's volume is lost") as step:
+            self._do("delete pvc index-streamer-index-1")
+            self._settle()
+            after = self.machines.get(f"--namespace={SPACE}", *claim)["spec"]["volumeName"]
+            assert before != after, before
+            step.note = "rebuilt from its log, on another volume"
+
+    def policies(self) -> None:
+        """See that packets pass where a policy lets them, and nowhere else."""
+        say("== who reaches whom")
+        index, sign = self._pods("index")[0], self._pods("sign")[0]
+        self.kubectl("create", "namespace", "elsewhere")
+        self.kubectl("create", "namespace", "monitoring")
+        for space in ("elsewhere", "monitoring"):
+            self.kubectl(
+                f"--namespace={space}", "run", "probe", "--image=streamer:0.1.0",
+                "--image-pull-policy=Never", "--command", "--", "sleep", "3600",
+            )  # fmt: skip
+            self.kubectl(f"--namespace={space}", "wait", "--for=condition=Ready", "pod/probe")
+        time.sleep(2)  # until the filters know of them
+        ours = (SPACE, sign["metadata"]["name"])
+        health = index["status"]["podIP"]
+        elsewhere = self.machines.get("--namespace=elsewhere", "pod", "probe")["status"]["podIP"]
+        kafka, other = "kafka-0.kafka.kafka.svc", ("elsewhere", "probe")
+        for who, host, port, may in (
+            (ours, kafka, 9093, True),
+            (ours, kafka, 9092, False),
+            (ours, elsewhere, 8080, False),
+            (ours, health, 8080, False),
+            (ours, "kubernetes.default.svc", 443, False),
+            (ours, address("control"), 6443, False),
+            (("monitoring", "probe"), health, 8080, True),
+            (other, health, 8080, False),
+            (other, kafka, 9092, True),
+            (other, "kubernetes.default.svc", 443, True),
+        ):
+            reached = self._reaches(who, host, port)
+            say(f"{who[0]} {'reaches' if reached else 'does not reach'} {host}:{port}")
+            if reached != may:
+                raise ClusterError(f"{who} {'must' if may else 'must not'} reach {host}:{port}")
+
+    def end(self) -> None:
+        """Stop the crawler, and see that every page has its verdict."""
+        self._feed(0)
+        say("== the crawler has ended: all must be judged")
+        self._verify("--settled", "--wait", "60")
+
+    def read_only(self) -> None:
+        """Run what of the README only looks."""
+        say(self._do("get pods"))
+
+    # How it is looked at.
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Step]:
+        """Time what the block does, until all pods are ready; then verify."""
+        say(f"== {name}")
+        step = Step(name, 0, None, "")
+        began = time.time()
+        yield step
+        self._settle()
+        ended = time.time()
+        step.seconds = step.seconds or ended - began
+        time.sleep(1)  # for a verdict after it
+        times = self._times_after(began)
+        if not times:
+            raise ClusterError(f"{name}: no verdict since, nor in the {LOOK_BACK_SECONDS} s before")
+        step.pause_seconds = longest_pause(times, began, ended) if times[0] < began else None
+        say(f"{name}: {step.seconds:.1f} s, verdicts paused for {step.pause_seconds} s")
+        step.note = "; ".join(part for part in (step.note, self._verify()) if part)
+        self.steps.append(step)
+
+    def _do(self, part: str, **environment: str) -> str:
+        """Run the block of commands of the README in which `part` stands; return what it prints."""
+        block = self.readme.block(part)
+        say("".join(f"   $ {line}\n" for line in block.splitlines()).rstrip())
+        done = subprocess.run(
+            ["/bin/bash", "-euo", "pipefail", "-c", block],
+            env={
+                **os.environ,
+                "PATH": f"{self.machines.tools}:{os.environ['PATH']}",
+                "KUBECONFIG": str(self.machines.kubeconfig),
+                **environment,
+            },
+            cwd=self.work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        if done.returncode:
+            raise ClusterError(f"{block}exit code {done.returncode}: {done.stdout[-2000:]}")
+        return done.stdout
+
+    def _settle(self) -> None:
+        """Wait until all pods are ready, and none of before is left."""
+        for what in (INDEX, SIGN):
+            self.kubectl(f"--namespace={SPACE}", "rollout", "status", what, "--timeout=240s")
+        wait_for("the end of old pods", lambda: all(map(_is_ready, self._pods())))
+
+    def _pods(self, component: str = "index,sign") -> list[dict[str, Any]]:
+        wanted = f"--selector=app.kubernetes.io/component in ({component.replace(',', ', ')})"
+        found: list[dict[str, Any]] = self.machines.get(f"--namespace={SPACE}", "pods", wanted)[
+            "items"
+        ]
+        return found
+
+    def _uids(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self._pods()}
+
+    def _place(self, pod: dict[str, Any]) -> tuple[str, str, str]:
+        """Return a pod's node, its volume, and what shows that the folder is still the same one."""
+        name = pod["metadata"]["name"]
+        claim = self.machines.get(f"--namespace={SPACE}", "pvc", f"index-{name}")
+        folder = f"/var/lib/streamer/shard-{name.rpartition('-')[2]}"
+        inode = self._exec(name, "stat", "--format=%i", folder).strip()
+        return pod["spec"]["nodeName"], claim["spec"]["volumeName"], inode
+
+    def _exec(self, where: str, *command: str, space: str = SPACE) -> str:
+        return self.kubectl(f"--namespace={space}", "exec", where, "--", *command)
+
+    def _reaches(self, who: tuple[str, str], host: str, port: int) -> bool:
+        try:
+            self._exec(who[1], "python", "-c", REACH, host, str(port), space=who[0])
+        except ClusterError as error:
+            if "Error" not in str(error):
+                raise
+            return False
+        return True
+
+    def _verify(self, *options: str) -> str:
+        """Hold the index against its promises; return what was counted."""
+        where = "/tmp/verified.json"  # noqa: S108 - in the pod
+        self._exec(SIGN, "streamer", "verify", "--json", where, *options)
+        counted = json.loads(self._exec(SIGN, "cat", where))
+        say(f"verified: {counted}")
+        return f"{counted['pages']:,} pages verified"
+
+    def _first_verdict(self, since: float) -> float:
+        """Wait for a verdict; return how long after `since` the first one arrived."""
+        found: list[float] = []
+
+        def there() -> bool:
+            try:
+                found[:] = self._times_after(since)
+            except ClusterError:  # no pod yet, or no topic
+                return False
+            return bool(found)
+
+        wait_for("the first verdict", there, 300)
+        return found[0] - since  # there is none before: the index is new
+
+    def _times_after(self, since: float) -> list[float]:
+        """Return when verdicts arrived, since some time before a moment, in order."""
+        names = (f"{self.index}.verdicts", str(round(since * 1000) - LOOK_BACK_SECONDS * 1000))
+        printed = self._exec(SIGN, "python", "-c", READ_TIMES, *names)
+        return [time / 1000 for time in json.loads(printed)]
+
+    def _kafka_password(self, password: str) -> None:
+        change = f"SCRAM-SHA-512=[password={password}]"
+        self._exec(
+            "kafka-0", "java", "-cp", "/opt/broker/libs/*", "kafka.admin.ConfigCommand",
+            "--bootstrap-server", "localhost:9092", "--alter", "--entity-type", "users",
+            "--entity-name", "streamer", "--add-config", change, space="kafka",
+        )  # fmt: skip
+
+    def _write_overlay(self, tag: str) -> None:
+        """Change the copy of the overlay as the README says: for this cluster's size and names."""
+        small = [
+            {"op": "replace", "path": f"/spec/template/spec/containers/0/resources/requests/{what}",
+             "value": value}
+            for what, value in (("cpu", "100m"), ("memory", "256Mi"))
+        ]  # fmt: skip
+        written = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "namespace": SPACE,
+            "resources": ["../../base"],
+            "configMapGenerator": [
+                {
+                    "name": "streamer-settings",
+                    "behavior": "merge",
+                    "literals": ["STREAMER_SHARDS=3", f"STREAMER_INDEX_NAME={self.index}"],
+                }
+            ],
+            "replicas": [
+                {"name": "streamer-index", "count": 3},
+                {"name": "streamer-sign", "count": 2},
+            ],
+            "images": [{"name": "streamer", "newTag": tag}],
+            "patches": [
+                {"target": {"kind": kind}, "patch": yaml.safe_dump(small)}
+                for kind in ("StatefulSet", "Deployment")
+            ],
+        }
+        path = self.work / "deploy/kubernetes/overlays/mine/kustomization.yaml"
+        path.write_text(yaml.safe_dump(written), encoding="utf-8")
+
+
+def longest_pause(times: list[float], began: float, ended: float) -> float:
+    """Return the longest time without a verdict that touches the time between two moments."""
+    gaps = itertools.pairwise([*times, max([ended, *times])])
+    return max(after - before for before, after in gaps if after >= began and before <= ended)
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    if "deletionTimestamp" in pod["metadata"]:
+        return False
+    conditions = pod["status"].get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
