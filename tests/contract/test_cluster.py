@@ -51,7 +51,7 @@ PODS = [
 def test_the_whole_try_runs_every_command_of_the_readme() -> None:
     tree = ast.parse(Path(life.__file__).read_text("utf-8"))
     asked = [
-        call.args[0].value
+        str(call.args[0].value)
         for call in ast.walk(tree)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
