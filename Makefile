@@ -19,7 +19,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test bounds coverage check image bench bench-kafka bench-report bench-compare evaluate campaign broker broker-stop format lock clean
+.PHONY: help run warm test bounds coverage check image bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -82,6 +82,9 @@ bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/basel
 campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours)
 	$(PY) -m streamer warm
 	PYTHONPATH=. $(PY) -m tests.campaign build/campaign --report docs/reliability.md
+
+cluster: $(VENV)/.dev ## Run the manifests on a Kubernetes of its own; write docs/kubernetes.md (as root)
+	deploy/kubernetes/try run
 
 broker: ## Start Apache Kafka on port 9092, with its data in build/broker
 	@deploy/broker/broker start build/broker

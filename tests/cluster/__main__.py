@@ -44,29 +44,39 @@ def main() -> int:
     if asked.command == "down":
         machines.down()
         return 0
+    if machines.are_there():
+        say("try: a cluster runs on this machine already; `deploy/kubernetes/try down` ends it")
+        return 1
     began = time.monotonic()
+    life = Life(machines, asked.images or ROOT / "build/images")
+    broken = ""
     try:
         _prepare(asked.images)
         machines.up()
         say(f"Two nodes are ready, after {time.monotonic() - began:.0f} s.")
-        life = Life(machines, asked.images or ROOT / "build/images")
         life.furnish()
         say(f"Kafka and a crawler run, after {time.monotonic() - began:.0f} s.")
         STORIES[asked.command](life)
-        console = Console(highlight=False, soft_wrap=True)
-        console.print(page.table(life.steps))
-        if asked.report:
-            page.write_page(life.steps, page.versions(machines), asked.report)
-            console.print(f"The page is {asked.report}.")
     except (ClusterError, AssertionError, subprocess.TimeoutExpired) as error:
-        say(f"try: {error}")
+        broken = str(error)
         _keep_traces(machines)
-        return 1
     finally:
+        _tell(life, asked.report, broken)
         if asked.command != "up":
             machines.down()
-    say(f"Done after {time.monotonic() - began:.0f} s.")
-    return 0
+    say(f"Broken off: {broken}" if broken else f"Done after {time.monotonic() - began:.0f} s.")
+    return 1 if broken else 0
+
+
+def _tell(life: Life, report: Path | None, broken: str) -> None:
+    """Print what was measured, and write the page if there is to be one."""
+    if not life.steps:
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(page.table(life.steps))
+    if report:
+        page.write_page(life.steps, page.versions(life.machines), report, broken)
+        console.print(f"The page is {report}.")
 
 
 def _up(life: Life) -> None:

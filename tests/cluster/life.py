@@ -38,6 +38,7 @@ from tests.helpers.secure_broker import Authority
 SPACE = "streamer"
 INDEX, SIGN = "statefulset/streamer-index", "deployment/streamer-sign"
 VOLUMES = 8
+NEW = "streamer:0.1.1"  # the same image under another tag
 PASSWORDS = ("correct horse=battery", "staple=correct horse")
 LOOK_BACK_SECONDS = 30  # so that there is a verdict before what is timed
 BUSY = 4  # processes that wait for each processor: then times say little
@@ -105,9 +106,8 @@ class Life:
         self.kubectl(
             "apply", "-f", "-", given=yaml.safe_dump_all(map(self._volume, range(VOLUMES)))
         )
-        if not __import__("os").environ.get("LOADED"):
-            machines.load(self.images / "broker.tar")
-            machines.load(self.images / "streamer.tar", "docker.io/library/streamer:0.1.1")
+        machines.load(self.images / "broker.tar")
+        machines.load(self.images / "streamer.tar", f"docker.io/library/{NEW}")
         self._start_kafka()
         self.work.mkdir(exist_ok=True)
         shutil.copytree(ROOT / "deploy", self.work / "deploy", dirs_exist_ok=True)
@@ -242,19 +242,19 @@ class Life:
 
     def new_version(self) -> None:
         """Roll out another version."""
-        self._write_overlay("0.1.1")
+        self._write_overlay(NEW.partition(":")[2])
         with self.step("rollout of a new version"):
             self._do("rollout status deployment/streamer-sign")
         used = {
             container["image"] for pod in self._pods() for container in pod["spec"]["containers"]
         }
-        assert used == {"streamer:0.1.1"}, used
+        assert used == {NEW}, used
 
     def restart(self) -> None:
         """Start all pods anew, as a rollout of another version does."""
         with self.step("rollout of a new version"):
             for what in (INDEX, SIGN):
-                self.kubectl(f"--namespace={SPACE}", "set", "image", what, "worker=streamer:0.1.1")
+                self.kubectl(f"--namespace={SPACE}", "set", "image", what, f"worker={NEW}")
 
     def kill_process(self) -> None:
         """Kill the process of a shard: its container is started again, in the same pod."""

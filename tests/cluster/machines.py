@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -102,12 +103,8 @@ class Machines:
         """Start them; return when both nodes are ready.
 
         Raises:
-            ClusterError: they do not start here, or are there already.
+            ClusterError: they do not start here.
         """
-        if Path(f"/sys/class/net/{BRIDGE}").exists():
-            raise ClusterError(
-                "A cluster is running already. `deploy/kubernetes/try down` ends it."
-            )
         for name in ("logs", "certs", "volumes", "images", *MACHINES):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._write_identities()
@@ -121,6 +118,11 @@ class Machines:
         policies = [sys.executable, "-m", "tests.cluster.policies", str(self.folder)]
         self._start_process("policies", policies, os.environ)
         wait_for("two nodes that are ready", lambda: self._ready_nodes() == len(NODES))
+
+    @staticmethod
+    def are_there() -> bool:
+        """Tell whether machines run already, whoever's."""
+        return Path(f"/sys/class/net/{BRIDGE}").exists()
 
     def down(self) -> None:
         """End them and remove all that they have made, whatever of it there is."""
@@ -157,12 +159,14 @@ class Machines:
         Raises:
             ClusterError: the archive is not one.
         """
-        for node in NODES:
-            ctr = ("ctr", "--namespace", "k8s.io", "images")
-            said = self.inside(node, *ctr, "import", archive)
-            image = said.split()[1] if said.startswith("unpacking") else said.split()[0]
-            for name in names:
-                self.inside(node, *ctr, "tag", "--force", image, name)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda node: self._load(node, archive, names), NODES))
+
+    def _load(self, node: str, archive: Path, names: tuple[str, ...]) -> None:
+        ctr = ("ctr", "--namespace", "k8s.io", "images")
+        said = self.inside(node, *ctr, "import", archive).split()
+        for name in names:
+            self.inside(node, *ctr, "tag", "--force", said[1], name)  # unpacking IMAGE (sha256:
 
     def _write_identities(self) -> None:
         """Write the authority, the API server's certificate, and a kubeconfig for each user."""

@@ -79,13 +79,15 @@ def versions(machines: Machines) -> Table:
     return made
 
 
-def write_page(steps: Sequence[Step], used: Table, out: Path) -> None:
-    """Write the page."""
+def write_page(steps: Sequence[Step], used: Table, out: Path, broken: str = "") -> None:
+    """Write the page; `broken` is why it ended early, if it did."""
     here = machine.describe()
     busy = f" The machine was busy: its load was {here.load:g}." if here.is_busy else ""
     ran = (
         f"Run {datetime.now(UTC).date().isoformat()} on {here.processor}, {here.cores} cores,"
         f" {here.memory_bytes / 2**30:.0f} GiB; commit {here.commit or 'unknown'}.{busy}"
     )
-    parts = [HEAD, ran, markdown([table(steps)]), "## What it ran on", markdown([used]), NOT_HAD]
-    out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
+    ended = f"**Broken off:** {broken}" if broken else ""
+    steps_and_ran = [HEAD, ran, markdown([table(steps)]), ended]
+    parts = [*steps_and_ran, "## What it ran on", markdown([used]), NOT_HAD]
+    out.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
