@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
@@ -35,6 +36,10 @@ exit codes: 0 done, 1 something did not hold or could not be had.
 """
 
 
+FAILURES = (ClusterError, AssertionError, subprocess.TimeoutExpired)
+Step = Callable[[], None]
+
+
 def main() -> int:
     """Do what was asked for; return the exit code."""
     asked = _asked()
@@ -49,26 +54,32 @@ def main() -> int:
         return 1
     began = time.monotonic()
     life = Life(machines, asked.images or ROOT / "build/images")
-    broken = ""
+    broken: list[str] = []
     try:
         _prepare(asked.images)
         machines.up()
         say(f"Two nodes are ready, after {time.monotonic() - began:.0f} s.")
         life.furnish()
         say(f"Kafka and a crawler run, after {time.monotonic() - began:.0f} s.")
-        STORIES[asked.command](life)
-    except (ClusterError, AssertionError, subprocess.TimeoutExpired) as error:
-        broken = str(error)
+        for step in STORIES[asked.command](life):
+            try:
+                step()
+            except FAILURES as error:  # what comes after it may be told all the same
+                broken.append(str(error))
+                say(f"try: {error}")
+                _keep_traces(machines)
+    except FAILURES as error:
+        broken.append(str(error))
         _keep_traces(machines)
     finally:
         _tell(life, asked.report, broken)
         if asked.command != "up":
             machines.down()
-    say(f"Broken off: {broken}" if broken else f"Done after {time.monotonic() - began:.0f} s.")
+    say("\n".join(broken) or f"Done after {time.monotonic() - began:.0f} s.")
     return 1 if broken else 0
 
 
-def _tell(life: Life, report: Path | None, broken: str) -> None:
+def _tell(life: Life, report: Path | None, broken: list[str]) -> None:
     """Print what was measured, and write the page if there is to be one."""
     if not life.steps:
         return
@@ -79,37 +90,37 @@ def _tell(life: Life, report: Path | None, broken: str) -> None:
         console.print(f"The page is {report}.")
 
 
-def _up(life: Life) -> None:
-    life.secrets()
-    life.base()
+def _up(life: Life) -> Iterator[Step]:
+    yield life.secrets
+    yield life.base
 
 
-def _short(life: Life) -> None:
-    life.secrets()
-    life.dry_run()
-    life.base()
-    life.restart()
-    life.kill_pod("index")
-    life.end()
+def _short(life: Life) -> Iterator[Step]:
+    yield life.secrets
+    yield life.dry_run
+    yield life.base
+    yield life.restart
+    yield lambda: life.kill_pod("index")
+    yield life.end
 
 
-def _run(life: Life) -> None:
-    life.secrets()
-    life.dry_run()
-    life.base()
-    life.three_shards()
-    life.read_only()
-    life.quiet()
-    life.new_version()
-    life.kill_process()
-    life.kill_pod("index")
-    life.kill_pod("sign")
-    life.drain()
-    life.scale_out()
-    life.rotate()
-    life.lose_volume()
-    life.policies()
-    life.end()
+def _run(life: Life) -> Iterator[Step]:
+    yield life.secrets
+    yield life.dry_run
+    yield life.base
+    yield life.three_shards
+    yield life.read_only
+    yield life.quiet
+    yield life.new_version
+    yield life.kill_process
+    yield lambda: life.kill_pod("index")
+    yield lambda: life.kill_pod("sign")
+    yield life.drain
+    yield life.scale_out
+    yield life.rotate
+    yield life.lose_volume
+    yield life.policies
+    yield life.end
     assert not life.readme.left, f"never run: {life.readme.left}"
 
 
@@ -143,7 +154,10 @@ def _prepare(images: Path | None) -> None:
     """
     if os.geteuid() != 0:
         raise ClusterError("Namespaces of the network need root: sudo deploy/kubernetes/try ...")
-    commands: list[list[str | Path]] = [[ROOT / ".ci/cluster-tools"]]
+    commands: list[list[str | Path]] = [
+        [ROOT / ".ci/cluster-tools"],
+        [ROOT / "deploy/crds/fetch", ROOT / "build/crds"],
+    ]
     if images is None:
         commands.append([ROOT / "deploy/image", "build"])
     for command in commands:

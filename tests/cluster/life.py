@@ -40,27 +40,37 @@ INDEX, SIGN = "statefulset/streamer-index", "deployment/streamer-sign"
 VOLUMES = 8
 NEW = "streamer:0.1.1"  # the same image under another tag
 PASSWORDS = ("correct horse=battery", "staple=correct horse")
-LOOK_BACK_SECONDS = 30  # so that there is a verdict before what is timed
+LOOK_BACK_SECONDS = 60  # so that there is a verdict before what is timed
 BUSY = 4  # processes that wait for each processor: then times say little
 FIRST_VERDICT_SECONDS = 120  # what deploy/README.md promises of a fresh cluster
-# The topic's own timestamps: when each verdict has arrived at the brokers, in milliseconds.
+# When each verdict has arrived at the brokers, and how long after its page, in milliseconds; null
+# where the page came before what is read. These are the timestamps of the topics.
 READ_TIMES = """
 import asyncio, json, sys
 from aiokafka import TopicPartition
 from streamer.cli.kafka_options import connection_of
 from streamer.config import load_settings
 from streamer.kafka.reader import open_reader
+async def records(reader, topic, since):
+    for number in await reader.partitions(topic):
+        place = TopicPartition(topic, number)
+        _, end = await reader.bounds(topic, number)
+        first = (await reader.consumer.offsets_for_times({place: since}))[place]
+        if first is not None:
+            async for chunk in reader.read(topic, number, first.offset, end):
+                for record in chunk.records:
+                    yield record
 async def read(topic, since):
-    times = []
-    async with open_reader(connection_of(load_settings(None)).client_options()) as reader:
-        for number in await reader.partitions(topic):
-            place = TopicPartition(topic, number)
-            _, end = await reader.bounds(topic, number)
-            first = (await reader.consumer.offsets_for_times({place: since}))[place]
-            if first is not None:
-                async for chunk in reader.read(topic, number, first.offset, end):
-                    times += [record.timestamp for record in chunk.records]
-    print(json.dumps(sorted(times)))
+    settings = load_settings(None)
+    async with open_reader(connection_of(settings).client_options()) as reader:
+        pages = {(page.partition, page.offset): page.timestamp
+                 async for page in records(reader, settings.input_topic, since)}
+        found = []
+        async for record in records(reader, topic, since):
+            place = json.loads(record.value)["page"]
+            sent = pages.get((place["partition"], place["offset"]))
+            found.append((record.timestamp, sent and record.timestamp - sent))
+    print(json.dumps(sorted(found, key=lambda one: one[0])))
 asyncio.run(read(sys.argv[1], int(sys.argv[2])))
 """
 REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)"
@@ -68,11 +78,17 @@ REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv
 
 @dataclass
 class Step:
-    """What was done: how long until all was as before, and the longest pause of verdicts."""
+    """What was done: how long until all was as before, and what verdicts did meanwhile.
+
+    Attributes:
+        pause_seconds: the longest time between two verdicts.
+        wait_seconds: the longest time from a page to its verdict.
+    """
 
     name: str
     seconds: float
     pause_seconds: float | None
+    wait_seconds: float | None
     note: str
 
 
@@ -169,48 +185,23 @@ class Life:
 
     def dry_run(self) -> None:
         """Have the API server look at the base, the overlays, and the base with each component."""
+        definitions = sorted((ROOT / "build/crds").glob("*.yaml"))
+        for file in definitions:
+            self.kubectl("apply", "--server-side", "-f", str(file))
+        if definitions:
+            self.kubectl("wait", "--for=condition=Established", "crd", "--all")
         deployed = self.work / "deploy/kubernetes"
-        folders = [deployed / "base", *sorted((deployed / "overlays").iterdir())]
-        for component in sorted((deployed / "components").iterdir()):
-            folder = deployed / f"with-{component.name}"
-            folder.mkdir()
-            written = {"resources": ["../base"], "components": [f"../components/{component.name}"]}
-            (folder / "kustomization.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
-            folders.append(folder)
-        for folder in folders:
+        for folder in [
+            deployed / "base",
+            *sorted((deployed / "overlays").iterdir()),
+            *map(_with_component, sorted((deployed / "components").iterdir())),
+            deployed / "strimzi",
+        ]:
             manifests = list(yaml.safe_load_all(self.kubectl("kustomize", str(folder))))
-            foreign = self._define(manifests)
             apply = ("apply", f"--namespace={SPACE}", "--dry-run=server")
             accepted = self.kubectl(*apply, "-k", str(folder)).splitlines()
-            noted = f", of foreign kinds {', '.join(foreign)}" if foreign else ""
-            say(f"the API server accepts {folder.name}: {len(accepted)} objects{noted}")
+            say(f"the API server accepts {folder.name}: {len(accepted)} objects")
             assert len(accepted) == len(manifests), accepted
-
-    def _define(self, manifests: list[dict[str, Any]]) -> list[str]:
-        """Define the kinds that others bring along, as ones that hold anything; return them."""
-        known = set(self.kubectl("api-versions").split())
-        foreign = {
-            (one["apiVersion"], one["kind"]) for one in manifests if one["apiVersion"] not in known
-        }
-        for version, kind in sorted(foreign):
-            group, _, number = version.partition("/")
-            plural = f"{kind.lower()}s"
-            anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-            served = {"name": number, "served": True, "storage": True}
-            definition = {
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": f"{plural}.{group}"},
-                "spec": {
-                    "group": group,
-                    "scope": "Namespaced",
-                    "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-                    "versions": [{**served, "schema": {"openAPIV3Schema": anything}}],
-                },
-            }
-            self.kubectl("apply", "-f", "-", given=yaml.safe_dump(definition))
-            self.kubectl("wait", "--for=condition=Established", f"crd/{plural}.{group}")
-        return sorted(kind for _, kind in foreign)
 
     def base(self) -> None:
         """Apply the base as it stands, on a cluster that has never seen it."""
@@ -363,18 +354,24 @@ class Life:
     def step(self, name: str) -> Iterator[Step]:
         """Time what the block does, until all pods are ready; then verify."""
         say(f"== {name}")
-        step = Step(name, 0, None, "")
+        step = Step(name, 0, None, None, "")
         began = time.time()
         yield step
         self._settle()
         ended = time.time()
         step.seconds = step.seconds or ended - began
         time.sleep(1)  # for a verdict after it
-        times = self._times_after(began)
-        if not times:
+        found = self._verdicts_after(began)
+        if not found:
             raise ClusterError(f"{name}: no verdict since, nor in the {LOOK_BACK_SECONDS} s before")
-        step.pause_seconds = longest_pause(times, began, ended) if times[0] < began else None
-        say(f"{name}: {step.seconds:.1f} s, verdicts paused for {step.pause_seconds} s")
+        times = [arrived for arrived, _ in found]
+        if times[0] < began:
+            step.pause_seconds = longest_pause(times, began, ended)
+            waits = [wait for arrived, wait in found if arrived >= began and wait is not None]
+            step.wait_seconds = max(waits, default=None)
+        say(
+            f"{name}: {step.seconds:.1f} s, paused {step.pause_seconds}, waited {step.wait_seconds}"
+        )
         step.note = "; ".join(part for part in (step.note, self._verify()) if part)
         self.steps.append(step)
 
@@ -452,7 +449,7 @@ class Life:
 
         def there() -> bool:
             try:
-                found[:] = self._times_after(since)
+                found[:] = [arrived for arrived, _ in self._verdicts_after(since)]
             except ClusterError:  # no pod yet, or no topic
                 return False
             return bool(found)
@@ -460,11 +457,14 @@ class Life:
         wait_for("the first verdict", there, 300)
         return found[0] - since  # there is none before: the index is new
 
-    def _times_after(self, since: float) -> list[float]:
-        """Return when verdicts arrived, since some time before a moment, in order."""
+    def _verdicts_after(self, since: float) -> list[tuple[float, float | None]]:
+        """Return when verdicts arrived, from a little before a moment on, and after which wait."""
         names = (f"{self.index}.verdicts", str(round(since * 1000) - LOOK_BACK_SECONDS * 1000))
         printed = self._exec(SIGN, "python", "-c", READ_TIMES, *names)
-        return [time / 1000 for time in json.loads(printed)]
+        return [
+            (arrived / 1000, None if wait is None else wait / 1000)
+            for arrived, wait in json.loads(printed)
+        ]
 
     def _kafka_password(self, password: str) -> None:
         change = f"SCRAM-SHA-512=[password={password}]"
@@ -505,6 +505,18 @@ class Life:
         }
         path = self.work / "deploy/kubernetes/overlays/mine/kustomization.yaml"
         path.write_text(yaml.safe_dump(written), encoding="utf-8")
+
+
+def _with_component(component: Path) -> Path:
+    """Make an overlay of the base with a component, and with its transformer if it has one."""
+    deployed = component.parents[1]
+    folder = deployed / f"with-{component.name}"
+    folder.mkdir()
+    written = {"resources": ["../base"], "components": [f"../components/{component.name}"]}
+    if (deployed / "transformers" / component.name).exists():
+        written["transformers"] = [f"../transformers/{component.name}"]
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(written), encoding="utf-8")
+    return folder
 
 
 def longest_pause(times: list[float], began: float, ended: float) -> float:

@@ -20,9 +20,10 @@ Written by `deploy/kubernetes/try run` from what it has measured; nothing on thi
 hand but what could not be had. It starts two nodes, three brokers, and what `deploy/kubernetes`
 holds, while a crawler sends 30 pages a second; then it does what is listed, by the commands of
 [deploy/README.md](../deploy/README.md). A step has ended when all pods are ready again. A pause is
-the longest time between two verdicts in their topic, by the brokers' clock. After each step
+the longest time between two verdicts in their topic, a wait that from a page to its verdict, by the
+brokers' clock. After each step
 `streamer verify` holds all pages, logs and verdicts against the promises
-([architecture.md](architecture.md)); the run ends at the first that is broken.
+([architecture.md](architecture.md)); what is broken is told below the table.
 """
 NOT_HAD = """\
 ## What could not be had
@@ -47,11 +48,12 @@ NOT_HAD = """\
 def table(steps: Sequence[Step]) -> Table:
     """Return the steps with their times and pauses."""
     made = Table("step")
-    for header in ("took", "verdicts paused", "then"):
+    for header in ("took", "verdicts paused", "longest wait", "then"):
         made.add_column(header, justify="right")
     for step in steps:
-        pause = "" if step.pause_seconds is None else f"{step.pause_seconds:.1f} s"
-        made.add_row(step.name, f"{step.seconds:.1f} s", pause, step.note)
+        spans = (step.seconds, step.pause_seconds, step.wait_seconds)
+        shown = ("" if span is None else f"{span:.1f} s" for span in spans)
+        made.add_row(step.name, *shown, step.note)
     return made
 
 
@@ -79,15 +81,15 @@ def versions(machines: Machines) -> Table:
     return made
 
 
-def write_page(steps: Sequence[Step], used: Table, out: Path, broken: str = "") -> None:
-    """Write the page; `broken` is why it ended early, if it did."""
+def write_page(steps: Sequence[Step], used: Table, out: Path, broken: Sequence[str]) -> None:
+    """Write the page; `broken` is what did not hold."""
     here = machine.describe()
     busy = f" The machine was busy: its load was {here.load:g}." if here.is_busy else ""
     ran = (
         f"Run {datetime.now(UTC).date().isoformat()} on {here.processor}, {here.cores} cores,"
         f" {here.memory_bytes / 2**30:.0f} GiB; commit {here.commit or 'unknown'}.{busy}"
     )
-    ended = f"**Broken off:** {broken}" if broken else ""
-    steps_and_ran = [HEAD, ran, markdown([table(steps)]), ended]
-    parts = [*steps_and_ran, "## What it ran on", markdown([used]), NOT_HAD]
-    out.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
+    failed = [f"**Did not hold:** {one}" for one in broken]
+    shown = [markdown([table(steps)]), *failed, "## What it ran on", markdown([used])]
+    parts = [HEAD, ran, *shown, NOT_HAD]
+    out.write_text("\n\n".join(part.strip() for part in parts) + "\n", encoding="utf-8")
