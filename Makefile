@@ -43,7 +43,7 @@ test: check ## Run all checks and all tests
 	$(PY) -m streamer warm
 	$(PY) -m pytest -n 2 tests/unit tests/property tests/contract tests/quality
 	$(PY) -m pytest -n 3 --maxschedchunk 1 --durations=20 tests/simulation tests/integration
-	$(PY) -m pytest -n 0 tests/cluster
+	$(PY) -m pytest -n 0 -s tests/cluster
 	@$(MAKE) --no-print-directory bounds
 
 bounds: export NUMBA_BOUNDSCHECK = 1
