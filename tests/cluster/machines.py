@@ -107,6 +107,7 @@ class Machines:
         """
         for name in ("logs", "certs", "volumes", "images", *MACHINES):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)  # tokens and keys are in it
         self._write_identities()
         for node in NODES:
             self._write_node(node)
@@ -239,10 +240,8 @@ class Machines:
             for node, pods in NODES.items():
                 if node != machine:
                     _ip("-n", space, "route", "add", pods, "via", address(node))
-            net = ("nsenter", f"--net=/run/netns/{space}")
-            run(*net, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-        for node, pods in NODES.items():
-            _ip("route", "add", pods, "via", address(node))
+            forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
+            run("nsenter", f"--net=/run/netns/{space}", "sh", "-c", forward)
 
     def _start(self, machine: str) -> None:
         """Start a machine's first process."""
