@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -49,6 +50,7 @@ def main() -> int:
     if asked.command == "down":
         machines.down()
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if machines.are_there():
         say("try: a cluster runs on this machine already; `deploy/kubernetes/try down` ends it")
         return 1
@@ -71,6 +73,8 @@ def main() -> int:
     except FAILURES as error:
         broken.append(str(error))
         _keep_traces(machines)
+    except KeyboardInterrupt:
+        broken.append("It was interrupted.")
     finally:
         _tell(life, asked.report, broken)
         if asked.command != "up":
