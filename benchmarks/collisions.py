@@ -17,10 +17,10 @@ import msgspec
 from benchmarks import corpus
 from benchmarks.figures import empty_table
 from streamer.sketch.collection import count_words
-from streamer.sketch.hash_functions import HASHES
 from streamer.sketch.method import PageText
-from streamer.sketch.methods.idf_string import IdfString, IdfStringParameters
-from streamer.sketch.secret import SECRET_BYTES
+from streamer.sketch.methods.hashes import HASHES
+from streamer.sketch.methods.lexical import IdfString, IdfStringParameters
+from streamer.sketch.settings import SECRET_BYTES
 from streamer.text.words import CanonicalOptions
 
 if TYPE_CHECKING:

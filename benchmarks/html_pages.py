@@ -24,7 +24,7 @@ from benchmarks.figures import Figure, figures_table
 from benchmarks.throughput import WARM_HEAD_PAGES, WARM_PAGES, replay
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.text.form import HTML
+from streamer.text.visible import HTML
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

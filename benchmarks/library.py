@@ -16,7 +16,7 @@ import msgspec
 from benchmarks.figures import Figure, figures_table
 from benchmarks.resident import resident
 from benchmarks.signing import raw_texts
-from streamer.corpus import Corpus
+from streamer.lab.corpus import Corpus
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -24,12 +24,12 @@ import numpy as np
 from benchmarks.figures import Figure, figures_table, mebibytes
 from benchmarks.machine import ROOT
 from benchmarks.resident import Resident, resident
-from streamer.stream.warm import warm_kernels
+from streamer.run.warm import warm_kernels
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from streamer.stream.detector import Detector
+    from streamer.run.detector import Detector
 
 PEAK_TARGET_BYTES = 2 << 30
 # What RocksDB can be asked, by the name that it has in a table here.

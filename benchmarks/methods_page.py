@@ -28,12 +28,11 @@ from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.published import PUBLISHED
 from benchmarks.report_tables import markdown
-from streamer.evaluation.datasets import open_dataset, write_collection
-from streamer.evaluation.selection import ALL, select
-from streamer.evaluation.trial import Ratios, Trial, Yardstick, try_method
-from streamer.sample.score import ratio_text
-from streamer.sample.truth import write_crawl
-from streamer.sketch.registry import methods
+from streamer.lab.datasets import open_dataset, write_collection
+from streamer.lab.sample.score import ratio_text
+from streamer.lab.sample.truth import write_crawl
+from streamer.lab.trial import ALL, Ratios, Trial, Yardstick, select, try_method
+from streamer.sketch.scheme import methods
 from streamer.sketch.settings import NATIVE
 
 if TYPE_CHECKING:

@@ -95,14 +95,15 @@ SECTIONS = (
         "library",
         "The corpus in memory",
         "python benchmarks/run.py --only library",
-        "`streamer.corpus` over texts of 4 kB, a fifth of them copies, on one core: all are added,"
-        " then each is asked for what is like it at 0.8 or more.",
+        "`streamer.lab.corpus` over texts of 4 kB, a fifth of them copies, on one core: all are"
+        " added, then each is asked for what is like it at 0.8 or more.",
     ),
     Section(
         "collisions",
         "Collisions of string hashes",
         "python benchmarks/run.py --only collisions",
-        "Hashes of IDF strings (the method `idf_string`) over the corpus of `corpus.py`: 1,000"
+        "Hashes of IDF strings (the method `idf_string`) over the corpus of"
+        " `benchmarks/corpus.py`: 1,000"
         " documents with 419 duplicates, the proportions of a published table, and ten times as"
         " many. A document collides if its hash is that of an earlier one with another string. The"
         " last column is the published count less the 419 duplicates, as our literature notes"

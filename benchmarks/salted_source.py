@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from benchmarks import corpus
 from streamer.kernel import kernel, uint8
-from streamer.stream.outputs import StandardOutput
+from streamer.run.outputs import StandardOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,15 +20,15 @@ from benchmarks import memory
 from benchmarks.resident import resident
 from benchmarks.timed_replay import Span, Stopwatch, pin, replay_options, replayed
 from streamer.cli.summary import Summary, summarise
-from streamer.index.records import shard_name
+from streamer.index.types import shard_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from streamer.stream.detector import Detector
-    from streamer.stream.files import Source
-    from streamer.stream.replay import Progress
+    from streamer.pages.files import Source
+    from streamer.run.detector import Detector
+    from streamer.run.replay import Progress
 
 STEP = 1_000_000
 

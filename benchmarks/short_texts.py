@@ -1,6 +1,6 @@
 """Short texts: which share of pairs each candidate for them finds, and what the preset promises.
 
-Pairs are those of streamer/sample/short_texts.py in English, Russian and Chinese, from a fixed
+Pairs are those of streamer/lab/sample/short_texts.py in English, Russian and Chinese, from a fixed
 seed. A test holds the preset to FOUND_MIN and FALSE_MAX.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks.figures import empty_table
-from streamer.evaluation.pair_trial import found_shares
-from streamer.evaluation.selection import Selected, select
-from streamer.sample.short_texts import LANGUAGES, NEAR, Change, short_pairs
-from streamer.sketch.secret import SECRET_BYTES
+from streamer.lab.sample.short_texts import LANGUAGES, NEAR, Change, short_pairs
+from streamer.lab.trial import Selected, found_shares, select
+from streamer.sketch.settings import SECRET_BYTES
 
 if TYPE_CHECKING:
     from rich.table import Table

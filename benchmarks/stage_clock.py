@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
-import streamer.stream.replay
+import streamer.run.replay
 from streamer.index.key_table import KeyTable
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.stream.detector import Detector
-from streamer.stream.line_reader import LineReader
-from streamer.stream.outputs import OutputFile
-from streamer.stream.parse import PageParser
+from streamer.pages.lines import LineReader
+from streamer.pages.parse import PageParser
+from streamer.run.detector import Detector
+from streamer.run.outputs import OutputFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
 STAGES = (
     Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
-    Stage("sign", 12, ((streamer.stream.replay, "sign"),)),
+    Stage("sign", 12, ((streamer.run.replay, "sign"),)),
     Stage("head, verify, insert", 3, ((Detector, "judge"),)),
     Stage("store: look-ups", 3, ((StoredLookup, "find"), (StoredLookup, "rows"))),
     Stage("store: flushes", 6, ((Store, "flush"),)),
@@ -51,7 +51,7 @@ STAGES = (
     Stage(
         "verdict",
         3,
-        ((streamer.stream.replay, "verdict_lines"), (OutputFile, "write"), (OutputFile, "sync")),
+        ((streamer.run.replay, "verdict_lines"), (OutputFile, "write"), (OutputFile, "sync")),
     ),
 )
 

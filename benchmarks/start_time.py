@@ -22,7 +22,7 @@ import msgspec
 from benchmarks.corpus_file import obtain
 from benchmarks.figures import Figure, figures_table
 from benchmarks.machine import ROOT
-from streamer.stream.index_folder import read_meta
+from streamer.run.index_folder import read_meta
 
 if TYPE_CHECKING:
     from rich.table import Table

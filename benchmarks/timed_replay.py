@@ -24,14 +24,14 @@ import numpy as np
 import streamer.cli.replay as command
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
-from streamer.index.place import DUPLICATE
+from streamer.index.rule import DUPLICATE
 from streamer.index.shard import Shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streamer.stream.files import Source
-    from streamer.stream.replay import Progress
+    from streamer.pages.files import Source
+    from streamer.run.replay import Progress
 
 CORES = 2
 STEP = 100_000

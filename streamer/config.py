@@ -23,7 +23,7 @@ from pydantic_settings import (
 
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.sketch.settings import NATIVE, SignatureSettings
 
 

@@ -3,7 +3,7 @@
 A `Metrics` object owns its registry, so that a test has its own and a worker has one for all its
 roles: signers carry no label, shards are told apart by the label `shard`. Labels take their values
 from short closed lists, or are numbers of partitions and shards; a URL or an error's text never
-becomes one. streamer/kafka/measures.py sets the metrics, a chunk at a time; docs/metrics.md
+becomes one. streamer/kafka/monitoring.py sets the metrics, a chunk at a time; docs/metrics.md
 explains them to the operator, and a test holds the two together.
 """
 

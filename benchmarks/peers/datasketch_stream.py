@@ -15,8 +15,8 @@ import msgspec
 from datasketch import MinHash, MinHashLSH
 
 from benchmarks.peers.shingles import shingles
+from streamer.lab.sample.pages import page_text, read_page, tokens
 from streamer.model import Decision, Location, Representative
-from streamer.sample.reference import page_text, read_page, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

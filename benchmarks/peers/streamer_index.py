@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
+from streamer.pages.chunk import PageBatch
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.stages import sign
+from streamer.run.warm import warm_kernels
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import PageBatch
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.stages import sign
-from streamer.stream.warm import warm_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from streamer.index.prefetch import Found
-    from streamer.index.records import Pages
+    from streamer.index.types import Pages
 
 SOURCE = 0
 BATCHES_AHEAD = 4

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 
 from streamer.cli.replay import replay
-from streamer.sketch.secret import SECRET_BYTES
-from streamer.stream.warm import warm_kernels
+from streamer.run.warm import warm_kernels
+from streamer.sketch.settings import SECRET_BYTES
 
 
 class StreamerStream:

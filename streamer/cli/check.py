@@ -14,17 +14,17 @@ from streamer.cli.inspect import named_settings
 from streamer.cli.progress import amount_bar
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch
+from streamer.index.codec import unpack_snapshot
 from streamer.index.deep_check import Finding, check_index, index_bytes
-from streamer.index.snapshot import unpack_snapshot
 from streamer.index.store_errors import REMEDY
-from streamer.sketch.secret import derive_keys, read_secret
-from streamer.stream.index_folder import (
+from streamer.run.index_folder import (
     check_identity,
     identity_of,
     obtain_existing_secret,
     own_key,
     read_meta,
 )
+from streamer.sketch.settings import derive_keys, read_secret
 
 
 def check(  # noqa: PLR0913 - the options of the command line

@@ -12,15 +12,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamer.index.codec import StoreMeta
+from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
 from streamer.index.postings import PARTS
-from streamer.index.snapshot import Snapshot, unpack_snapshot
 from streamer.index.store import Store
-from streamer.kafka.log_position import stored_position
+from streamer.kafka.wire import stored_position
+from streamer.run.catalogue import unpack_catalogue
+from streamer.run.index_folder import Identity, read_meta
 from streamer.sketch.method import Measure
 from streamer.sketch.settings import NATIVE
-from streamer.stream.catalogue import unpack_catalogue
-from streamer.stream.index_folder import Identity, read_meta
 
 _SETTING_NAMES = {"shingles_min": "min_shingles", "version": "rules_version"}
 

@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streamer.cli import kafka_options, options
-from streamer.cli.mapping import Fields, Preset, page_parser
+from streamer.cli import options
+from streamer.cli.options import Fields, Preset, page_parser
 from streamer.cli.progress import progress_bar
 from streamer.config import load_settings
 from streamer.kafka.produce import produce as produce_sources
-from streamer.stream.chunk import PAGE_BYTES_MAX
-from streamer.stream.files import open_sources
+from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.files import open_sources
 
 
 def produce(  # noqa: PLR0913 - the options of the command line
@@ -26,14 +26,14 @@ def produce(  # noqa: PLR0913 - the options of the command line
     ],
     *,
     topic: Annotated[str, typer.Option(help="Topic to send to; made where there is none.")],
-    brokers: kafka_options.Brokers = None,
-    security_protocol: kafka_options.SecurityProtocol = None,
-    ssl_cafile: kafka_options.SslCafile = None,
-    ssl_certfile: kafka_options.SslCertfile = None,
-    ssl_keyfile: kafka_options.SslKeyfile = None,
-    sasl_mechanism: kafka_options.SaslMechanism = None,
-    sasl_username: kafka_options.SaslUsername = None,
-    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    brokers: options.Brokers = None,
+    security_protocol: options.SecurityProtocol = None,
+    ssl_cafile: options.SslCafile = None,
+    ssl_certfile: options.SslCertfile = None,
+    ssl_keyfile: options.SslKeyfile = None,
+    sasl_mechanism: options.SaslMechanism = None,
+    sasl_username: options.SaslUsername = None,
+    sasl_password_file: options.SaslPasswordFile = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a new topic.")] = 4,
     replicas: Annotated[int, typer.Option(min=1, help="Copies of a new topic.")] = 1,
     preset: Preset = None,
@@ -51,7 +51,7 @@ def produce(  # noqa: PLR0913 - the options of the command line
         ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile, sasl_mechanism=sasl_mechanism,
         sasl_username=sasl_username, sasl_password_file=sasl_password_file,
     )  # fmt: skip
-    connection = kafka_options.connection_of(settings)
+    connection = options.connection_of(settings)
     parser = page_parser(preset, fields, (), PAGE_BYTES_MAX)
     sources = open_sources(pages).sources
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised

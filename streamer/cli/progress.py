@@ -20,8 +20,8 @@ from rich.progress import (
 from streamer.kernel import all_compiled
 
 if TYPE_CHECKING:
-    from streamer.stream.files import Source
-    from streamer.stream.replay import Progress as Report
+    from streamer.pages.files import Source
+    from streamer.run.replay import Progress as Report
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def compile_with_bar() -> None:
     """Compile the kernels that this version has not compiled yet; show how many are done."""
     if all_compiled():
         return
-    from streamer.stream.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
+    from streamer.run.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
 
     console = Console(stderr=True)
     what = "Compiling the kernels, once for this version and machine"

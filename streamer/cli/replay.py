@@ -16,32 +16,32 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streamer.cli import kafka_options, options
+from streamer.cli import options
 from streamer.cli import topic_options as topics
-from streamer.cli.mapping import Fields, Preset, page_parser
+from streamer.cli.options import Fields, Preset, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.config import Settings, load_settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
 from streamer.index.store import has_index
-from streamer.sketch.method_signer import make_signer
-from streamer.sketch.signer import PageSigner
-from streamer.stream.catalogue import own_catalogue
-from streamer.stream.detector import Detector
-from streamer.stream.files import open_sources
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.large_clusters import SHARE_MIN, LargeCluster, suspicion
-from streamer.stream.outputs import (
+from streamer.pages.files import open_sources
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import own_catalogue
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
+from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
     check_output,
     check_writable,
     output_key,
 )
-from streamer.stream.parse import PageParser
-from streamer.stream.reading import FileInput, Input
-from streamer.stream.replay import Checks, Outcome, Progress, Replay
+from streamer.run.reading import FileInput, Input
+from streamer.run.replay import Checks, Outcome, Progress, Replay
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.signer import PageSigner
 
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
@@ -86,14 +86,14 @@ def replay(  # noqa: PLR0913 - the options of the command line
     offsets: topics.Offsets = None,
     until: topics.Until = None,
     order_of: topics.OrderOf = None,
-    brokers: kafka_options.Brokers = None,
-    security_protocol: kafka_options.SecurityProtocol = None,
-    ssl_cafile: kafka_options.SslCafile = None,
-    ssl_certfile: kafka_options.SslCertfile = None,
-    ssl_keyfile: kafka_options.SslKeyfile = None,
-    sasl_mechanism: kafka_options.SaslMechanism = None,
-    sasl_username: kafka_options.SaslUsername = None,
-    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    brokers: options.Brokers = None,
+    security_protocol: options.SecurityProtocol = None,
+    ssl_cafile: options.SslCafile = None,
+    ssl_certfile: options.SslCertfile = None,
+    ssl_keyfile: options.SslKeyfile = None,
+    sasl_mechanism: options.SaslMechanism = None,
+    sasl_username: options.SaslUsername = None,
+    sasl_password_file: options.SaslPasswordFile = None,
     preset: Preset = None,
     fields: Fields = None,
     keep_going: Annotated[

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streamer.stream.catalogue import Catalogue, Totals
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.replay import Outcome
+from streamer.run.catalogue import Catalogue, Totals
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.replay import Outcome
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from streamer.cli import kafka_options, options
+from streamer.cli import options
 from streamer.config import load_settings
 from streamer.kafka.connection import Connection
-from streamer.kafka.names import Names
 from streamer.kafka.tail import tail as follow
+from streamer.kafka.topics import Names
 
 
 def tail(  # noqa: PLR0913 - the options of the command line
@@ -24,15 +24,15 @@ def tail(  # noqa: PLR0913 - the options of the command line
     new_only: Annotated[
         bool, typer.Option("--new-only", help="Leave out those that are there already.")
     ] = False,
-    index_name: kafka_options.IndexName = None,
-    brokers: kafka_options.Brokers = None,
-    security_protocol: kafka_options.SecurityProtocol = None,
-    ssl_cafile: kafka_options.SslCafile = None,
-    ssl_certfile: kafka_options.SslCertfile = None,
-    ssl_keyfile: kafka_options.SslKeyfile = None,
-    sasl_mechanism: kafka_options.SaslMechanism = None,
-    sasl_username: kafka_options.SaslUsername = None,
-    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    index_name: options.IndexName = None,
+    brokers: options.Brokers = None,
+    security_protocol: options.SecurityProtocol = None,
+    ssl_cafile: options.SslCafile = None,
+    ssl_certfile: options.SslCertfile = None,
+    ssl_keyfile: options.SslKeyfile = None,
+    sasl_mechanism: options.SaslMechanism = None,
+    sasl_username: options.SaslUsername = None,
+    sasl_password_file: options.SaslPasswordFile = None,
     config: options.ConfigFile = None,
 ) -> None:
     """Show verdicts as JSON lines: those that there are, and those that come.
@@ -45,7 +45,7 @@ def tail(  # noqa: PLR0913 - the options of the command line
         sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
         sasl_password_file=sasl_password_file,
     )  # fmt: skip
-    connection = kafka_options.connection_of(settings)
+    connection = options.connection_of(settings)
     topic = Names(settings.index_name, settings.input_topic).verdicts
     with suppress(KeyboardInterrupt):
         asyncio.run(_show(connection, topic, limit, new_only=new_only))

@@ -9,16 +9,15 @@ from contextlib import AbstractContextManager, contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from streamer.cli.kafka_options import connection_of
+from streamer.cli.options import connection_of
 from streamer.cli.topic_options import MakeInput, TopicOptions
 from streamer.config import Settings
 from streamer.errors import SettingsError
-from streamer.kafka.names import Names
-from streamer.kafka.ranges import parse_wanted, resolve
-from streamer.kafka.source import open_topic
+from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
-from streamer.stream.reading import Input
-from streamer.stream.replay import Progress as Report
+from streamer.kafka.topics import Names
+from streamer.run.reading import Input
+from streamer.run.replay import Progress as Report
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from streamer.errors import SettingsError
-from streamer.stream.reading import Input
-from streamer.stream.replay import Progress
+from streamer.run.reading import Input
+from streamer.run.replay import Progress
 
 _KAFKA = "Kafka"
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from streamer.cli import kafka_options, options
-from streamer.cli.mapping import Fields, Preset, page_parser
+from streamer.cli import options
+from streamer.cli.options import Fields, Preset, page_parser
 from streamer.config import load_settings
 from streamer.errors import SettingsError
 
@@ -31,10 +31,10 @@ def worker(  # noqa: PLR0913 - the options of the command line
             help="Shards that this worker owns, as 0,2. \\[default: all]", rich_help_panel="Kafka"
         ),
     ] = None,
-    brokers: kafka_options.Brokers = None,
-    input_topic: kafka_options.InputTopic = None,
-    index_name: kafka_options.IndexName = None,
-    replicas: kafka_options.Replicas = None,
+    brokers: options.Brokers = None,
+    input_topic: options.InputTopic = None,
+    index_name: options.IndexName = None,
+    replicas: options.Replicas = None,
     verdict_partitions: Annotated[
         int | None,
         typer.Option(
@@ -64,13 +64,13 @@ def worker(  # noqa: PLR0913 - the options of the command line
             rich_help_panel="Kafka",
         ),
     ] = None,
-    security_protocol: kafka_options.SecurityProtocol = None,
-    ssl_cafile: kafka_options.SslCafile = None,
-    ssl_certfile: kafka_options.SslCertfile = None,
-    ssl_keyfile: kafka_options.SslKeyfile = None,
-    sasl_mechanism: kafka_options.SaslMechanism = None,
-    sasl_username: kafka_options.SaslUsername = None,
-    sasl_password_file: kafka_options.SaslPasswordFile = None,
+    security_protocol: options.SecurityProtocol = None,
+    ssl_cafile: options.SslCafile = None,
+    ssl_certfile: options.SslCertfile = None,
+    ssl_keyfile: options.SslKeyfile = None,
+    sasl_mechanism: options.SaslMechanism = None,
+    sasl_username: options.SaslUsername = None,
+    sasl_password_file: options.SaslPasswordFile = None,
     preset: Preset = None,
     fields: Fields = None,
     carry: Annotated[
@@ -145,7 +145,7 @@ def worker(  # noqa: PLR0913 - the options of the command line
             "Make one with `openssl rand -hex 32 > key`, and give it with --key-file key."
         )
     # Faust takes a quarter of a second to import, which the other commands do without.
-    from streamer.kafka.names import Names  # noqa: PLC0415 - as above
+    from streamer.kafka.topics import Names  # noqa: PLC0415 - as above
     from streamer.kafka.worker import run_worker  # noqa: PLC0415 - as above
     from streamer.kafka.worker_options import (  # noqa: PLC0415 - as above
         Role,
@@ -154,7 +154,7 @@ def worker(  # noqa: PLR0913 - the options of the command line
     )
 
     wanted = WorkerOptions(
-        kafka_options.connection_of(settings),
+        options.connection_of(settings),
         Names(settings.index_name, settings.input_topic),
         settings.signature,
         settings.index,

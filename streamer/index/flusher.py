@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
-from streamer.index.lookup import FlushedRows
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import FlushedRows
 from streamer.metrics import Stage
 
 Identity = dict[str, str | int | float]

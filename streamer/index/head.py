@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import inline_kernel, int64, kernel, uint64
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.sketch.resemblance import SKETCH_WORDS
 
 HEAD_PAGES = 32_768  # kept pages that make a flush due, unless another number is set
 EMPTY_SLOT = 0xFFFFFFFFFFFFFFFF

@@ -4,9 +4,16 @@ A posting is a word: 32 bits of its key, then its row. The key's top 8 bits choo
 segments, the 32 after them are in the word, so 40 bits of a key are told apart here; what is found
 is compared with the rest by whoever needs to be sure (stored_lookup.py).
 
-A segment is a hash table whose words are in order (probing.py). A word is enough to find its home
+A segment is a hash table whose words are in order. A word is enough to find its home
 again: a segment grows without reading a key, by a fifth, and the segments grow one after another,
 not all at once.
+
+Ordered linear probing in the segments of the key table: kernels.
+
+The home of a word goes up with it, a word lies at its home or behind it, and a free slot is greater
+than every word. So a search ends at the first greater word, about one cache line from home however
+full the segment is (Amble and Knuth, Ordered hash tables, 1974). In memory words are complemented,
+so that memory as the system gives it is free slots.
 """
 
 from __future__ import annotations
@@ -17,8 +24,189 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamer.index.postings import SEGMENTS, Keys, Places, Postings
-from streamer.index.probing import find, insert, merge, sorted_words, take_words
+from streamer.index.postings import (
+    SEGMENTS,
+    TAG_BITS,
+    Keys,
+    Places,
+    Postings,
+    home_of,
+    segment_of,
+    sort_nearly,
+    tag_of,
+)
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    prefetch,
+    put_word,
+    uint64,
+    word_at,
+)
+
+FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
+_PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
+_LINE_SLOTS = 8  # of a cache line
+_AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once
+
+
+@inline_kernel
+def _read(address: int, slot: int) -> int:
+    return uint64(~word_at(address, slot))
+
+
+@inline_kernel
+def _write(address: int, slot: int, word: int) -> None:
+    put_word(address, slot, uint64(~word))
+
+
+@kernel
+def insert(
+    columns: tuple[Places, Places, Places, Places], words: Keys, starts: Places, first: int,
+    end: int, done: Places,
+) -> None:  # fmt: skip
+    """Insert the words of segments `first` up to `end`, those of segment i from starts[i] on.
+
+    done[i] is how many of segment i are in already, and is counted up as counts[i] is; where a
+    segment has no room at its end, the rest is left.
+    """
+    addresses, slots, ends, counts = columns
+    for segment in range(first, end):
+        address, size = addresses[segment], slots[segment]
+        for i in range(starts[segment] + done[segment], starts[segment + 1]):
+            if _read(address, ends[segment] - 2) != uint64(FREE_SLOT):
+                break
+            if i + _AHEAD < starts[segment + 1]:
+                home = home_of(words[i + _AHEAD] >> uint64(TAG_BITS), size)
+                prefetch(address, home)
+                prefetch(address, home + _LINE_SLOTS)  # the next free slot is about as far
+            _put(address, size, words[i])
+            done[segment] += 1
+            counts[segment] += 1
+
+
+@inline_kernel
+def _put(address: int, slots: int, word: int) -> None:
+    """Put a word into a segment that has room for it, and move the greater ones behind it on."""
+    slot = home_of(word >> uint64(TAG_BITS), slots)
+    while _read(address, slot) <= word:
+        slot += 1
+    while word != uint64(FREE_SLOT):
+        moved = _read(address, slot)
+        _write(address, slot, word)
+        word = moved
+        slot += 1
+
+
+@kernel
+def take_words(address: int, end: int, out: Keys) -> int:
+    """Write the words of a segment to `out`, in order, free all its slots, return their number.
+
+    `out` has room for one more. Free slots are passed over without a branch: where they are cannot
+    be foreseen.
+    """
+    found = 0
+    for slot in range(end):
+        word = _read(address, slot)
+        _write(address, slot, uint64(FREE_SLOT))
+        out[found] = word
+        found += word != uint64(FREE_SLOT)
+    return found
+
+
+@kernel
+def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
+    """Put words, both old and new ones in order, into a free segment; tell whether they fit."""
+    i = j = 0
+    slot = int64(0)
+    while slot < end - 1 and i + j < old.shape[0] + new.shape[0]:
+        if j == new.shape[0] or (i < old.shape[0] and old[i] <= new[j]):
+            word = old[i]
+            i += 1
+        else:
+            word = new[j]
+            j += 1
+        slot = max(slot, home_of(word >> uint64(TAG_BITS), slots))
+        _write(address, slot, word)
+        slot += 1
+    return bool(i + j == old.shape[0] + new.shape[0])
+
+
+@allocating_kernel
+def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> Keys:
+    """Return the words of a segment in order, out of those that lie at the addresses of flushes.
+
+    Of flush f they begin at its word starts[f, segment].
+
+    A counting sort by home, then by insertion: homes go up with the words, and few words share one.
+    It goes by pieces that fit a cache, of which each flush has its own next words.
+    """
+    at, stops = np.empty(starts.shape[0], np.int64), np.empty(starts.shape[0], np.int64)
+    count = 0
+    for flush in range(starts.shape[0]):
+        at[flush] = starts[flush, segment]
+        count += starts[flush, segment + 1] - at[flush]
+    out = np.empty(count, np.uint64)
+    places = np.empty(_PIECE_SLOTS + 1, np.int32)
+    done = 0
+    for first in range(0, slots, _PIECE_SLOTS):
+        places[:] = 0
+        for flush in range(starts.shape[0]):
+            words, i = flushes[flush], at[flush]
+            while i < starts[flush, segment + 1]:
+                home = home_of(word_at(words, i) >> uint64(TAG_BITS), slots) - first
+                if home >= _PIECE_SLOTS:
+                    break
+                places[home + 1] += 1
+                i += 1
+            stops[flush] = i
+        places[0] = done
+        for i in range(_PIECE_SLOTS):
+            places[i + 1] += places[i]
+        for flush in range(starts.shape[0]):
+            words = flushes[flush]
+            for i in range(at[flush], stops[flush]):
+                word = word_at(words, i)
+                home = home_of(word >> uint64(TAG_BITS), slots) - first
+                out[places[home]] = word
+                places[home] += 1
+        done = places[_PIECE_SLOTS]
+        for flush in range(starts.shape[0]):
+            at[flush] = stops[flush]
+    sort_nearly(out, 0, out.shape[0])
+    return out
+
+
+@kernel
+def find(addresses: Places, slots: Places, keys: Keys, out_places: Places, out_rows: Places) -> int:
+    """Write the place of a key and a row for each posting, in order; return their number.
+
+    Where there are more than the arrays hold, the rest is only counted.
+    """
+    found = 0
+    count = keys.shape[0]
+    for i in range(-_AHEAD, count):
+        if i + _AHEAD < count:
+            segment = segment_of(keys[i + _AHEAD])
+            prefetch(addresses[segment], home_of(tag_of(keys[i + _AHEAD]), slots[segment]))
+        if i < 0:
+            continue
+        segment, tag = segment_of(keys[i]), tag_of(keys[i])
+        address, slot = addresses[segment], home_of(tag, slots[segment])
+        while _read(address, slot) < tag << uint64(TAG_BITS):
+            slot += 1
+        word = _read(address, slot)
+        while word >> uint64(TAG_BITS) == tag and word != uint64(FREE_SLOT):
+            if found < out_places.shape[0]:
+                out_places[found] = i
+                out_rows[found] = int64(word & uint64(0xFFFFFFFF))
+            found += 1
+            slot += 1
+            word = _read(address, slot)
+    return found
+
 
 _SLOTS_MIN = 256
 _GROWTH = 1.2

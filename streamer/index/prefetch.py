@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.lookup import Hits, KeptRows, Keys, Lookup
+from streamer.index.types import Hits, KeptRows, Keys, Lookup
 
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.checksum import CHECK_BYTES, PADDING, Bytes, Places, checksum
-from streamer.index.lookup import KeptRows
+from streamer.index.types import KeptRows
 from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
-from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
+from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 from streamer.text.slices import Slices
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row

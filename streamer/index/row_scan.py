@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.lookup import KeptRows
 from streamer.index.store import Store
 from streamer.index.stored_rows import StoredRows
+from streamer.index.types import KeptRows
 
 ROWS_A_PART = 4096
 

@@ -9,6 +9,10 @@ along, nothing deadlocks.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
 flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.
+
+Entries of a head that leave it for the store, and those that stay for longer than the head does.
+
+Kept entries go into the next flush as rows, undecided ones as a part of the shard's state.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.candidates import fetch_candidates, key_masks
-from streamer.index.head import Head
-from streamer.index.head_entries import (
-    pack_undecided,
-    restore_undecided,
-    take_kept,
-    undecided_entries,
+from streamer.index.codec import (
+    Snapshot,
+    Undecided,
+    pack_pages,
+    pack_snapshot,
+    unpack_pages,
+    unpack_settings,
+    unpack_snapshot,
 )
-from streamer.index.lookup import FlushedRows, KeptRows, Lookup
-from streamer.index.place import (
+from streamer.index.head import Head
+from streamer.index.postings import ROWS_MAX
+from streamer.index.rule import (
     CONTENT,
     DUPLICATE,
     EMPTY,
@@ -40,30 +46,80 @@ from streamer.index.place import (
     TOO_SHORT,
     UNDECIDED,
     UNIQUE,
+    fetch_candidates,
+    key_masks,
     place_pages,
     placing_scratch,
 )
-from streamer.index.postings import ROWS_MAX
-from streamer.index.records import (
+from streamer.index.types import (
+    MACHINE_VERSION,
     VERDICTS,
     Decisions,
+    FlushedRows,
+    IndexSettings,
     Items,
+    KeptRows,
+    Lookup,
     Output,
     Pages,
     Record,
     Verdicts,
+    bands_of,
+    key_columns,
     shard_name,
 )
-from streamer.index.settings import MACHINE_VERSION, IndexSettings, bands_of, key_columns
-from streamer.index.snapshot import (
-    Snapshot,
-    pack_pages,
-    pack_snapshot,
-    unpack_pages,
-    unpack_settings,
-    unpack_snapshot,
-)
 from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.resemblance import SKETCH_WORDS
+
+
+def take_kept(head: Head, state: bytes) -> FlushedRows:
+    """Mark the kept entries as flushed, and return them, with the state of their shard."""
+    is_kept = head.states[: head.count] == KEPT
+    kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
+    head.states[kept] = FLUSHED
+    return FlushedRows(
+        head.rows[kept],
+        head.refs[kept],
+        head.sketches[kept],
+        head.keys[kept],
+        head.masks[kept],
+        list(itertools.compress(head.urls, is_kept.tolist())),
+        state,
+    )
+
+
+def undecided_entries(head: Head, first: int = 0) -> dict[int, int]:
+    """Return the undecided entries from the first on, by the refs of their pages."""
+    entries = first + np.flatnonzero(head.states[first : head.count] == UNDECIDED)
+    return dict(zip(head.refs[entries].tolist(), entries.tolist(), strict=True))
+
+
+def pack_undecided(head: Head) -> Undecided:
+    """Return the undecided entries as bytes."""
+    left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
+    return Undecided(
+        head.rows[left].tobytes(),
+        head.refs[left].tolist(),
+        head.keys[left].tobytes(),
+        head.masks[left].tobytes(),
+        head.sketches[left].tobytes(),
+        [head.urls[i] for i in left.tolist()],
+    )
+
+
+def restore_undecided(head: Head, packed: Undecided) -> None:
+    """Enter the undecided entries that were packed into an empty head."""
+    count = len(packed.refs)
+    head.reserve(count)
+    head.rows[:count] = np.frombuffer(packed.rows, np.int64)
+    head.keys[:count] = np.frombuffer(packed.keys, np.uint64).reshape(count, head.own_keys)
+    head.masks[:count] = np.frombuffer(packed.masks, np.uint64)
+    head.sketches[:count] = np.frombuffer(packed.sketches, np.uint64).reshape(count, SKETCH_WORDS)
+    head.states[:count] = UNDECIDED
+    head.refs[:count] = packed.refs
+    head.urls, head.count = packed.urls, count
+    head.retain(np.arange(count))
+
 
 Places = npt.NDArray[np.int64]
 

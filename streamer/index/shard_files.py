@@ -17,9 +17,9 @@ import numpy.typing as npt
 from streamer.errors import StreamerError
 from streamer.index.block_file import Access, BlockFile
 from streamer.index.codec import BLOCKS, FLUSH, NUMBERS, FlushMeta, entry_key, pack_lengths
-from streamer.index.lookup import FlushedRows
 from streamer.index.postings import Postings, pack_postings, sort_postings
 from streamer.index.row_blocks import pack_rows
+from streamer.index.types import FlushedRows
 
 
 class Brought(NamedTuple):

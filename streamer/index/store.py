@@ -43,11 +43,11 @@ from streamer.index.codec import (
     unpack_lengths,
 )
 from streamer.index.database import Database
-from streamer.index.lookup import FlushedRows
 from streamer.index.postings import NO_POSTINGS, PARTS, Postings, unpack_postings
 from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.shard_files import ShardFiles
 from streamer.index.store_errors import damaged, explained
+from streamer.index.types import FlushedRows
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import Witness, read_places, witnessed
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from streamer.index.codec import FlushMeta
 from streamer.index.key_table import KeyTable
-from streamer.index.lookup import Hits, KeptRows, no_hits
 from streamer.index.postings import PARTS, Keys, Places, Postings, segments_of
 from streamer.index.store import Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
+from streamer.index.types import Hits, KeptRows, no_hits
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import FlushMeta, StoreMeta
-from streamer.index.lookup import KeptRows
 from streamer.index.row_blocks import (
     ROWS_A_BLOCK,
     RowPlaces,
@@ -26,6 +25,7 @@ from streamer.index.row_blocks import (
     gather_rows,
 )
 from streamer.index.store import Store
+from streamer.index.types import KeptRows
 
 RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

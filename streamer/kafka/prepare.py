@@ -14,20 +14,18 @@ import numpy as np
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streamer.errors import InputError, StoreMismatch, StreamerError
-from streamer.index.records import CONFIG, Record
-from streamer.index.settings import IndexSettings
-from streamer.kafka.log_position import LogBounds
-from streamer.kafka.names import Names
+from streamer.index.types import CONFIG, IndexSettings, Record
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topic_id import topic_id
 from streamer.kafka.topics import (
+    Names,
     dead_letter_bytes_max,
     ensure_topic,
     index_topics,
     topic_config,
 )
-from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,13 @@ from aiokafka.partitioner import murmur2
 
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reach import reach
+from streamer.kafka.reader import reach
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
-from streamer.stream.batch import PageBatch
-from streamer.stream.chunk import RawChunk
-from streamer.stream.files import Source
-from streamer.stream.parse import PageParser
-from streamer.text.form import HTML
+from streamer.pages.chunk import PageBatch, RawChunk
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
+from streamer.text.visible import HTML
 
 BATCH_BYTES_MAX = 1 << 20
 BATCHES_WAITING = 32

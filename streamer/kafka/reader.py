@@ -2,28 +2,72 @@
 
 The end of a range is told by the consumer's position, never by the offset of a last message, since
 transaction markers and deleted messages leave gaps.
+
+A run of consecutive messages of one partition: what is fetched, signed and acknowledged as one.
+
+A chunk covers the offsets [start, end) that were *read*. Offsets without a message lie in it too:
+where a transaction ended, or where a message was deleted.
+
+The first word with the brokers: a start with a wrong setting ends with its cause.
+
+aiokafka only logs the cause, and raises that it could not bootstrap. So each broker is spoken to
+once before any client is made, and what goes wrong is told with the setting to look at.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import create_conn
 from aiokafka.errors import (
     CorruptRecordException,
     KafkaConnectionError,
     KafkaError,
+    SaslAuthenticationFailed,
     UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
     for_code,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from streamer.errors import InputError, StreamerError
-from streamer.kafka.chunk import Chunk, cut
+from streamer.kafka.connection import Connection
+
+RECORDS_MAX = 2000
+BYTES_MAX = 8 << 20  # what a chunk costs beside its pages is spread
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The messages at [start, end) of a partition; `records` are the client library's."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: Sequence[Any]
+
+
+def cut(
+    topic: str, partition: int, start: int, end: int, records: Sequence[Any]
+) -> Iterator[Chunk]:
+    """Yield chunks of RECORDS_MAX messages and about BYTES_MAX at most, covering [start, end)."""
+    first, size = 0, 0
+    for place, record in enumerate(records):
+        if place > first and (place - first >= RECORDS_MAX or size >= BYTES_MAX):
+            yield Chunk(topic, partition, start, record.offset, records[first:place])
+            start, first, size = record.offset, place, 0
+        size += record.serialized_value_size
+    yield Chunk(topic, partition, start, end, records[first:])
+
 
 FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
@@ -196,3 +240,54 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
         if consumer._fetcher:  # noqa: SLF001 - there is no public way
             consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
     await stopping
+
+
+_REFUSALS = (  # the first that fits: the kind of error, what it means, what to check
+    (ssl.SSLCertVerificationError, "its certificate is not accepted", "--ssl-cafile and its name"),
+    (ssl.SSLError, "TLS fails", "--security-protocol and --ssl-certfile"),
+    (SaslAuthenticationFailed, "it refuses the login", "--sasl-username and the password"),
+    (UnsupportedSaslMechanismError, "it refuses the login", "--sasl-mechanism"),
+    (TimeoutError, "it does not answer", "--brokers and --security-protocol"),
+    (ConnectionResetError, "it ends the connection", "--security-protocol"),
+    (OSError, "it is not reached", "--brokers"),
+    (KafkaError, "it ends the connection", "--security-protocol"),
+    (Exception, "it gives a false answer", "--brokers"),
+)
+
+
+async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
+    """Speak to the brokers once; one that answers is enough. `timeout_s` is for each.
+
+    Raises:
+        StreamerError: no broker lets us in; the message has the cause at each.
+    """
+    causes = []
+    for server in connection.servers:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _greet(server, connection.security_options())
+        except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
+            causes.append(f"{server}: {_cause(error)}")
+        else:
+            return
+    raise StreamerError(
+        f"Cannot use the brokers over {connection.security_protocol}: {'; '.join(causes)}."
+    )
+
+
+async def _greet(server: str, security: dict[str, Any]) -> None:
+    host, _, port = server.rpartition(":")
+    broker = await create_conn(host.strip("[]"), int(port), **security)
+    try:
+        # A broker that wants SASL says so only when asked for more than its versions.
+        await broker.send(MetadataRequest([]))
+    finally:
+        await broker.close()
+
+
+def _cause(error: Exception) -> str:
+    """Return what went wrong and which setting to look at."""
+    if isinstance(error.__cause__, ssl.SSLError):  # an alert that came after the handshake
+        error = error.__cause__
+    words, remedy = next(rest for kind, *rest in _REFUSALS if isinstance(error, kind))
+    return f"{words} ({error}), check {remedy}" if str(error) else f"{words}, check {remedy}"

@@ -3,7 +3,19 @@
 Chunks of records are read ahead in one thread and applied in order in another; what they emit is
 published in order, and only then acknowledged. A flush is written beside what comes next, after
 every publish that it covers. Where the store stands before the group's committed offset, the
-records between them are folded first, beside Faust (catch_up.py): what they emit is out.
+records between them are folded first, beside Faust: what they emit is out.
+
+Folds the part of a shard's log whose outputs are out already: all below the committed offset.
+
+Nothing is published, acknowledged or committed here, so nothing of Faust is needed, whose hop would
+take most of the time: a consumer in a thread of its own fetches, another thread applies. (A third
+that reads ahead makes it slower: they wait for each other's hold on the interpreter.) A rebuild of
+a lost index is this and no more.
+
+How far an owned shard is in its log: what is out already, where the log ends, what is left.
+
+A shard has caught up when the log is folded up to the end that it had at the assignment. Its own
+position is the owner's; this is the rest, for decisions, logs and metrics.
 """
 
 from __future__ import annotations
@@ -16,23 +28,129 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.records import CONFIG
-from streamer.index.settings import IndexSettings
-from streamer.kafka.applying import Applied, Applier, ReadChunk
-from streamer.kafka.catch_up import CatchUp
-from streamer.kafka.chunk_app import ChunkApp, ChunkSchema
+from streamer.index.types import CONFIG, IndexSettings
+from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import REPEAT_SECONDS, Gauge, pack_gauge
-from streamer.kafka.log_position import LogBounds
-from streamer.kafka.names import Names
+from streamer.kafka.monitoring import ShardMeasures
+from streamer.kafka.owner import Applied, Applier, Owner, ReadChunk
 from streamer.kafka.prepare import config_record
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.shard_progress import ShardProgress
-from streamer.kafka.transport import Start
-from streamer.kafka.wire import pack_record
+from streamer.kafka.reader import Chunk, open_reader
+from streamer.kafka.topics import Names
+from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
+
+_RECORDS_AHEAD = 8  # fetched and not yet applied
+
+
+class CatchUp:
+    """Folds ranges of a log; `client_options` are what every client of the library takes."""
+
+    def __init__(self, client_options: Mapping[str, Any], log: str, applier: Applier) -> None:
+        self._client_options = client_options
+        self._log = log
+        self._applier = applier
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Let `fold` return after the chunks at hand; from any thread."""
+        self._stopping = True
+
+    def fold(self, start: int, end: int) -> None:
+        """Apply the log at [start, end), silently; flush when it is due. Blocks until it is done.
+
+        Raises:
+            StoreMismatch: a record is of a later version, or not of this index.
+            StoreUnavailable: the disk refuses.
+            StreamerError: the brokers are away, or the log is not there any more.
+        """
+        asyncio.run(self._fold(start, end))
+
+    async def _fold(self, start: int, end: int) -> None:
+        loop = asyncio.get_running_loop()
+        applied: deque[asyncio.Future[None]] = deque()
+        async with open_reader(self._client_options) as reader:
+            with ThreadPoolExecutor(1, "catch-up") as judge:
+                async for chunk in reader.read(self._log, 0, start, end):
+                    applied.append(loop.run_in_executor(judge, self._apply, chunk, end))
+                    while len(applied) >= _RECORDS_AHEAD:
+                        await applied.popleft()
+                    if self._stopping:
+                        break
+                await asyncio.gather(*applied)
+
+    def _apply(self, chunk: Chunk, end: int) -> None:
+        self._applier.apply(self._applier.read(chunk), end)
+        owner = self._applier.owner
+        if owner.flush_is_due:
+            owner.begin_flush(lambda: None)
+
+
+_log = structlog.get_logger()
+
+
+class ShardProgress:
+    """The progress of a shard in the partition `log`.
+
+    Attributes:
+        committed: below it all that the log's records lead to is out.
+    """
+
+    def __init__(self, owner: Owner, log: TP, measures: ShardMeasures) -> None:
+        self._owner = owner
+        self._place = log
+        self._measures = measures
+        self.committed = 0
+        self._end = 0  # of the log, as last heard
+        self._target: int | None = None  # the log's end when the shard was assigned
+        self._assigned_at: tuple[int, float] | None = None  # the position then, and when
+
+    @property
+    def is_assigned(self) -> bool:
+        """Tell whether the shard has been assigned here since the start."""
+        return self._target is not None
+
+    def is_assigned_now(self, chunks: ChunkConsumer) -> bool:
+        """Tell whether the shard is assigned here: what one says that lost it is out of date."""
+        return self.is_assigned and self._place in chunks.assignment()
+
+    @property
+    def caught_up(self) -> bool:
+        """Tell whether the log is folded up to the end that it had at the assignment."""
+        return self._target is not None and self._owner.position >= self._target
+
+    def note_assigned(self, position: int, committed: int, end: int) -> None:
+        """Take an assignment: the index stands at `position`, the log ends at `end`."""
+        self.committed = max(self.committed, committed)
+        self._target = end
+        self._assigned_at = position, time.monotonic()
+        _log.info(
+            "shard_assigned", shard=self._owner.number, position=position, committed=committed,
+            end=end,
+        )  # fmt: skip
+
+    def observe(self, chunks: ChunkConsumer) -> None:
+        """Set the metrics of the log, and log once that the shard has caught up."""
+        if self._place in chunks.assignment():
+            self._end = chunks.highwater(self._place) or self._end
+        committed = chunks.committed(self._place)
+        self._measures.observe_log(self._owner.position, self._end, committed)
+        self._tell_when_caught_up()
+
+    def _tell_when_caught_up(self) -> None:
+        if self._assigned_at is None or not self.caught_up:
+            return
+        (position, began), self._assigned_at = self._assigned_at, None
+        folded, seconds = self._owner.position - position, time.monotonic() - began
+        _log.info(
+            "shard_caught_up", shard=self._owner.number, position=self._owner.position,
+            records=folded, seconds=round(seconds, 3),
+        )  # fmt: skip
+
 
 CHUNKS_AHEAD = 3  # of the log, read and not yet applied
 CHUNKS_BEHIND = 4  # applied and not yet published

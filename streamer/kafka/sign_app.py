@@ -19,16 +19,14 @@ import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch
-from streamer.index.records import source_name
-from streamer.kafka.chunk import Chunk
-from streamer.kafka.chunk_app import ChunkApp, ChunkSchema
-from streamer.kafka.dead_letters import dead_letter_message
+from streamer.index.types import source_name
+from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
 from streamer.kafka.gauge import FlowControl
-from streamer.kafka.measures import SignMeasures
-from streamer.kafka.names import Names
+from streamer.kafka.monitoring import SignMeasures
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
-from streamer.kafka.signing import ChunkSigner, Signed
-from streamer.kafka.transport import Start
+from streamer.kafka.reader import Chunk
+from streamer.kafka.signing import ChunkSigner, Signed, dead_letter_message
+from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 
 CHUNKS_AHEAD = 6

@@ -10,8 +10,7 @@ from aiokafka import TopicPartition
 
 from streamer.errors import InputError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reach import reach
-from streamer.kafka.reader import Reader, open_reader
+from streamer.kafka.reader import Reader, open_reader, reach
 
 POLL_MILLISECONDS = 500
 PATIENCE_SECONDS = 60.0

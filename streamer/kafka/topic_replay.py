@@ -12,17 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.settings import IndexSettings
-from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX
-from streamer.kafka.log_order import Interval, LogOrder
-from streamer.kafka.ranges import Range
-from streamer.kafka.source import PageTopic
+from streamer.index.types import IndexSettings
+from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
+from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
 from streamer.kafka.wire import LogIdentity
-from streamer.stream.batch import PageBatch
-from streamer.stream.bytestream import Mark
-from streamer.stream.catalogue import Catalogue
-from streamer.stream.parse import Message, PageParser
-from streamer.stream.reading import ChunkRead, InputReport, SettingsChange, Step
+from streamer.pages.bytestream import Mark
+from streamer.pages.chunk import PageBatch
+from streamer.pages.parse import Message, PageParser
+from streamer.run.catalogue import Catalogue
+from streamer.run.reading import ChunkRead, InputReport, SettingsChange, Step
 
 
 @dataclass(frozen=True, slots=True)

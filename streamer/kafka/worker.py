@@ -2,12 +2,20 @@
 
 One event loop carries everything; signing and applying run in threads beside it. A stop goes the
 way of the pages: the signers finish and leave, then the shards publish, commit, flush and leave.
+
+The end of a process that may not go on: one message, the error's exit code, at once.
+
+What is not committed is repeated by the next start, and repeats change nothing. To go on after a
+failure, or to wind down in order, could publish what follows a hole.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,38 +23,52 @@ import structlog
 
 from streamer.errors import StreamerError
 from streamer.garbage import spare_what_lasts
-from streamer.kafka.applying import Applier
-from streamer.kafka.catch_up import CatchUp
-from streamer.kafka.failure import end_process
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
-from streamer.kafka.health import HealthServer
-from streamer.kafka.log_position import ShardLog
 from streamer.kafka.logs import configure_logs
-from streamer.kafka.measures import ClusterWatch, ShardMeasures, SignMeasures
-from streamer.kafka.owner import Owner
+from streamer.kafka.monitoring import (
+    ClusterWatch,
+    HealthServer,
+    ProgressLog,
+    ShardMeasures,
+    SignMeasures,
+)
+from streamer.kafka.owner import Applier, Owner
 from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
-from streamer.kafka.progress import ProgressLog
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reach import reach
-from streamer.kafka.reader import Reader, open_reader
-from streamer.kafka.shard_app import ShardApp
+from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.wire import ShardLog
 from streamer.kafka.worker_options import Role, WorkerOptions
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
+from streamer.run.index_folder import identity_of
+from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.secret import read_secret
-from streamer.stream.index_folder import identity_of
-from streamer.stream.warm import compile_kernels, warm_kernels
+from streamer.sketch.settings import read_secret
+
+_log = structlog.get_logger()
+
+
+def end_process(error: BaseException) -> None:
+    """Report the error and end this process without any cleaning up."""
+    if isinstance(error, StreamerError):
+        _log.critical("worker_failed", reason=str(error), exit_code=error.exit_code)
+        code = error.exit_code
+    else:
+        _log.critical("worker_failed", reason=repr(error), exit_code=1, exc_info=error)
+        code = 1
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
+
 
 STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
 _NOT_IN_ORDER = (
     f"The worker could not stop in order within {STOP_SECONDS_MAX:.0f} seconds. What it has not "
     "committed is done again at the next start."
 )
-
-_log = structlog.get_logger()
 
 
 @dataclass(slots=True)

@@ -9,13 +9,12 @@ from typing import Any
 
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.kafka.connection import Connection
-from streamer.kafka.names import Names
-from streamer.sketch.secret import read_secret
-from streamer.sketch.settings import SignatureSettings
-from streamer.stream.index_folder import check_folder, identity_of
-from streamer.stream.parse import PageParser
+from streamer.kafka.topics import Names
+from streamer.pages.parse import PageParser
+from streamer.run.index_folder import check_folder, identity_of
+from streamer.sketch.settings import SignatureSettings, read_secret
 
 
 class Role(StrEnum):

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.text.visible import Buffer, meta_description, visible_text
 from streamer.text.words import DEFAULT_OPTIONS, CanonicalOptions, canonical_words
 
@@ -86,7 +86,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 class Method(Generic[P]):
-    """A method with its parameters, under one secret; subclasses are found by registry.py.
+    """A method with its parameters, under one secret; subclasses are found by scheme.py.
 
     Attributes:
         name: as on the command line; summary: one sentence; advice: two, on when to use it.

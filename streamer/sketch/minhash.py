@@ -1,4 +1,6 @@
-"""Min-hashes and band keys: pages that resemble each other share a band key.
+"""From token hashes to what a signature is made of: shingles, content key, minima, sketch hashes.
+
+Min-hashes and band keys: pages that resemble each other share a band key.
 
 Broder's min-hash: under a random permutation, two sets have the same minimum with probability equal
 to their resemblance. k permutations cost k hashes a shingle; here one hash is enough for most pages
@@ -10,6 +12,23 @@ bin of both agrees with probability equal to their resemblance, whatever their s
 
 The signature is cut into bands x rows; with resemblance s, two pages share at least one band key
 with probability 1 - (1 - s**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4).
+
+Token hashes to shingle hashes: w consecutive tokens, hashed by a keyed polynomial.
+
+shingle_i = fmix(t_i * B**(w-1) + ... + t_(i+w-1) * B**0 mod 2**64), B odd and secret: the
+Rabin-Karp form, which needs no join of the tokens. Order counts, and so do repeats within a
+shingle; a repeated shingle does not count twice, because all that follows takes minima.
+
+The hash of a text's tokens in order: pages of equal content find each other under it.
+
+content = fmix(seed + sum of fmix(token_i + i * step)) mod 2**64, `step` odd and secret. A sum has
+no chain from one token to the next, as MurmurHash3 of all tokens would have: the compiler takes
+eight tokens at once. What a token adds depends on its place, so order counts, and so do repeats.
+
+The distinct sketch hashes of a page that has few of them: what a fine sketch is made from.
+
+Most pages have too many, which their 1,024 bins tell after the first block; from then on nothing is
+collected. Repeated text has few however long it is, so the set goes on from block to block.
 """
 
 from __future__ import annotations
@@ -19,6 +38,54 @@ import numpy.typing as npt
 
 from streamer.hashing import absorb, finish, fmix
 from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
+from streamer.sketch.resemblance import BINS, EMPTY_BIN, LISTED_MAX
+
+
+@kernel
+def hash_shingles(
+    tokens: npt.NDArray[np.uint64],
+    count: int,
+    powers: npt.NDArray[np.uint64],
+    out: npt.NDArray[np.uint64],
+) -> int:
+    """Hash the shingles of tokens[:count] into `out`; return their number, count - w + 1 or 0."""
+    width = powers.shape[0]
+    shingles: int = max(count - width + 1, 0)
+    for i in range(shingles):
+        out[i] = tokens[i] * powers[0]
+    # Terms in the outer loop, so that the inner one takes several shingles at once; two terms a
+    # pass, since each pass reads and writes all of `out`.
+    pairs = (width - 1) // 2
+    for pair in range(pairs):
+        j = 1 + 2 * pair
+        first, second = powers[j], powers[j + 1]
+        for i in range(shingles):
+            out[i] += tokens[i + j] * first + tokens[i + j + 1] * second
+    if 1 + 2 * pairs < width:
+        for i in range(shingles):
+            out[i] += tokens[i + width - 1] * powers[width - 1]
+    for i in range(shingles):
+        out[i] = fmix(out[i])
+    return shingles
+
+
+@kernel
+def sum_content(
+    tokens: npt.NDArray[np.uint64], first: int, count: int, before: int, step: int
+) -> int:
+    """Return what tokens[first:count] add to the sum, `before` tokens being in front of them."""
+    total = uint64(0)
+    for i in range(first, count):
+        place = uint64(before) + uint64(i - first)
+        total += fmix(tokens[i] + place * uint64(step))
+    return total
+
+
+@kernel
+def content_hash(total: int, seed: int) -> int:
+    """Return the hash of a text whose tokens add up to `total`."""
+    return fmix(uint64(seed) + uint64(total))
+
 
 EMPTY_MINIMUM = 0xFFFFFFFF
 
@@ -112,3 +179,74 @@ def fill_band_keys(
             keys[band] = finish(
                 lane1, lane2, low if rows % 4 == 2 else word, uint64(0), uint64(4 * rows)
             )
+
+
+FEW_MAX = 2 * LISTED_MAX  # far more than distinct hashes in LISTED_MAX bins, but by chance
+SLOTS = 2048
+
+
+@kernel
+def may_be_few(bins: npt.NDArray[np.uint64]) -> bool:
+    """Tell whether so few bins are filled that a listed sketch may fit."""
+    filled = uint64(0)
+    for i in range(BINS):
+        filled += uint64(bins[i] != uint64(EMPTY_BIN))
+    return filled <= LISTED_MAX
+
+
+@kernel
+def filled_bins(bins: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
+    """Write the least hashes of the filled bins to `out`; return their number."""
+    count = 0
+    for value in bins:
+        out[count] = value
+        count += value != uint64(EMPTY_BIN)
+    return count
+
+
+@kernel
+def add_distinct(
+    hashes: npt.NDArray[np.uint64], count: int, slots: npt.NDArray[np.uint64], distinct: int
+) -> int:
+    """Add hashes[:count] to the set uint64[SLOTS] (EMPTY_BIN: free); return its size.
+
+    Stops when the size passes FEW_MAX.
+    """
+    for i in range(count):
+        slot = int64(hashes[i] & uint64(SLOTS - 1))
+        while slots[slot] != uint64(EMPTY_BIN) and slots[slot] != hashes[i]:
+            slot = (slot + 1) & (SLOTS - 1)
+        if slots[slot] == uint64(EMPTY_BIN):
+            slots[slot] = hashes[i]
+            distinct += 1
+            if distinct > FEW_MAX:
+                break
+    return distinct
+
+
+@allocating_kernel
+def sorted_members(slots: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
+    """Write the members of the set to uint64[FEW_MAX] `out`, ascending; return their number.
+
+    A counting sort by the top eight bits, then an insertion sort that hardly has to move anything.
+    """
+    starts = np.zeros(257, np.int64)
+    for value in slots:
+        if value != uint64(EMPTY_BIN):
+            starts[int64(value >> uint64(56)) + 1] += 1
+    for i in range(256):
+        starts[i + 1] += starts[i]
+    count: int = starts[256]
+    for value in slots:
+        if value != uint64(EMPTY_BIN):
+            place = int64(value >> uint64(56))
+            out[starts[place]] = value
+            starts[place] += 1
+    for i in range(1, count):
+        value = out[i]
+        j = i
+        while j > 0 and out[j - 1] > value:
+            out[j] = out[j - 1]
+            j -= 1
+        out[j] = value
+    return count

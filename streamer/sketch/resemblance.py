@@ -6,12 +6,25 @@ where either page is filled, B where both are, M where both are and agree, and c
 
     resemblance = (M - B/3) / (2/3 * E) = (3*M - B) / (2*E).
 
-The fewer shingles, the more bins fit into the same bytes, because only filled ones are listed
-(compact.py): 1,024 bins for a long page, up to 4 million for a short one, where nearly each shingle
+The fewer shingles, the more bins fit into the same bytes, because only filled ones are listed:
+1,024 bins for a long page, up to 4 million for a short one, where nearly each shingle
 has a bin of its own and the estimate is nearly exact. The least hash of a bin is the leftmost one,
 so a fine sketch holds every coarser one, and two pages are compared at the coarser of their levels.
 
 Similarities are whole ten-thousandths, rounded down, so that they compare exactly everywhere.
+
+The bytes of a resemblance sketch: 264 of them, whatever the number of shingles.
+
+Word 0 is level | filled << 8; the other 32 words are the payload, bits counted from the lowest:
+
+    level 10      2 bits a bin for all 1,024 bins: 0 empty, else the symbol 1, 2 or 3
+    levels 11-22  the filled bins of 2**level in order, each as 8 high bits (in unary: for each of
+    the
+                  256 values a one a bin, then a zero), and behind these level - 8 low bits and the
+                  symbol
+
+A page takes the finest level that fits: 1,792 bits for filled * (level - 5). The split into unary
+high and plain low bits is Elias and Fano's.
 """
 
 from __future__ import annotations
@@ -20,15 +33,175 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import fmix
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, popcount, uint64
-from streamer.model import SIMILARITY_ONE
-from streamer.sketch.compact import (
-    BINS,
-    DENSE_LEVEL,
-    PAYLOAD_WORDS,
-    level_of,
-    unpack_filled,
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    popcount,
+    trailing_zeros,
+    uint32,
+    uint64,
 )
+from streamer.model import SIMILARITY_ONE
+
+DENSE_LEVEL, FINEST_LEVEL = 10, 22
+BINS = 1 << DENSE_LEVEL
+PAYLOAD_WORDS = 32
+SKETCH_WORDS = 1 + PAYLOAD_WORDS
+SKETCH_BYTES = 8 * SKETCH_WORDS
+EMPTY_BIN = 0xFFFFFFFFFFFFFFFF
+
+_HIGH_BITS = 8
+_HIGH_VALUES = 1 << _HIGH_BITS
+_WORD_BITS = 64
+_PAYLOAD_BITS = _WORD_BITS * PAYLOAD_WORDS
+LISTED_BITS = _PAYLOAD_BITS - _HIGH_VALUES
+LISTED_MAX = LISTED_BITS // 6  # filled bins that fit at level 11, the coarsest listed one
+_FIELD_MAX = 16  # bits of a field, at most: it lies in two words at most
+
+
+@inline_kernel
+def level_of(sketch: npt.NDArray[np.uint64]) -> int:
+    """Return the level of a sketch; 2**level is its number of bins."""
+    return int64(sketch[0] & uint64(0xFF))
+
+
+@inline_kernel
+def symbol_of(value: int) -> int:
+    """Return the symbol (1 to 3) of a bin whose least hash is `value`: of its low 32 bits."""
+    return uint64(1) + ((value & uint64(0xFFFFFFFF)) * uint64(3) >> uint64(32))
+
+
+@inline_kernel
+def _joined(symbols: int) -> int:
+    """Return eight bytes of two bits each as 16 bits."""
+    pairs = (symbols | (symbols >> uint64(6))) & uint64(0x000F000F000F000F)
+    fours = (pairs | (pairs >> uint64(12))) & uint64(0x000000FF000000FF)
+    return (fours | (fours >> uint64(24))) & uint64(0xFFFF)
+
+
+@allocating_kernel
+def pack_dense(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint64]) -> None:
+    """Write uint64[1024] least hashes (EMPTY_BIN: none) as a sketch of the dense level."""
+    symbols = np.empty(BINS, np.uint8)  # a byte each at first: so several are made at once
+    filled = uint64(0)
+    for i in range(BINS):
+        some = bins[i] != uint64(EMPTY_BIN)
+        symbols[i] = symbol_of(bins[i]) if some else uint64(0)
+        filled += uint64(some)
+    eights = symbols.view(np.uint64)
+    for i in range(PAYLOAD_WORDS):
+        sketch[1 + i] = (
+            _joined(eights[4 * i])
+            | (_joined(eights[4 * i + 1]) << uint64(16))
+            | (_joined(eights[4 * i + 2]) << uint64(32))
+            | (_joined(eights[4 * i + 3]) << uint64(48))
+        )
+    sketch[0] = uint64(DENSE_LEVEL) | (filled << uint64(8))
+
+
+@kernel
+def _count_filled(hashes: npt.NDArray[np.uint64], count: int, level: int) -> int:
+    """Return how many bins of 2**level the sorted hashes fill."""
+    filled = 0
+    last = uint64(EMPTY_BIN)
+    for i in range(count):
+        place = hashes[i] >> uint64(64 - level)
+        filled += place != last
+        last = place
+    return filled
+
+
+@inline_kernel
+def _put(words: npt.NDArray[np.uint64], place: int, value: int) -> None:
+    """Set the payload bits from `place` on to `value`; they are zero and it has 16 bits at most."""
+    word, shift = 1 + (place >> 6), uint64(place & 63)
+    words[word] |= uint64(value) << shift
+    if shift > 64 - _FIELD_MAX and word < PAYLOAD_WORDS:
+        words[word + 1] |= uint64(value) >> (uint64(64) - shift)
+
+
+@inline_kernel
+def _get(words: npt.NDArray[np.uint64], place: int, width: int) -> int:
+    """Return `width` (at most 16) payload bits from `place` on.
+
+    Without a branch, which could not be foreseen: whether a field ends in the next word.
+    """
+    word, shift = 1 + (place >> 6), uint64(place & 63)
+    beyond = words[min(word + 1, PAYLOAD_WORDS)] << uint64(1) << (uint64(63) - shift)
+    field: int = (words[word] >> shift | beyond) & ((uint64(1) << uint64(width)) - uint64(1))
+    return field
+
+
+@kernel
+def pack_listed(hashes: npt.NDArray[np.uint64], count: int, sketch: npt.NDArray[np.uint64]) -> bool:
+    """Write sorted hashes as the finest listed sketch that fits; return whether one did."""
+    level = FINEST_LEVEL
+    filled = _count_filled(hashes, count, level)
+    while filled * (level - 5) > LISTED_BITS:
+        level -= 1
+        if level == DENSE_LEVEL:
+            return False
+        filled = _count_filled(hashes, count, level)
+    sketch[:] = uint64(0)
+    sketch[0] = uint64(level) | (uint64(filled) << uint64(8))
+    low_bits = level - _HIGH_BITS
+    unary, plain = 0, _HIGH_VALUES + filled
+    high = uint64(0)
+    last = uint64(EMPTY_BIN)
+    for i in range(count):
+        place = hashes[i] >> uint64(64 - level)
+        if place == last:
+            continue
+        last = place
+        unary += int64((place >> uint64(low_bits)) - high)  # a zero for each value passed over
+        high = place >> uint64(low_bits)
+        _put(sketch, unary, uint64(1))
+        unary += 1
+        low = place & ((uint64(1) << uint64(low_bits)) - uint64(1))
+        _put(sketch, plain, (low << uint64(2)) | symbol_of(hashes[i]))
+        plain += low_bits + 2
+    return True
+
+
+@kernel
+def unpack_filled(sketch: npt.NDArray[np.uint64], level: int, out: npt.NDArray[np.uint32]) -> int:
+    """List the filled bins at `level` (no finer than the sketch) as bin << 2 | symbol, ascending.
+
+    `out` has room for 1,024. Of several filled bins that fall into one, the leftmost holds the
+    least hash. Returns their number.
+    """
+    own = level_of(sketch)
+    count = 0
+    if own == DENSE_LEVEL:
+        for i in range(BINS):
+            symbol = (sketch[1 + (i >> 5)] >> uint64(2 * (i & 31))) & uint64(3)
+            if symbol:
+                out[count] = uint32((uint64(i) << uint64(2)) | symbol)
+                count += 1
+        return count
+    filled = int64(sketch[0] >> uint64(8))
+    low_bits = own - _HIGH_BITS
+    plain = unary_end = _HIGH_VALUES + filled
+    listed, last = int64(0), uint64(EMPTY_BIN)
+    for start in range(0, unary_end, _WORD_BITS):
+        ones = sketch[1 + start // _WORD_BITS]
+        if unary_end - start < _WORD_BITS:
+            ones &= (uint64(1) << uint64(unary_end - start)) - uint64(1)
+        while ones:  # before each there are as many zeros as its high bits say
+            high = uint64(start + int64(trailing_zeros(ones)) - listed)
+            ones &= ones - uint64(1)
+            listed += 1
+            entry = _get(sketch, plain, low_bits + 2)
+            plain += low_bits + 2
+            place = ((high << uint64(low_bits)) | (entry >> uint64(2))) >> uint64(own - level)
+            if place != last:
+                out[count] = uint32((place << uint64(2)) | (entry & uint64(3)))
+                count += 1
+                last = place
+    return count
+
 
 _LOW_BITS = 0x5555555555555555  # the lower bit of each 2-bit symbol
 

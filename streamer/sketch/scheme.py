@@ -3,22 +3,168 @@
 `choose` turns what the command line says into settings, with everything checked and written out;
 `scheme_of` makes the methods of such settings. Both are deterministic: equal settings, equal
 signatures.
+
+Which methods there are: every subclass of Method in sketch/methods/, found by looking there.
+
+A new method is a new file, and nothing else needs an edit. A preset is a method with options for a
+purpose; its name goes wherever a method's name goes.
+
+Options as text, `name=value`: how the command line gives the parameters of a method.
+
+Lists are written with commas, lists of lists with semicolons between them: `large,big;car,auto`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import pkgutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
 
 from streamer.errors import SettingsError
+from streamer.sketch import methods as _folder
 from streamer.sketch.collection import check_collections
 from streamer.sketch.method import Method, MethodSignature, PageText
-from streamer.sketch.options import read_options, split_options, written_options
-from streamer.sketch.registry import PRESETS, method, method_class
-from streamer.sketch.secret import SECRET_BYTES
-from streamer.sketch.settings import MIN_SHINGLES, NATIVE, SignatureSettings
+from streamer.sketch.settings import MIN_SHINGLES, NATIVE, SECRET_BYTES, SignatureSettings
 from streamer.text.words import CanonicalOptions
+
+
+@dataclass(frozen=True)
+class MethodPreset:
+    """A method with options and a threshold, for a purpose.
+
+    `min_shingles` is how many distinct words or shingles a page must have to be compared.
+    """
+
+    method: str
+    options: Mapping[str, str]
+    threshold: float
+    purpose: str
+    min_shingles: int = MIN_SHINGLES
+
+
+PRESETS: Final[Mapping[str, MethodPreset]] = {
+    "short-texts": MethodPreset(
+        "bottom_k",
+        {"shingle_width": "2", "bands": "24", "rows": "2"},
+        0.4,
+        "Titles, comments and messages, where a changed word changes most shingles of five words.",
+        min_shingles=3,
+    ),
+}
+
+
+@cache
+def methods() -> dict[str, type[Method[Any]]]:
+    """Return the methods by name, in the order of names."""
+    found: dict[str, type[Method[Any]]] = {}
+    for module in pkgutil.iter_modules(_folder.__path__, _folder.__name__ + "."):
+        for _, one in inspect.getmembers(import_module(module.name), inspect.isclass):
+            if issubclass(one, Method) and "name" in vars(one):
+                assert found.setdefault(one.name, one) is one, one.name
+    return dict(sorted(found.items()))
+
+
+def method_class(name: str) -> type[Method[Any]]:
+    """Return the method of that name.
+
+    Raises:
+        SettingsError: there is none; the message lists those that there are.
+    """
+    if name in PRESETS:
+        one = PRESETS[name].method
+        raise SettingsError(f"{name} is a preset, which decides by itself; here, name {one}.")
+    if name not in methods():
+        names = ", ".join([*methods(), *PRESETS])
+        raise SettingsError(f"There is no method {name}; there are {names}.")
+    return methods()[name]
+
+
+def method(name: str, parameters: Mapping[str, object], secret: bytes) -> Method[Any]:
+    """Return the method with these parameters, the others at their defaults.
+
+    Raises:
+        SettingsError: there is no such method or parameter, or a value cannot be.
+    """
+    one = method_class(name)
+    return one(read_options(one.defaults, parameters, f"the method {name}"), secret)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def split_options(given: Iterable[str]) -> dict[str, str]:
+    """Return `name=value` texts as a mapping; of one name the last counts.
+
+    Raises:
+        SettingsError: one has no name or no `=`.
+    """
+    result: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise SettingsError(f"The option {text!r} is not of the form name=value.")
+        result[name.strip().replace("-", "_")] = value.strip()
+    return result
+
+
+def read_options(model: type[Model], values: Mapping[str, object], owner: str) -> Model:
+    """Return a model of `values`, of which texts are taken as the command line writes them.
+
+    Raises:
+        SettingsError: one sentence with the option, what it may be, and `owner`, whose it is.
+    """
+    unknown = sorted(set(values) - set(model.model_fields))
+    if unknown:
+        known = ", ".join(model.model_fields) or "none"
+        raise SettingsError(f"There is no option {unknown[0]} of {owner}; there are {known}.")
+    parsed = {name: _parsed(model, name, value) for name, value in values.items()}
+    try:
+        return model.model_validate(parsed)
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        if not first["loc"]:
+            raise SettingsError(f"These options of {owner} cannot be: {reason}.") from error
+        name = first["loc"][0]
+        raise SettingsError(
+            f"The option {name} = {values[str(name)]!r} of {owner} cannot be: {reason}."
+        ) from error
+
+
+def written_options(options: BaseModel) -> dict[str, str]:
+    """Return all options as the texts that `read_options` takes."""
+    return {name: _written(value) for name, value in options.model_dump().items()}
+
+
+def _parsed(model: type[BaseModel], name: str, value: object) -> object:
+    """Return a text as the list, or list of lists, that the option is; None for no text."""
+    field = model.model_fields[name]
+    if not isinstance(value, str):
+        return value
+    if not isinstance(field.default, tuple):
+        return None if field.default is None and not value else value
+    if get_origin(get_args(field.annotation)[0]) is tuple:
+        return tuple(_items(part) for part in value.split(";") if part)
+    return _items(value)
+
+
+def _items(value: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in value.split(",") if item.strip())
+
+
+def _written(value: object) -> str:
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return ";".join(",".join(map(str, part)) for part in value) + ";"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
 
 ACCEPT = "accept."  # how an option of the accepting method begins
 _FLAGS = ("shingle_width", "bands", "rows")

@@ -15,34 +15,33 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import allocating_kernel, int64, kernel, uint64
-from streamer.sketch.compact import (
-    BINS,
-    EMPTY_BIN,
-    SKETCH_WORDS,
-    pack_dense,
-    pack_listed,
-)
-from streamer.sketch.content import content_hash, sum_content
-from streamer.sketch.few import (
+from streamer.sketch.minhash import (
+    EMPTY_MINIMUM,
     FEW_MAX,
     SLOTS,
     add_distinct,
-    filled_bins,
-    may_be_few,
-    sorted_members,
-)
-from streamer.sketch.minhash import (
-    EMPTY_MINIMUM,
+    content_hash,
     fill_band_keys,
     fill_empty,
+    filled_bins,
     has_empty,
+    hash_shingles,
     lower_minima,
+    may_be_few,
+    sorted_members,
+    sum_content,
 )
-from streamer.sketch.resemblance import hash_for_sketch, lower_bins
-from streamer.sketch.secret import HashKeys, derive_keys
-from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.shingles import hash_shingles
-from streamer.text.pieces import TokenTables, token_tables
+from streamer.sketch.resemblance import (
+    BINS,
+    EMPTY_BIN,
+    SKETCH_WORDS,
+    hash_for_sketch,
+    lower_bins,
+    pack_dense,
+    pack_listed,
+)
+from streamer.sketch.settings import HashKeys, SignatureSettings, derive_keys
+from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
 from streamer.text.visible import Buffer, scratch_bytes, visible_span
@@ -57,7 +56,7 @@ class Signatures:
 
     Attributes:
         keys: uint64[n, bands + 1], the band keys, then the content key.
-        sketches: uint64[n, 33], see compact.py.
+        sketches: uint64[n, 33], see resemblance.py.
         distinct: uint8[n], distinct shingles, counted no further than DISTINCT_MAX.
         tokens: uint32[n], tokens of the visible text.
         text_bytes: int64[n], visible text in UTF-8 bytes.
@@ -87,7 +86,7 @@ class Parameters(NamedTuple):
 
     Attributes:
         seeds: uint64[5], of tokens, content and band keys, the sketch's mask, the content's step.
-        powers, masks: of shingles and of the rounds of min-hashes, as secret.py has them.
+        powers, masks: of shingles and of the rounds of min-hashes, as settings.py has them.
         tables: of the token kernel.
     """
 
@@ -198,7 +197,7 @@ class PageSigner(Protocol):
     """What signs pages, by whichever method; one instance a thread."""
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
+        """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
 
 
 class Signer:
@@ -218,7 +217,7 @@ class Signer:
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell, see text/form.py); any bytes have a signature."""
+        """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
         texts = Slices.joined(bodies)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
         pages = len(bodies)

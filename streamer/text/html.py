@@ -11,39 +11,268 @@ and style, whose contents are no text), nor does one that closes itself (`<scrip
 A cut tag or comment is dropped. No rule may need a list of open elements.
 
 Helpers marked inline run once a tag: as calls they cost a third of the time.
+
+What the scanner knows of elements: which part words, which hide what is in them.
+
+An element's entry is a set of traits; names that are not listed have none and are inline, as in
+a browser. Block elements part words at their start and end tags. Raw elements hold no markup: their
+contents end at their own end tag; those of RCDATA elements are text, those of the others are never
+seen. The contents of containers are markup that nobody sees, and containers nest.
+
+A name is held as a number in base 38: exact for up to twelve letters and digits, longer names are
+unknown. The numbers are hashed into a table without collisions, found at import.
+
+Where a tag, a comment or an element's raw contents end.
+
+Each function looks forward from a position and says where to go on. Looking to the page's end in
+vain, once for every tag, would make a page of such tags cost its square; so what was not found is
+noted in `state`, and is not looked for again: what is missing after one position is missing after
+every later one.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
 
-from streamer.kernel import allocating_kernel, inline_kernel, kernel
-from streamer.text.elements import (
-    BLOCK,
-    CONTAINER,
-    ENDLESS,
-    MEMO_SHIFT,
-    RCDATA,
-    SVG_MEMO,
-    TEMPLATE_MEMO,
-    read_name,
-    traits_of,
-)
-from streamer.text.entities import AMPERSAND, GROWTH, put_reference
-from streamer.text.markup import (
-    BANG,
-    LAST_ENDS,
-    LESS,
-    QUESTION,
-    SLASH,
-    STATE_SIZE,
-    State,
-    find_end_tag,
-    find_last_end_tag,
-    skip_attributes,
-    skip_declaration,
-)
+import numpy as np
+import numpy.typing as npt
+
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel
+from streamer.text.escapes import AMPERSAND, GROWTH, put_reference
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_until, find_byte
+
+if TYPE_CHECKING:
+    from streamer.text.scan import Bytes
+
+
+BLOCK, RAW, RCDATA, CONTAINER, ENDLESS = 1, 2, 4, 8, 16  # ENDLESS: hides the rest if never closed
+MEMO_SHIFT = 8  # traits << 0 | the element's number among those that keep state << MEMO_SHIFT
+MEMOS = 10  # elements with state
+
+_BLOCKS = (
+    "address article aside blockquote body br button canvas caption center col colgroup dd "
+    "details dialog dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 "
+    "h5 h6 head header hgroup hr html iframe legend li link listing main menu meta nav "
+    "noframes ol optgroup option p plaintext pre search section select summary table tbody td "
+    "textarea tfoot th thead title tr ul video xmp"
+)
+_STATEFUL = {
+    "script": RAW | ENDLESS,
+    "style": RAW | ENDLESS,
+    "noscript": RAW,
+    "noembed": RAW,
+    "iframe": RAW | BLOCK,
+    "noframes": RAW | BLOCK,
+    "title": RAW | RCDATA | BLOCK,
+    "textarea": RAW | RCDATA | BLOCK,
+    "svg": CONTAINER,
+    "template": CONTAINER,
+}
+SVG_MEMO, TEMPLATE_MEMO = (list(_STATEFUL).index(name) for name in ("svg", "template"))
+NAME_BYTES_MAX = 12  # 38 ** 12 is the last power below 2 ** 63
+_BASE = 38
+_SLOT_BITS = 10
+
+# Byte -> digit of a name: 0 ends a name, 1..36 letter (either case) or digit, 37 anything else.
+_DIGIT = np.full(256, 37, np.uint8)
+_DIGIT[list(b"\t\n\f\r />")] = 0
+for _digit, _letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789", 1):
+    _DIGIT[ord(_letter)] = _DIGIT[ord(_letter.upper())] = _digit
+
+
+def name_number(name: str) -> int:
+    """Return the number of an element's name, as `read_name` gives it."""
+    number = 0
+    for byte in name.encode():
+        number = number * _BASE + int(_DIGIT[byte])
+    return number
+
+
+def _table() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Return the numbers and traits by slot, and the odd factor that hashes without a collision."""
+    traits = dict.fromkeys(_BLOCKS.split(), BLOCK)
+    for memo, (name, kind) in enumerate(_STATEFUL.items()):
+        traits[name] = kind | memo << MEMO_SHIFT
+    assert len(_STATEFUL) == MEMOS, len(_STATEFUL)
+    numbers = [name_number(name) for name in traits]
+    factor = 0x9E3779B97F4A7C15  # a start with well-mixed bits; each step gives another odd factor
+    slots = [_slot(number, factor) for number in numbers]
+    while len(set(slots)) < len(slots):
+        factor = (factor + 0x2545F4914F6CDD1E) & 0xFFFFFFFFFFFFFFFF
+        slots = [_slot(number, factor) for number in numbers]
+    by_slot = np.zeros((2, 1 << _SLOT_BITS), np.int64)
+    by_slot[:, slots] = [numbers, list(traits.values())]
+    return by_slot[0].copy(), by_slot[1].copy(), factor
+
+
+def _slot(number: int, factor: int) -> int:
+    """Return the upper bits of number * factor modulo 2 ** 64."""
+    return (number * factor & 0xFFFFFFFFFFFFFFFF) >> (64 - _SLOT_BITS)
+
+
+_NUMBERS, _TRAITS, _factor = _table()
+_FACTOR = np.uint64(_factor)
+_SHIFT = np.uint64(64 - _SLOT_BITS)
+
+
+@kernel
+def read_name(source: Bytes, start: int, end: int) -> tuple[int, int]:
+    """Read the tag name at `start`; return its number (0 if it is too long) and where it ends."""
+    number = 0
+    at = start
+    while at < end and _DIGIT[source[at]]:
+        number = number * _BASE + _DIGIT[source[at]]
+        at += 1
+    return (number if at - start <= NAME_BYTES_MAX else 0), at
+
+
+@kernel
+def traits_of(number: int) -> int:
+    """Return the traits of the element with this name number; 0 for unknown ones."""
+    slot = np.int64(np.uint64(number) * _FACTOR >> _SHIFT)
+    return _TRAITS[slot] if _NUMBERS[slot] == number else 0
+
+
+LESS, GREATER, SLASH, EQUALS, DASH, BANG, QUESTION = b"<>/=-!?"
+QUOTE, APOSTROPHE, BRACKET = b"\"']"
+
+# The scanner's whole memory between two tags. state[memo] of a raw element: 1 once no end tag
+# follows. state[memo] of a container: the depth in it; state[LAST_ENDS + memo]: the place of its
+# last end tag, plus 2 (1 if there is none, 0 if nobody has looked). The last: 1 once no `]]>`
+# follows.
+LAST_ENDS = MEMOS
+NO_SECTION_END = 2 * MEMOS
+STATE_SIZE = 2 * MEMOS + 1
+
+_SECTION = np.frombuffer(b"<![CDATA[", np.uint8)
+
+State = npt.NDArray[np.int64]
+
+_BLANK, _NAME_END, _VALUE_END = 1, 2, 4
+_CLASS = np.zeros(256, np.uint8)
+_CLASS[list(b"\t\n\f\r ")] = _BLANK | _NAME_END | _VALUE_END
+_CLASS[list(b"/=")] = _NAME_END
+_CLASS[GREATER] = _NAME_END | _VALUE_END
+
+
+@inline_kernel
+def _skip_blanks(source: Bytes, at: int, end: int) -> int:
+    """Return the first position from `at` that holds no white space."""
+    while at < end and _CLASS[source[at]] & _BLANK:
+        at += 1
+    return at
+
+
+@kernel
+def _skip_value(source: Bytes, at: int, end: int) -> int:
+    """Return the position behind an attribute's value.
+
+    A quote that is never closed is a character of an unquoted value: the tag ends at its first `>`.
+    That costs one look to the page's end for each kind of quote, as no such quote follows it.
+    """
+    if at < end and (source[at] == QUOTE or source[at] == APOSTROPHE):
+        close = find_byte(source, at + 1, end, int64(source[at]))
+        if close < end:
+            return close + 1
+    while at < end and not _CLASS[source[at]] & _VALUE_END:
+        at += 1
+    return at
+
+
+@kernel
+def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
+    """Pass over a tag's attributes, from behind its name.
+
+    Returns:
+        The position behind the closing `>` (or `end` + 1 if the tag never ends), and whether the
+        tag closes itself with `/>`.
+    """
+    slash = False
+    while at < end:
+        byte = source[at]
+        if byte == GREATER:
+            return at + 1, slash
+        slash = byte == SLASH
+        at += 1
+        if slash or _CLASS[byte] & _BLANK:
+            continue
+        while at < end and not _CLASS[source[at]] & _NAME_END:
+            at += 1
+        after = _skip_blanks(source, at, end)
+        if after < end and source[after] == EQUALS:
+            at = _skip_value(source, _skip_blanks(source, after + 1, end), end)
+    return end + 1, False
+
+
+@kernel
+def _skip_comment(source: Bytes, at: int, end: int) -> int:
+    """Return the position behind the comment whose `<!--` is at `at`, or `end` if it never ends."""
+    close = find_byte(source, at + 4, end, GREATER)
+    while close < end:
+        if source[close - 1] == DASH and source[close - 2] == DASH:
+            return close + 1
+        bang = close >= at + 7 and source[close - 1] == BANG  # `<!----!>` is the shortest
+        if bang and source[close - 2] == DASH and source[close - 3] == DASH:
+            return close + 1
+        close = find_byte(source, close + 1, end, GREATER)
+    return end
+
+
+@kernel
+def _is_section(source: Bytes, at: int, end: int) -> bool:
+    """Tell whether `<![CDATA[` is at `at`."""
+    same = 0
+    while same < len(_SECTION) and at + same < end and source[at + same] == _SECTION[same]:
+        same += 1
+    return same == len(_SECTION)
+
+
+@kernel
+def skip_declaration(source: Bytes, at: int, end: int, state: State) -> int:
+    """Return the position behind what begins with `<!` or `<?`, or `</` without a name, at `at`."""
+    if (
+        at + 3 < end
+        and source[at + 1] == BANG
+        and source[at + 2] == DASH
+        and source[at + 3] == DASH
+    ):
+        return _skip_comment(source, at, end)
+    if not state[NO_SECTION_END] and _is_section(source, at, end):
+        close = find_byte(source, at + len(_SECTION) + 2, end, GREATER)
+        while close < end:
+            if source[close - 1] == BRACKET and source[close - 2] == BRACKET:
+                return close + 1
+            close = find_byte(source, close + 1, end, GREATER)
+        state[NO_SECTION_END] = 1
+    return min(find_byte(source, at + 2, end, GREATER) + 1, end)
+
+
+@kernel
+def is_end_tag(source: Bytes, at: int, end: int, number: int) -> bool:
+    """Tell whether the `<` at `at` begins an end tag of the element with this name number."""
+    if at + 2 >= end or source[at + 1] != SLASH:
+        return False
+    found, stop = read_name(source, at + 2, min(end, at + 3 + NAME_BYTES_MAX))
+    return found == number and stop < min(end, at + 3 + NAME_BYTES_MAX)
+
+
+@kernel
+def find_end_tag(source: Bytes, at: int, end: int, number: int) -> int:
+    """Return the position of the next end tag of an element, or `end`."""
+    at = find_byte(source, at, end, LESS)
+    while at < end and not is_end_tag(source, at, end, number):
+        at = find_byte(source, at + 1, end, LESS)
+    return at
+
+
+@kernel
+def find_last_end_tag(source: Bytes, start: int, end: int, number: int) -> int:
+    """Return the position of the last end tag of an element from `start` on, or -1."""
+    for at in range(end - 1, start - 1, -1):
+        if source[at] == LESS and is_end_tag(source, at, end, number):
+            return at
+    return -1
+
 
 SPACE = 0x20
 

@@ -2,7 +2,7 @@
 
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
 length costs its bytes and no memory. Short tokens of plain characters, which are most, take a
-faster way: a window of text is folded and classified eight bytes at once (window.py), and its
+faster way: a window of text is folded and classified eight bytes at once (short_tokens.py), and its
 tokens are hashed together (short_tokens.py). The kernel stops between two tokens when its output is
 full and goes on from the place that it returns, so a page of any size is signed through one small
 buffer.
@@ -35,10 +35,18 @@ from streamer.text.canonical import (
     fold,
     is_ignorable,
 )
-from streamer.text.codepoint import INVALID, decode, pack_code_point
-from streamer.text.pieces import TokenTables
-from streamer.text.short_tokens import LOW_BYTES, hash_short, new_halves
-from streamer.text.window import Window, ascii_size, classify, find_edges, new_window
+from streamer.text.scan import INVALID, decode, pack_code_point
+from streamer.text.short_tokens import (
+    LOW_BYTES,
+    TokenTables,
+    Window,
+    ascii_size,
+    classify,
+    find_edges,
+    hash_short,
+    new_halves,
+    new_window,
+)
 
 MARKS_MAX = 30  # marks put into order together: Unicode's stream-safe limit (UAX #15, D4)
 SPARE = 64  # room in the output beyond its limit: what one code point can expand to

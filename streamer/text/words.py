@@ -6,6 +6,23 @@ both. A word is split off first and only then left out, stemmed or replaced: no 
 
 Text is split at white space into chunks, and the words of a short chunk are remembered: most
 chunks of a language come again and again.
+
+What is known of single words: stop words, stems, dictionary forms, parts of speech.
+
+Everything here comes from a library, apart from one list: the Russian stop words are those of the
+published shingle example whose checksums the tests hold. A library is imported when its first
+option is on, for a dictionary takes a third of a second to read.
+
+Where words begin and end, with their places: the rule of `tokens.tokens`, and its variants.
+
+A chunk is what stands between white space. No rule looks across that, so a text may be split chunk
+by chunk.
+
+Text to sentences by one plain rule, the same for all languages.
+
+A sentence ends behind full stops, question or exclamation marks that white space follows, behind
+their full-width forms at once, and with a line. Abbreviations therefore end sentences too; what
+counts for a signature is that equal text is cut at equal places.
 """
 
 from __future__ import annotations
@@ -14,20 +31,149 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from streamer.text.form import HTML
-from streamer.text.splitting import Splitting, Word, split_chunk
-from streamer.text.tokens import tokens
-from streamer.text.vocabulary import (
-    dictionary_form,
-    is_adjective,
-    stem_languages,
-    stemmer,
-    stop_word_languages,
-    stop_words,
+from streamer.text.canonical import MARK, UNSPACED, WORD, class_of, fold, is_ignorable
+from streamer.text.tokens import in_canonical_order, tokens
+from streamer.text.visible import HTML
+
+RUSSIAN_STOP_WORDS = (
+    "это как так и в над к до не на но за то с ли а во от со для о же ну вы бы что кто он она"  # noqa: RUF001 - Russian
 )
+ADJECTIVES = frozenset({"ADJF", "ADJS", "COMP"})  # OpenCorpora: full, short, comparative
+
+
+@lru_cache(1)
+def stop_word_languages() -> frozenset[str]:
+    """Return the languages, by their English names, that have a list of stop words."""
+    from stop_words import AVAILABLE_LANGUAGES, LANGUAGE_MAPPING  # noqa: PLC0415 - read when used
+
+    return frozenset(LANGUAGE_MAPPING.values()) & frozenset(AVAILABLE_LANGUAGES) | {"russian"}
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language of `stop_word_languages`."""
+    if language == "russian":
+        return frozenset(RUSSIAN_STOP_WORDS.split())
+    from stop_words import get_stop_words  # noqa: PLC0415 - read when used
+
+    return frozenset(get_stop_words(language))
+
+
+@lru_cache(1)
+def stem_languages() -> frozenset[str]:
+    """Return the languages, by their English names, that have a Snowball stemmer."""
+    import snowballstemmer  # noqa: PLC0415 - read when used
+
+    return frozenset(snowballstemmer.algorithms())
+
+
+def stemmer(language: str) -> Callable[[str], str]:
+    """Return the Snowball stemmer of a language: a composed, lower-case word to its stem."""
+    import snowballstemmer  # noqa: PLC0415 - read when used
+
+    stem: Callable[[str], str] = snowballstemmer.stemmer(language).stemWord
+    return stem
+
+
+def dictionary_form(word: str) -> str:
+    """Return a Russian word's dictionary form: of nouns the nominative singular."""
+    return str(_likeliest(word).normal_form)
+
+
+def is_adjective(word: str) -> bool:
+    """Tell whether a Russian word is most likely an adjective."""
+    return _likeliest(word).tag.POS in ADJECTIVES
+
+
+def _likeliest(word: str) -> Any:  # noqa: ANN401 - pymorphy3 is untyped
+    """Return the likeliest reading of a word; words out of the dictionary are guessed by ending."""
+    return _analyzer().parse(word)[0]
+
+
+@lru_cache(1)
+def _analyzer() -> Any:  # noqa: ANN401 - pymorphy3 is untyped
+    import pymorphy3  # noqa: PLC0415 - read when used
+
+    return pymorphy3.MorphAnalyzer(lang="ru")
+
+
+CHARACTERS_REMEMBERED = 1 << 16
+
+
+class Word(NamedTuple):
+    """A word in canonical form, and where it stands: text[start:end], in characters."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Splitting(NamedTuple):
+    """How words are split off and written; CanonicalOptions says what each field means."""
+
+    compatibility: bool
+    fold_case: bool
+    keep_punctuation: bool
+    split_unspaced: bool
+
+
+def split_chunk(chunk: str, splitting: Splitting) -> tuple[Word, ...]:
+    """Return the words of a chunk, with their places in it."""
+    result: list[Word] = []
+    current, first, last = "", 0, 0
+    unspaced = False
+
+    for place, character in enumerate(chunk):
+        for piece, kind in _pieces(character, splitting):
+            if current and kind != MARK and (kind != WORD or unspaced):
+                result.append(Word(in_canonical_order(current), first, last))
+                current = ""
+            if kind in (WORD, UNSPACED) or (kind == MARK and current):
+                first = first if current else place
+                current, last = current + piece, place + 1
+                unspaced = kind == UNSPACED or (kind == MARK and unspaced)
+            elif splitting.keep_punctuation and unicodedata.category(piece)[0] in "PS":
+                result.append(Word(piece, place, place + 1))
+    if current:
+        result.append(Word(in_canonical_order(current), first, last))
+    return tuple(result)
+
+
+@lru_cache(CHARACTERS_REMEMBERED)
+def _pieces(character: str, splitting: Splitting) -> tuple[tuple[str, int], ...]:
+    """Return what a character is written as, each piece with its class."""
+    if is_ignorable(ord(character)):
+        return ()
+    kinds = [(piece, class_of(piece)) for piece in _written(character, splitting)]
+    if splitting.split_unspaced:
+        return tuple(kinds)
+    return tuple((piece, WORD if kind == UNSPACED else kind) for piece, kind in kinds)
+
+
+def _written(character: str, splitting: Splitting) -> str:
+    """Return a character fully decomposed, folded as far as the options say."""
+    if splitting.compatibility and splitting.fold_case:
+        return fold(character)
+    form: Literal["NFKD", "NFD"] = "NFKD" if splitting.compatibility else "NFD"
+    result = unicodedata.normalize(form, character)
+    if splitting.fold_case:
+        result = unicodedata.normalize(form, result.casefold())
+    return "".join(c for c in result if not is_ignorable(ord(c)))
+
+
+_STOP = r"[.!?\u2026\u061f\u0964]"
+_CLOSING = r"[\"'\u00bb\u201d\u2019)\]]"
+_FULL_WIDTH = r"[\u3002\uff01\uff1f]"
+_END = re.compile(rf"(?<={_STOP})\s+|(?<={_STOP}{_CLOSING})\s+|(?<={_FULL_WIDTH})|[\r\n]+")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of `text` in order, without white space about them."""
+    return [stripped for part in _END.split(text) if (stripped := part.strip())]
+
 
 OPTIONS_REMEMBERED = 8
 REMEMBERED = 1 << 16  # chunks, and words, of each set of options
@@ -72,7 +218,7 @@ class CanonicalOptions(BaseModel):
     )
 
     def marks(self, flags: int) -> int:
-        """Return as what a body with these marks (form.py) is read: with its tags kept, as text."""
+        """Return as what a body with these flags is read: with its tags kept, as text."""
         return flags & ~HTML if self.keep_tags else flags
 
     @field_validator("stop_words")

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.corpus import SYLLABLES
+from streamer.lab.sample.pages import Exact, Shingler, resemblance
+from streamer.lab.sample.score import Said, read_verdicts
 from streamer.model import Decision
-from streamer.sample.reference import Exact, Shingler, resemblance
-from streamer.sample.verdict_file import Said, read_verdicts
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.replayed import replay
 
@@ -238,7 +238,7 @@ def _chance(one: int, other: int, shared: int) -> float:
 
 
 def _level(shingles: int) -> int:
-    """Return the finest level at which a page's bins fit into its sketch (sketch/compact.py)."""
+    """Return the finest level at which a page's bins fit into its sketch."""
     return next((level for level in range(22, 10, -1) if shingles * (level - 5) <= 1792), 10)
 
 

@@ -31,8 +31,8 @@ import numpy as np
 from backports import zstd
 
 from streamer.errors import InputError
-from streamer.stream.files import Source, open_sources
-from streamer.stream.parse import PageParser
+from streamer.pages.files import Source, open_sources
+from streamer.pages.parse import PageParser
 from streamer.text.html import html_to_text, text_bytes_max
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, peak_bytes, reset_peak, watch

@@ -6,8 +6,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from streamer.kafka.names import Names
-from streamer.stream.warm import warm_kernels
+from streamer.kafka.topics import Names
+from streamer.run.warm import warm_kernels
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb, make_crawl

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamer.kafka.names import Names
-from streamer.stream.warm import warm_kernels
+from streamer.kafka.topics import Names
+from streamer.run.warm import warm_kernels
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.broker import free_port, messages_of, running_broker
 from tests.helpers.feeder import Feeder

@@ -24,13 +24,11 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.errors import StreamerError
-from streamer.index.records import CONFIG, Record, Verdicts
-from streamer.index.settings import IndexSettings
-from streamer.kafka.log_position import ShardLog
+from streamer.index.types import CONFIG, IndexSettings, Record, Verdicts
 from streamer.kafka.owner import Owner
-from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
+from streamer.run.index_folder import identity_of
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.index_folder import identity_of
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.damage import Damage, digests, some_damage
 from tests.helpers.serial_index import judged

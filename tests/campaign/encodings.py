@@ -20,13 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from streamer.lab.sample.prose import CHINESE, FRENCH, GERMAN, JAPANESE, RUSSIAN, write_article
 from streamer.model import SIMILARITY_ONE
-from streamer.sample.prose import write_article
-from streamer.sample.words import CHINESE, FRENCH, GERMAN, JAPANESE, RUSSIAN
-from streamer.sketch.compact import SKETCH_WORDS
-from streamer.sketch.resemblance import similarity
+from streamer.pages.parse import PageParser
+from streamer.sketch.resemblance import SKETCH_WORDS, similarity
 from streamer.sketch.signer import Signer
-from streamer.stream.parse import PageParser
 from streamer.text.charset import HIGH_BYTES_MIN
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import SETTINGS, THRESHOLD
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streamer.sample.words import Language
+    from streamer.lab.sample.prose import Language
 
     Words = npt.NDArray[np.uint64]
 

@@ -25,12 +25,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from streamer.lab.sample.prose import (
+    ENGLISH,
+    FRENCH,
+    GERMAN,
+    RUSSIAN,
+    SPANISH,
+    draw_topic,
+    draw_words,
+)
 from streamer.model import SIMILARITY_ONE
-from streamer.sample.prose import draw_topic, draw_words
-from streamer.sample.words import ENGLISH, FRENCH, GERMAN, RUSSIAN, SPANISH
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.resemblance import similarity
-from streamer.sketch.secret import HashKeys, derive_keys
+from streamer.sketch.settings import HashKeys, derive_keys
 from streamer.sketch.signer import Signatures, Signer
 from streamer.text.tokens import tokens
 from tests.campaign.campaign import Campaign, Outcome

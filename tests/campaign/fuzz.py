@@ -27,15 +27,15 @@ from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.record.memory_records import MemoryRecords
 
 from streamer.errors import InputError
-from streamer.kafka.chunk import cut
-from streamer.stream.files import open_sources
-from streamer.stream.parse import PageParser
+from streamer.kafka.reader import cut
+from streamer.pages.files import open_sources
+from streamer.pages.parse import PageParser
 from tests.campaign import mutators
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, reset_peak, watch
 
 if TYPE_CHECKING:
-    from streamer.stream.parse import Message
+    from streamer.pages.parse import Message
 
 FORMATS = ("json", "warc", "html", "gzip", "zstd", "kafka")
 SECONDS_MAX = 1.0  # of the processor, for one input of a few records

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.model import SIMILARITY_ONE
+from streamer.pages.chunk import PageBatch
+from streamer.pages.mapping import FieldMapping
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import PageBatch
-from streamer.stream.detector import Detector
-from streamer.stream.fields import FieldMapping
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.stages import sign
-from streamer.text.form import ESCAPED
+from streamer.text.visible import ESCAPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
-    from streamer.stream.chunk import RawChunk
-    from streamer.stream.files import Source
-    from streamer.stream.parse import PageParser
+    from streamer.pages.chunk import RawChunk
+    from streamer.pages.files import Source
+    from streamer.pages.parse import PageParser
 
 ROOT = Path(__file__).parents[2]
 MAPPING = FieldMapping.model_validate(

@@ -18,10 +18,10 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from streamer.errors import StreamerError
-from streamer.kafka.names import Names
 from streamer.kafka.reader import Reader, open_reader
-from streamer.kafka.waiting import WaitingLoop
-from streamer.stream.warm import warm_kernels
+from streamer.kafka.topic_input import WaitingLoop
+from streamer.kafka.topics import Names
+from streamer.run.warm import warm_kernels
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.broker import free_port, listens, running_broker
 from tests.helpers.cable import Cable, cable

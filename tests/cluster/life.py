@@ -48,7 +48,7 @@ FIRST_VERDICT_SECONDS = 120  # what deploy/README.md promises of a fresh cluster
 READ_TIMES = """
 import asyncio, json, sys
 from aiokafka import TopicPartition
-from streamer.cli.kafka_options import connection_of
+from streamer.cli.options import connection_of
 from streamer.config import load_settings
 from streamer.kafka.reader import open_reader
 async def records(reader, topic, since):

@@ -17,7 +17,7 @@ import yaml
 
 from streamer.cli.main import app
 from streamer.config import Settings, load_settings
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from tests.helpers.kubernetes_tools import (
     CHART,
     DEFINITIONS,

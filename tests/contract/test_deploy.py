@@ -13,7 +13,7 @@ import yaml
 from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.topics import pages_topic
-from streamer.sketch.secret import read_secret
+from streamer.sketch.settings import read_secret
 from tests.helpers.kubernetes_tools import kustomized
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.cli.main import run
-from streamer.sketch.registry import PRESETS, methods
+from streamer.sketch.scheme import PRESETS, methods
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 

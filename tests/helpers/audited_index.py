@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamer.index.records import (
+from streamer.index.shard import Shard
+from streamer.index.types import (
     Decisions,
+    IndexSettings,
     Items,
     Output,
     Pages,
@@ -22,18 +24,16 @@ from streamer.index.records import (
     shard_name,
     source_name,
 )
-from streamer.index.settings import IndexSettings
-from streamer.index.shard import Shard
-from streamer.kafka.audit.index import IndexAudit
-from streamer.kafka.audit.scene import Scene
-from streamer.kafka.dead_letters import dead_letter_message
-from streamer.kafka.names import Names
+from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.prepare import config_record
-from streamer.kafka.verdict_messages import topic_locator, verdict_messages
+from streamer.kafka.signing import dead_letter_message
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.lab.audit.scene import Scene
+from streamer.lab.audit.verify import IndexAudit
 from streamer.model import page_ref
-from streamer.stream.batch import Rejected
-from streamer.stream.parse import PageParser
+from streamer.pages.chunk import Rejected
+from streamer.pages.parse import PageParser
 from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.signed_pages import BANDS, family_pages
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from streamer.kafka.audit.report import Report
+    from streamer.lab.audit.scene import Report
 
 NAMES = Names("news", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamer.stream.bytestream import ByteStream, Trail
-from streamer.stream.chunk import Ending, RawChunk
-from streamer.stream.files import Source
+from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.chunk import Ending, RawChunk
+from streamer.pages.files import Source
 
 
 def all_chunks(source: Source, ending: Ending | None = None) -> Iterator[RawChunk]:

@@ -16,9 +16,9 @@ from pathlib import Path
 from aiokafka.errors import KafkaError
 
 from streamer.errors import StreamerError
-from streamer.kafka.names import Names
 from streamer.kafka.reader import open_reader
-from streamer.kafka.settling import left
+from streamer.kafka.topics import Names
+from streamer.lab.audit.verify import left
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32

@@ -18,7 +18,7 @@ import yaml
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
 
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from tests.helpers.broker import free_port, listens, running_broker
 from tests.helpers.fleet import ROOT
 from tests.helpers.wait import wait_until

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.records import Verdicts
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.kafka.measures import ShardMeasures, SignMeasures
+from streamer.index.types import Verdicts
+from streamer.kafka.monitoring import ShardMeasures, SignMeasures
 from streamer.metrics import Metrics, Stage
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamer.index.place import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
 
 if TYPE_CHECKING:
-    from streamer.index.records import Pages, Verdicts
-    from streamer.index.settings import IndexSettings
+    from streamer.index.types import IndexSettings, Pages, Verdicts
 
 
 class Judged(NamedTuple):

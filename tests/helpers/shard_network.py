@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from streamer.index.lookup import Hits, KeptRows, Lookup
-from streamer.index.records import CONFIG, Output, Pages, Record, Verdicts, shard_name
 from streamer.index.shard import Shard
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.index.types import (
+    CONFIG,
+    Hits,
+    KeptRows,
+    Lookup,
+    Output,
+    Pages,
+    Record,
+    Verdicts,
+    shard_name,
+)
+from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.serial_index import Judged, judged
 
 if TYPE_CHECKING:
@@ -18,8 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streamer.index.lookup import FlushedRows, Keys
-    from streamer.index.settings import IndexSettings
+    from streamer.index.types import FlushedRows, IndexSettings, Keys
 
 SOURCE = "pages:0"
 

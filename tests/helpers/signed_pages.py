@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.records import Pages
-from streamer.sketch.compact import DENSE_LEVEL, SKETCH_WORDS
+from streamer.index.types import Pages
+from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from tests.oracles import plain
 
 if TYPE_CHECKING:

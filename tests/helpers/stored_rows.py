@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.lookup import FlushedRows
 from streamer.index.postings import PARTS
 from streamer.index.stored_lookup import StoredLookup
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.index.types import FlushedRows
+from streamer.sketch.resemblance import SKETCH_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

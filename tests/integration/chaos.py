@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from streamer.kafka.names import Names
-from streamer.stream.warm import warm_kernels
+from streamer.kafka.topics import Names
+from streamer.run.warm import warm_kernels
 from tests.helpers.broker import broker, free_port, running_broker
 from tests.helpers.feeder import fed
 from tests.helpers.fleet import ROOT, Fleet, fleet

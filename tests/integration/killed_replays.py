@@ -21,15 +21,14 @@ import numpy as np
 
 from streamer.cli.main import app
 from streamer.index.postings import sort_postings
-from streamer.index.records import CONFIG, Record, source_name
-from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.sample.truth import write_crawl
+from streamer.index.types import CONFIG, IndexSettings, Record, source_name
+from streamer.lab.sample.truth import write_crawl
+from streamer.pages.chunk import PageBatch
+from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import PageBatch
-from streamer.stream.stages import sign
-from streamer.text.form import ESCAPED, HTML
+from streamer.text.visible import ESCAPED, HTML
 from tests.helpers.shard_network import MemoryLookup
 
 PAGES = 3000
@@ -51,7 +50,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
     code = 1
     try:
-        with mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
+        with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", CHUNK_RECORDS):
             app(standalone_mode=False)
         code = 0
     finally:

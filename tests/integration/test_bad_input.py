@@ -22,16 +22,16 @@ from backports import zstd
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from streamer.stream.bytestream import GZIP_MAGIC, ZSTD_MAGIC
-from streamer.stream.files import Source, open_sources
-from streamer.stream.parse import PageParser
-from streamer.text.form import ESCAPED
+from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
+from streamer.pages.files import Source, open_sources
+from streamer.pages.parse import PageParser
+from streamer.text.visible import ESCAPED
 from tests.helpers.chunks import all_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.stream.batch import PageBatch
+    from streamer.pages.chunk import PageBatch
 
 MIB = 1 << 20
 PEAK_MIB_MAX = 96  # above idle
@@ -39,8 +39,8 @@ GOOD = b'{"url": "http://a.example/", "body": "words"}\n'
 
 READ_AND_REPORT = """
 import json, resource, sys
-from streamer.stream.files import open_sources
-from streamer.stream.parse import PageParser
+from streamer.pages.files import open_sources
+from streamer.pages.parse import PageParser
 from tests.helpers.chunks import all_chunks
 
 def peak():

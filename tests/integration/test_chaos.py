@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb
 

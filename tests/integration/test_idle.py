@@ -24,7 +24,7 @@ from tests.integration.test_worker import administer, make_topic, page, send, ve
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.kafka.names import Names
+    from streamer.kafka.topics import Names
 
 
 def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> None:

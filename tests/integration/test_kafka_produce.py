@@ -20,8 +20,8 @@ from warcio.warcwriter import WARCWriter
 from streamer.cli.main import run
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Topic, ensure_topic
-from streamer.stream.files import Source
-from streamer.stream.parse import PageParser
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
 from tests.helpers.broker import broker, free_port, messages_of, running_broker
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
-from streamer.kafka.reach import reach
+from streamer.kafka.reader import reach
 from streamer.kafka.topic_id import topic_id
 from tests.helpers.secure_broker import (
     PASSWORD,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import fleet
 from tests.integration.test_worker import make_topic, page

@@ -17,8 +17,8 @@ import pytest
 
 from streamer.cli.main import run
 from streamer.config import Settings
+from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.index_folder import IndexFolder
 
 PROSE = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from streamer.stream import replay as replay_module
+from streamer.run import replay as replay_module
 from tests.integration.test_replay import Place, lines, page
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def test_a_second_judgement_that_is_killed_goes_on_with_the_same_bytes(
         assert place.streamer(*again) == 0
         return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
 
-    with mock.patch("streamer.stream.second_judgement._LINES_MAX", 30):
+    with mock.patch("streamer.run.reading._LINES_MAX", 30):
         quiet, killed = outputs("quiet", ()), outputs("killed", (3, 0, 5, 2))
     assert killed == quiet
     offsets = [json.loads(line)["page"]["offset"] for line in quiet[0].splitlines()]
@@ -276,7 +276,7 @@ def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
         told.append(capsys.readouterr().err)
 
     with (
-        mock.patch("streamer.stream.jsonl.CHUNK_RECORDS_MAX", 100),
+        mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 100),
         mock.patch.object(replay_module.Replay, "_tell_of_clusters", watched),
     ):
         found = summary(place, swallowed, fine)

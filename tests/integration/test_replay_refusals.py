@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamer.index.store import Store
-from streamer.stream.index_folder import store_folder
+from streamer.run.index_folder import store_folder
 from tests.integration.test_replay import Place, page
 from tests.integration.test_replay_dead_letters import tree
 

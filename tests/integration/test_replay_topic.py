@@ -20,11 +20,11 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from streamer.cli.main import run
 from streamer.errors import InputError
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.kafka import topic_replay
 from streamer.kafka.reader import open_reader
 from streamer.kafka.wire import unpack_record
-from streamer.stream.replay import Replay
+from streamer.run.replay import Replay
 from tests.helpers.broker import free_port, messages_of, running_broker
 from tests.helpers.wait import wait_until
 

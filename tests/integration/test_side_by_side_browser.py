@@ -13,7 +13,7 @@ import typer
 from lxml import etree
 from typer.testing import CliRunner
 
-from streamer.cli.compare import compare
+from streamer.lab.cli.compare import compare
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"

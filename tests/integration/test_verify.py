@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaProducer
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.kafka.connection import Connection
-from streamer.kafka.names import Names
-from streamer.kafka.verify import VerifyOptions, verify
-from streamer.stream.parse import PageParser
+from streamer.kafka.topics import Names
+from streamer.lab.audit.verify import VerifyOptions, verify
+from streamer.pages.parse import PageParser
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load, make_crawl
@@ -24,7 +24,7 @@ from tests.integration.chaos import load, make_crawl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.kafka.audit.report import Report
+    from streamer.lab.audit.scene import Report
 
 PAGES = 2_000
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import streamer
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from streamer.kernel import KERNELS
 from tests.helpers.fleet import ROOT, fleet
 from tests.integration.chaos import load

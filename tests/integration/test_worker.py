@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from tests.helpers.broker import free_port, messages_of
 from tests.helpers.fleet import KEY, ROOT, Fleet, fleet
 from tests.integration.chaos import judging, load, start_all, start_owner

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.kafka.names import Names
-from streamer.sample.truth import PAGES_FILE, write_crawl
+from streamer.kafka.topics import Names
+from streamer.lab.sample.truth import PAGES_FILE, write_crawl
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import fleet
 from tests.integration.chaos import load

@@ -11,16 +11,15 @@ from typing import NamedTuple
 import mmh3
 
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.compact import (
+from streamer.sketch.minhash import EMPTY_MINIMUM, FEW_MAX
+from streamer.sketch.resemblance import (
     DENSE_LEVEL,
     FINEST_LEVEL,
     LISTED_BITS,
     LISTED_MAX,
     PAYLOAD_WORDS,
 )
-from streamer.sketch.few import FEW_MAX
-from streamer.sketch.minhash import EMPTY_MINIMUM
-from streamer.sketch.secret import HashKeys
+from streamer.sketch.settings import HashKeys
 from streamer.text.tokens import tokens
 
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-from streamer.sketch.compact import SKETCH_BYTES, SKETCH_WORDS
+from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 
 
 class RowBlock:

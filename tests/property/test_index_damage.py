@@ -16,16 +16,14 @@ from hypothesis import strategies as st
 
 from streamer.cli.inspect import describe
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StreamerError
+from streamer.index.codec import pack_pages
 from streamer.index.deep_check import check_index
-from streamer.index.records import CONFIG, Pages, Record
-from streamer.index.settings import IndexSettings
-from streamer.index.snapshot import pack_pages
-from streamer.kafka.log_position import ShardLog
+from streamer.index.types import CONFIG, IndexSettings, Pages, Record
 from streamer.kafka.owner import Owner
-from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder, identity_of, own_key, read_meta
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
 from tests.helpers.serial_index import judged
 from tests.helpers.signed_pages import BANDS, family_pages

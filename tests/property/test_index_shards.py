@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.records import CONFIG, Decisions, Output, Record, Verdicts
-from streamer.index.settings import IndexSettings, bands_of
 from streamer.index.shard import Shard
+from streamer.index.types import (
+    CONFIG,
+    Decisions,
+    IndexSettings,
+    Output,
+    Record,
+    Verdicts,
+    bands_of,
+)
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys
 from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
@@ -21,7 +28,7 @@ from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streamer.index.records import Pages
+    from streamer.index.types import Pages
 
 seeds = st.integers(0, 2**32)
 counts = st.integers(1, 50)

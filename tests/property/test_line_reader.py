@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.stream import line_reader
-from streamer.stream.bytestream import ByteStream
-from streamer.stream.line_reader import LineReader
+from streamer.pages import lines as line_reader
+from streamer.pages.bytestream import ByteStream
+from streamer.pages.lines import LineReader
 from streamer.text.tokens import SLACK
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.measures import similarity_of, sketch_similarity
-from streamer.sketch.method import Measure, Sketch, empty_sketch
-from streamer.sketch.packers import (
+from streamer.sketch.measures import (
     HASHES_MAX,
     SLOTS_MAX,
     WEIGHTS_MAX,
@@ -18,7 +16,10 @@ from streamer.sketch.packers import (
     pack_sample,
     pack_slots,
     pack_weighted,
+    similarity_of,
+    sketch_similarity,
 )
+from streamer.sketch.method import Measure, Sketch, empty_sketch
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer

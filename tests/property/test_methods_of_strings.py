@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, Method, MethodSignature, PageText
-from streamer.sketch.registry import method
+from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))
 VARIANTS: dict[str, tuple[str, Mapping[str, object]]] = {
@@ -166,7 +166,7 @@ def test_signatures_do_not_depend_on_the_process() -> None:
     program = f"""
 import json
 from streamer.sketch.method import PageText
-from streamer.sketch.registry import method
+from streamer.sketch.scheme import method
 signed = {{}}
 for variant, (name, parameters) in {VARIANTS!r}.items():
     keys, sketch = method(name, parameters, {SECRET!r}).sign(PageText({text!r}))

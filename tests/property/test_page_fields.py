@@ -8,8 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.text.json_skip import DEPTH_MAX, skip_value
-from streamer.text.page_fields import BODY, ESCAPES, PLAIN, TYPE, UNTOLD, URL, find_page_fields
+from streamer.text.json_fields import (
+    BODY,
+    DEPTH_MAX,
+    ESCAPES,
+    PLAIN,
+    TYPE,
+    UNTOLD,
+    URL,
+    find_page_fields,
+    skip_value,
+)
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 

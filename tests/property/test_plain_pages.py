@@ -9,9 +9,16 @@ import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.stream.parse import PageParser
-from streamer.text.page_fields import TYPE, UNTOLD, Spans, find_page_fields
-from streamer.text.plain_pages import gathered, mark_sure, mark_type_changes
+from streamer.pages.parse import PageParser
+from streamer.text.json_fields import (
+    TYPE,
+    UNTOLD,
+    Spans,
+    find_page_fields,
+    gathered,
+    mark_sure,
+    mark_type_changes,
+)
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
 

@@ -20,7 +20,7 @@ from streamer.index.row_blocks import (
     gather_rows,
     pack_rows,
 )
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.oracles.row_block import RowBlock
 
 U64 = st.integers(0, 2**64 - 1)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
 from streamer.sketch.resemblance import similarity
-from streamer.sketch.secret import derive_keys
-from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.settings import SignatureSettings, derive_keys
 from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, Signatures, Signer
-from streamer.text.form import ESCAPED, HTML
+from streamer.text.visible import ESCAPED, HTML
 from tests.oracles import plain
 
 SECRET = bytes(range(32))

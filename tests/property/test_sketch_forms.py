@@ -8,19 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch.compact import (
+from streamer.sketch.minhash import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
+from streamer.sketch.resemblance import (
     BINS,
     DENSE_LEVEL,
     EMPTY_BIN,
     FINEST_LEVEL,
     LISTED_MAX,
     SKETCH_WORDS,
+    lower_bins,
     pack_dense,
     pack_listed,
+    similarity,
     unpack_filled,
 )
-from streamer.sketch.few import FEW_MAX, SLOTS, add_distinct, may_be_few, sorted_members
-from streamer.sketch.resemblance import lower_bins, similarity
 from tests.oracles import plain
 
 Words = npt.NDArray[np.uint64]

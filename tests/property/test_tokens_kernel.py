@@ -15,10 +15,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from streamer.text.canonical import is_ignorable
-from streamer.text.codepoint import INVALID, decode
-from streamer.text.pieces import token_tables
+from streamer.text.scan import INVALID, decode
+from streamer.text.short_tokens import WINDOW_WORDS, token_tables
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
-from streamer.text.window import WINDOW_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,13 +16,12 @@ from unittest.mock import patch
 import numba
 import numpy as np
 
-import streamer.index.place as place_module
+import streamer.index.rule as place_module
 from streamer.index import shard as shard_module
-from streamer.index.lookup import FlushedRows
-from streamer.index.place import FREE
-from streamer.index.records import Pages, Record
+from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
+from streamer.index.rule import FREE
 from streamer.index.shard import Shard
-from streamer.index.snapshot import Snapshot, pack_snapshot, unpack_snapshot
+from streamer.index.types import FlushedRows, Pages, Record
 
 
 class MarkLast(Shard):

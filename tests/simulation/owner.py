@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.codec import ShardMeta
-from streamer.index.lookup import Hits, KeptRows, Keys, no_hits
-from streamer.index.place import FREE, KEPT
+from streamer.index.codec import ShardMeta, pack_pages
+from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
-from streamer.index.snapshot import pack_pages
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.sketch.compact import SKETCH_WORDS
+from streamer.index.types import Hits, KeptRows, Keys, no_hits
+from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.stored_rows import stored_key, stored_postings
 from tests.simulation.pages import BANDS, split
 

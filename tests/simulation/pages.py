@@ -12,8 +12,8 @@ from hashlib import shake_128
 
 import numpy as np
 
-from streamer.index.records import Decisions, Items, Pages, Verdicts
-from streamer.sketch.compact import BINS, DENSE_LEVEL
+from streamer.index.types import Decisions, Items, Pages, Verdicts
+from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6
 # A byte of a sketch holds four symbols, each 1 to 3: by chance, from any byte.

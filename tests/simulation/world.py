@@ -25,10 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.place import CONTENT
-from streamer.index.records import CONFIG, VERDICTS, Pages, Record, shard_name, source_name
-from streamer.index.settings import IndexSettings
+from streamer.index.rule import CONTENT
 from streamer.index.shard import Shard
+from streamer.index.types import (
+    CONFIG,
+    VERDICTS,
+    IndexSettings,
+    Pages,
+    Record,
+    shard_name,
+    source_name,
+)
 from streamer.model import page_ref
 from streamer.sketch.resemblance import similarity
 from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
@@ -225,7 +232,7 @@ class World:
     def _flushed_position(owner: Owner) -> int:
         """Return the log position of the owner's last flush."""
         meta = owner.store.meta
-        from streamer.index.snapshot import unpack_snapshot  # noqa: PLC0415 - only here
+        from streamer.index.codec import unpack_snapshot  # noqa: PLC0415 - only here
 
         return unpack_snapshot(meta.shards[0].state).applied if meta else 0
 

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.evaluation.agreement import (
+from streamer.lab.datasets import (
     adjusted_rand_index,
     pair_outcomes,
     true_labels,
     true_pairs,
 )
-from streamer.sample.nearest import KeptPages
-from streamer.sample.pages import Pages
-from streamer.sample.reference import MIN_SHINGLES, Shingler, resemblance
-from streamer.sample.score import Outcomes
+from streamer.lab.sample.pages import MIN_SHINGLES, Pages, Shingler, resemblance
+from streamer.lab.sample.score import Outcomes
+from streamer.lab.sample.truth import KeptPages
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
 texts = st.lists(

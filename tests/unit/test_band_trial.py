@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.stream.band_trial import Trial, candidate_pairs, try_bandings
-from streamer.stream.files import open_sources
+from streamer.lab.tuning import Trial, candidate_pairs, try_bandings
+from streamer.pages.files import open_sources
 
 if TYPE_CHECKING:
     from pathlib import Path

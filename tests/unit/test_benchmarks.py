@@ -43,7 +43,7 @@ from benchmarks.peers.peer import (
 )
 from benchmarks.peers.shingles import shingles
 from benchmarks.subjects import SUBJECTS, Options, Subject
-from streamer.sample.verdict_file import read_verdicts
+from streamer.lab.sample.score import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -30,8 +30,8 @@ from benchmarks.peers.shingles import shingles
 from benchmarks.sampled_replay import sampled_replay
 from benchmarks.shards import Costs, Measured, cpu_us, fitted, plan, predict
 from benchmarks.timed_replay import Span
-from streamer.stream.chunk import CHUNK_BYTES_MAX
-from streamer.stream.index_folder import read_meta
+from streamer.pages.chunk import CHUNK_BYTES_MAX
+from streamer.run.index_folder import read_meta
 
 if TYPE_CHECKING:
     from rich.table import Table

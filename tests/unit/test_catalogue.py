@@ -11,17 +11,17 @@ import pytest
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.model import DEAD_LETTER_SCHEMA
-from streamer.stream import catalogue as module
-from streamer.stream.bytestream import Trail
-from streamer.stream.catalogue import (
+from streamer.pages.bytestream import Trail
+from streamer.pages.files import HEAD_BYTES_MAX, Source
+from streamer.run import catalogue as module
+from streamer.run.catalogue import (
     Catalogue,
     SourceEntry,
     Totals,
     pack_catalogue,
     unpack_catalogue,
 )
-from streamer.stream.files import HEAD_BYTES_MAX, Source
-from streamer.stream.outputs import content_digest
+from streamer.run.outputs import content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,8 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StreamerError
-from streamer.kafka import chunk_app
-from streamer.kafka.chunk_app import ChunkApp
-from streamer.kafka.transport import Start
+from streamer.kafka import faust_chunks as chunk_app
+from streamer.kafka.faust_chunks import ChunkApp, Start
 
 PLACE = TP("pages", 0)
 REQUEST_SECONDS = 0.02

@@ -13,8 +13,8 @@ from typing import Any
 from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 
-from streamer.kafka.chunk import BYTES_MAX, RECORDS_MAX, cut
-from streamer.kafka.transport import ChunkConsumer, Start, _ChunkThread
+from streamer.kafka.faust_chunks import ChunkConsumer, Start, _ChunkThread
+from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX, cut
 
 PLACE = TP("pages", 0)
 

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streamer.cli.clusters import clusters
 from streamer.errors import InputError, SettingsError
+from streamer.lab.cli.clusters import clusters
 
 if TYPE_CHECKING:
     from pathlib import Path

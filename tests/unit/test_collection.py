@@ -11,14 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from streamer.cli.collection import collection
 from streamer.errors import InputError, SettingsError
-from streamer.sketch.collection import count_words, frequencies_for, load_collection
-from streamer.sketch.frequencies import idf
+from streamer.lab.cli.collection import collection
+from streamer.sketch.collection import count_words, frequencies_for, idf, load_collection
 from streamer.sketch.method import PageText
-from streamer.sketch.options import written_options
-from streamer.sketch.registry import method
-from streamer.sketch.scheme import choose
+from streamer.sketch.scheme import choose, method, written_options
 from streamer.text.words import CanonicalOptions
 
 SECRET = bytes(range(32))

@@ -11,11 +11,11 @@ import typer
 from lxml import etree
 from typer.testing import CliRunner
 
-from streamer.cli.compare import compare
-from streamer.cli.comparison import Panel
 from streamer.cli.replay import replay
-from streamer.cli.uniqueness import uniqueness
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.lab.cli.compare import compare
+from streamer.lab.cli.uniqueness import uniqueness
+from streamer.lab.comparison import Panel
 from streamer.sketch.collection import count_words
 from streamer.sketch.method import PageText
 from streamer.text.words import CanonicalOptions

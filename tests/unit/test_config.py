@@ -9,7 +9,7 @@ import pytest
 
 from streamer.config import Settings, load_settings
 from streamer.errors import SettingsError
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, serve
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.connection import MECHANISMS, Connection
-from streamer.kafka.reach import reach
+from streamer.kafka.reader import reach
 from tests.helpers.secure_broker import Authority, run
 
 if TYPE_CHECKING:

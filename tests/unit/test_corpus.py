@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import streamer.corpus
-from streamer.corpus import BATCH_TEXTS, Corpus, UnknownLabel
+import streamer.lab.corpus
 from streamer.errors import SettingsError, StreamerError
-from streamer.sketch.table import ROWS_FIRST
-from streamer.sketch.text_signer import characters_as_words
+from streamer.lab.corpus import BATCH_TEXTS, ROWS_FIRST, Corpus, UnknownLabel, characters_as_words
 from streamer.text.tokens import tokens
 
 RIVAL = "kafka and rocks and rust and python and numba and arrow and typer and rich"
@@ -37,14 +35,14 @@ def exact_jaccard(one: str, other: str, n: int) -> float:
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    failed, tried = doctest.testmod(streamer.corpus, raise_on_error=False)
+    failed, tried = doctest.testmod(streamer.lab.corpus, raise_on_error=False)
     assert failed == 0
     assert tried >= 12
 
 
 def test_it_is_imported_without_kafka_and_without_a_store() -> None:
     program = (
-        "import sys, streamer.corpus;"
+        "import sys, streamer.lab.corpus;"
         "print([m for m in ('faust', 'aiokafka', 'rocksdict', 'typer') if m in sys.modules])"
     )
     done = subprocess.run(

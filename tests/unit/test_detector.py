@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.model import page_ref
+from streamer.run import detector as module
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream import detector as module
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamer.index.records import Pages
+    from streamer.index.types import Pages
 
 SIGNATURE = SignatureSettings(bands=BANDS)
 

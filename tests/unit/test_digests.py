@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from streamer.sketch.frequencies import ByLength
+from streamer.sketch.collection import ByLength
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, PageText
 from streamer.sketch.methods.digests import Digests, Variant, top_keywords
-from streamer.sketch.registry import method
+from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import InputError
-from streamer.stream.documents import files_of, read_document, read_documents
+from streamer.lab.documents import files_of, read_document, read_documents
 from streamer.text.words import CanonicalOptions
 
 FORM = CanonicalOptions()

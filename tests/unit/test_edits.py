@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.edits import Edits, edits_needed, expected_sets
+from streamer.lab.exact import Edits, edits_needed, expected_sets
 
 sizes = st.integers(1, 400)
 thresholds = st.integers(1, 100).map(lambda percent: percent / 100)

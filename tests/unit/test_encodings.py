@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InvalidPage
-from streamer.stream.encodings import (
+from streamer.pages.encodings import (
     CHUNKS_MAX,
     LAYERS_MAX,
     MEMBERS_MAX,

@@ -12,20 +12,19 @@ from typer.testing import CliRunner
 from benchmarks import methods_page, short_texts
 from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError
-from streamer.evaluation.datasets import open_dataset, write_collection
-from streamer.evaluation.selection import select
-from streamer.evaluation.trial import (
+from streamer.lab.datasets import open_dataset, reuters_pages, write_collection
+from streamer.lab.sample.truth import write_crawl
+from streamer.lab.trial import (
     Ratios,
     Trial,
     Yardstick,
     said_labels,
     secret_of,
+    select,
     try_method,
 )
-from streamer.sample.reuters import reuters_pages
-from streamer.sample.truth import write_crawl
 from streamer.sketch.method import Measure
-from streamer.sketch.registry import methods
+from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
 
 REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.exact import (
+from streamer.lab.exact import (
     Uniqueness,
     compare_words,
     containment,
@@ -15,7 +15,7 @@ from streamer.sketch.exact import (
     fit_width,
     jaccard,
 )
-from streamer.sketch.word_shingles import shingles
+from streamer.sketch.methods.shingled import shingles
 
 items = st.lists(st.sampled_from("abcdef"), max_size=12)
 sets = st.frozensets(st.sampled_from("abcdef"))

@@ -11,18 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.stream.fields import DEFAULT_MAPPING, FieldMapping, parse_fields
-from streamer.stream.parse import PageParser
-from streamer.stream.pointer import MISSING, parse_pointer, resolve
-from streamer.stream.presets import PRESETS
-from streamer.stream.times import normalise_time
-from streamer.stream.url import URL_BYTES_MAX
-from streamer.text.form import ESCAPED, HTML
+from streamer.pages.extract import URL_BYTES_MAX
+from streamer.pages.mapping import (
+    DEFAULT_MAPPING,
+    MISSING,
+    PRESETS,
+    FieldMapping,
+    normalise_time,
+    parse_fields,
+    parse_pointer,
+    resolve,
+)
+from streamer.pages.parse import PageParser
+from streamer.text.visible import ESCAPED, HTML
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.stream.batch import PageBatch
+    from streamer.pages.chunk import PageBatch
 
 
 def parse(value: bytes | Any, **settings: Any) -> PageBatch:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streamer.stream.batch import PageBatch
-from streamer.stream.files import open_sources
-from streamer.stream.parse import PageParser
-from streamer.stream.presets import PRESETS
-from streamer.text.form import ESCAPED, HTML
+from streamer.pages.chunk import PageBatch
+from streamer.pages.files import open_sources
+from streamer.pages.mapping import PRESETS
+from streamer.pages.parse import PageParser
+from streamer.text.visible import ESCAPED, HTML
 
 MESSAGES = Path(__file__).parents[1] / "fixtures" / "messages"
 

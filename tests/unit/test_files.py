@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.stream.bytestream import ByteStream, Trail
-from streamer.stream.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Ending
-from streamer.stream.files import HEAD_BYTES_MAX, Source, identify, open_sources
-from streamer.stream.jsonl import read_lines
+from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Ending
+from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
+from streamer.pages.lines import read_lines
 from tests.helpers.chunks import all_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.stream.chunk import RawChunk
+    from streamer.pages.chunk import RawChunk
 
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}

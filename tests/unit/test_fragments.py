@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.fragments import PLACES_MAX, Fragment, Span, shared_fragments
-from streamer.sketch.word_shingles import shingles
+from streamer.lab.exact import PLACES_MAX, Fragment, Span, shared_fragments
+from streamer.sketch.methods.shingled import shingles
 from streamer.text.words import Word, canonical_words, words_with_spans
 
 texts = st.lists(st.sampled_from(["a", "B", "c,", "d"]), max_size=30).map(" ".join)

@@ -12,16 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.stream.cluster_rows import rows, suspects, write_csv, write_jsonl
-from streamer.stream.grouping import group
-from streamer.stream.scope import Scope, domain_of, host_of, numbering
-from streamer.stream.survivor import Policy, ranking
-from streamer.stream.verdict_lines import Judged
+from streamer.lab.clusters import (
+    Judged,
+    Policy,
+    Scope,
+    domain_of,
+    group,
+    host_of,
+    numbering,
+    ranking,
+    rows,
+    suspects,
+    write_csv,
+    write_jsonl,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.stream.grouping import Grouping
+    from streamer.lab.clusters import Grouping
 
 
 def place(offset: int, topic: str = "pages.jsonl", partition: int = 0) -> dict[str, Any]:

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.hash_functions import HASHES, NARROW, hash64, mix64
-from streamer.sketch.rabin import DEGREE, POLYNOMIAL, rabin64
+from streamer.sketch.methods.hashes import (
+    DEGREE,
+    HASHES,
+    NARROW,
+    POLYNOMIAL,
+    hash64,
+    mix64,
+    rabin64,
+)
 from tests.oracles.plain import fmix
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz1234567890"  # the collection's own test key

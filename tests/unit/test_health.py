@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streamer.errors import SettingsError
-from streamer.kafka.health import HealthServer
+from streamer.kafka.monitoring import HealthServer
 from streamer.metrics import Metrics
 from tests.helpers.broker import free_port
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.cli.highlight import Piece, highlighted
-from streamer.sketch.fragments import Fragment, Span, shared_fragments
+from streamer.lab.comparison import Piece, highlighted
+from streamer.lab.exact import Fragment, Span, shared_fragments
 from streamer.text.words import words_with_spans
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=25).map(" ".join)

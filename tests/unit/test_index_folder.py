@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.settings import IndexSettings
-from streamer.sketch.secret import read_secret
-from streamer.sketch.settings import SignatureSettings
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import (
+from streamer.index.types import IndexSettings
+from streamer.run.detector import Detector
+from streamer.run.index_folder import (
     IndexFolder,
     identity_of,
     obtain_existing_secret,
     obtain_secret,
     read_meta,
 )
+from streamer.sketch.settings import SignatureSettings, read_secret
 from tests.helpers.signed_pages import BANDS
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.index.place import CONTENT
-from streamer.index.records import Verdicts
+from streamer.index.rule import CONTENT
+from streamer.index.types import Verdicts
 from streamer.model import page_ref
-from streamer.stream.large_clusters import LargeCluster, LargeClusters
+from streamer.run.large_clusters import LargeCluster, LargeClusters
 from tests.helpers.signed_pages import made_pages, unlike
 
 _ONE = made_pages([[1]], [unlike(0)])

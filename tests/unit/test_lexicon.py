@@ -7,9 +7,8 @@ import pytest
 from streamer.errors import SettingsError
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, PageText
-from streamer.sketch.methods.lexicon import Lexicon
-from streamer.sketch.methods.random_lexicon import RandomLexicon
-from streamer.sketch.registry import method
+from streamer.sketch.methods.lexical import Lexicon, RandomLexicon
+from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))
 MIDDLE = "bridge captain harbour lantern orchard pumpkin rainbow trumpet village window"

@@ -11,11 +11,11 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from streamer.index.place import CONTENT
-from streamer.index.records import Verdicts
-from streamer.kafka.applying import Applier
-from streamer.kafka.measures import ClusterWatch, ShardMeasures, SignMeasures
-from streamer.kafka.names import Names
+from streamer.index.rule import CONTENT
+from streamer.index.types import Verdicts
+from streamer.kafka.monitoring import ClusterWatch, ShardMeasures, SignMeasures
+from streamer.kafka.owner import Applier
+from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
 from tests.helpers.kafka_doubles import ToldPublisher

@@ -9,10 +9,10 @@ from streamer.config import load_settings
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText
 from streamer.sketch.method_signer import MethodSigner, make_signer
-from streamer.sketch.registry import methods
+from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.text.form import ESCAPED, HTML
+from streamer.text.visible import ESCAPED, HTML
 
 SECRET = bytes(range(32))
 BODIES = [

@@ -9,23 +9,22 @@ import pytest
 
 from streamer.config import load_settings
 from streamer.errors import StoreMismatch
-from streamer.sample.crawl import Crawl
+from streamer.lab.sample.crawl import Crawl
+from streamer.pages.parse import PageParser
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.stages import sign
 from streamer.sketch.method import ABSENT_KEY, PageText
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.registry import PRESETS, methods
-from streamer.sketch.scheme import scheme_of
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.parse import PageParser
-from streamer.stream.stages import sign
+from streamer.sketch.scheme import PRESETS, methods, scheme_of
 from tests.helpers.serial_index import judged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from streamer.config import Settings
-    from streamer.index.records import Pages
-    from streamer.stream.batch import PageBatch
+    from streamer.index.types import Pages
+    from streamer.pages.chunk import PageBatch
     from tests.helpers.serial_index import Judged
 
 SECRET = bytes(range(32))

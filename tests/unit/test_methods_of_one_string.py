@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.digest import seed_of
-from streamer.sketch.frequencies import ByLength, idf, rarest_first
-from streamer.sketch.hash_functions import HASHES, hash64
+from streamer.sketch.collection import ByLength, idf, rarest_first
 from streamer.sketch.method import PageText
-from streamer.sketch.registry import method
-from streamer.sketch.strings import OneString
-from streamer.text.sentences import sentences
+from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
+from streamer.sketch.methods.lexical import OneString
+from streamer.sketch.scheme import method
+from streamer.text.words import sentences
 
 SECRET = bytes(range(32))
 

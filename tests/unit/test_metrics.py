@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 import streamer
-from streamer.kafka.measures import SignMeasures
+from streamer.kafka.monitoring import SignMeasures
 from streamer.metrics import (
     LATENCY_SECONDS,
     Metrics,

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from streamer.cli.replay import replay
-from streamer.stream.nearest import Near, nearest_kept
+from streamer.lab.explanation import Near, nearest_kept
 
 PIECES, PIECE_WORDS = 10, 20
 TEXT = [f"word{n}" for n in range(PIECES * PIECE_WORDS)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.stream.outputs import OutputFile, output_key
+from streamer.run.outputs import OutputFile, output_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +173,7 @@ def test_an_output_is_known_by_its_resolved_path(
 
 
 _WRITER = """
-from streamer.stream.outputs import OutputFile
+from streamer.run.outputs import OutputFile
 output = OutputFile.open("-", None, lasting=False)
 for number in range(400):
     output.write(bytes([number % 251]) * 300_000)

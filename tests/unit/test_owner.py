@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.records import CONFIG, Output, Record, Verdicts
-from streamer.index.settings import IndexSettings
-from streamer.index.snapshot import pack_pages
-from streamer.kafka.log_position import LogBounds, ShardLog
+from streamer.index.codec import pack_pages
+from streamer.index.types import CONFIG, IndexSettings, Output, Record, Verdicts
 from streamer.kafka.owner import SECONDS_BETWEEN_FLUSHES, Owner
-from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
+from streamer.run.index_folder import identity_of
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.index_folder import identity_of
 from tests.helpers.signed_pages import family_pages
 
 SECRET = bytes(range(32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.text.pieces import NOT_PLAIN, PIECE_MASK, PIECES, SEPARATES, token_tables
+from streamer.text.short_tokens import NOT_PLAIN, PIECE_MASK, PIECES, SEPARATES, token_tables
 from streamer.text.tokens import tokens
 
 

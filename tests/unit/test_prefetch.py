@@ -11,7 +11,7 @@ import pytest
 
 from streamer.index import prefetch as module
 from streamer.index.prefetch import PrefetchedLookup
-from streamer.index.settings import IndexSettings
+from streamer.index.types import IndexSettings
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.signed_pages import family_pages
@@ -21,8 +21,8 @@ from tests.unit.test_detector import a_detector
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from streamer.index.lookup import Hits, KeptRows
     from streamer.index.postings import Keys
+    from streamer.index.types import Hits, KeptRows
 
 
 class CountedLookup(MemoryLookup):

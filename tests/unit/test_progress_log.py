@@ -9,8 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from streamer.kafka.measures import SignMeasures
-from streamer.kafka.progress import ProgressLog
+from streamer.kafka.monitoring import ProgressLog, SignMeasures
 from streamer.metrics import Metrics
 
 

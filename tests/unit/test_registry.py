@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,35 @@ from streamer.config import load_settings
 from streamer.errors import SettingsError
 from streamer.sketch import methods as folder
 from streamer.sketch.method import Measure, Method
-from streamer.sketch.options import read_options, split_options, written_options
-from streamer.sketch.registry import PRESETS, method, methods
-from streamer.sketch.scheme import choose, scheme_of
+from streamer.sketch.scheme import (
+    PRESETS,
+    choose,
+    method,
+    methods,
+    read_options,
+    scheme_of,
+    split_options,
+    written_options,
+)
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.words import CanonicalOptions
 
 SECRET = bytes(range(32))
-FILES = sorted(path.stem for path in Path(folder.__path__[0]).glob("[a-z]*.py"))
+NAMES = sorted(
+    name
+    for path in Path(folder.__path__[0]).glob("[a-z]*.py")
+    for name in re.findall(
+        r'^    name(?:: [^=]+)? = "(\w+)"$', path.read_text(encoding="utf-8"), re.MULTILINE
+    )
+)
 
 
-def test_each_file_in_the_folder_is_a_method_of_that_name() -> None:
-    assert list(methods()) == FILES
+def test_each_method_of_the_files_in_the_folder_is_found() -> None:
+    assert list(methods()) == NAMES
     assert {"minhash", "supershingles", "megashingles", "banding"} <= methods().keys()
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_method_says_what_the_documents_and_the_index_need(name: str) -> None:
     one = method(name, {}, SECRET)
     assert 1 <= one.bands <= 63

@@ -11,10 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from streamer.sketch.compact import BINS, EMPTY_BIN, SKETCH_WORDS, pack_dense, pack_listed
-from streamer.sketch.from_shingles import min_hashes
-from streamer.sketch.resemblance import hash_for_sketch, lower_bins, similarity
-from streamer.sketch.secret import HashKeys, derive_keys
+from streamer.sketch.method_signer import min_hashes
+from streamer.sketch.resemblance import (
+    BINS,
+    EMPTY_BIN,
+    SKETCH_WORDS,
+    hash_for_sketch,
+    lower_bins,
+    pack_dense,
+    pack_listed,
+    similarity,
+)
+from streamer.sketch.settings import HashKeys, derive_keys
 
 PAIRS = 150
 HASHES = 84

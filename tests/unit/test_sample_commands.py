@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streamer.cli.sample import sample
-from streamer.cli.score import score
+from streamer.lab.cli.sample import sample
+from streamer.lab.cli.score import score
 
 if TYPE_CHECKING:
     from pathlib import Path

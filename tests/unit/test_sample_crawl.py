@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import InputError
-from streamer.sample import words
-from streamer.sample.crawl import SITES, Crawl
-from streamer.sample.edits import delete_words, insert_words, move_paragraphs, replace_words
-from streamer.sample.kinds import PER_MILLE, Kind
-from streamer.sample.prose import Article, write_article
-from streamer.sample.reference import Shingler, page_text, read_page, resemblance, tokens
-from streamer.sample.sites import make_site
-from streamer.sample.truth import COLUMNS, PAGES_FILE, TRUTH_FILE, read_kinds, write_crawl
+from streamer.lab.sample import prose as words
+from streamer.lab.sample.crawl import PER_MILLE, SITES, Crawl, Kind
+from streamer.lab.sample.pages import Shingler, page_text, read_page, resemblance, tokens
+from streamer.lab.sample.prose import (
+    Article,
+    delete_words,
+    insert_words,
+    move_paragraphs,
+    replace_words,
+    write_article,
+)
+from streamer.lab.sample.sites import make_site
+from streamer.lab.sample.truth import COLUMNS, PAGES_FILE, TRUTH_FILE, read_kinds, write_crawl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -235,7 +240,7 @@ def test_copies_come_from_the_whole_past() -> None:
 
 
 def test_memory_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamer.sample.crawl.ORIGINS_MAX", 10)
+    monkeypatch.setattr("streamer.lab.sample.crawl.ORIGINS_MAX", 10)
     copies = [r.origin for r in Crawl().records(800) if r.origin and r.ordinal >= 400]
     late = [origin for origin in copies if not origin.is_bare]
     assert len(late) > 120

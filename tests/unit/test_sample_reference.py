@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.model import Page
-from streamer.sample.reference import (
+from streamer.lab.sample.pages import (
     Shingler,
     page_text,
     read_page,
@@ -16,6 +15,7 @@ from streamer.sample.reference import (
     tokens,
     visible_text,
 )
+from streamer.model import Page
 
 texts = st.text("ab 漢か", max_size=40)
 

@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
+from streamer.lab.sample.pages import Shingler, page_files, read_pages, resemblance
+from streamer.lab.sample.score import (
+    Outcomes,
+    Score,
+    largest_clusters,
+    ratio_text,
+    read_verdicts,
+    score,
+)
+from streamer.lab.sample.truth import KeptPages, write_crawl
 from streamer.model import Location
-from streamer.sample.clusters import largest_clusters
-from streamer.sample.nearest import KeptPages
-from streamer.sample.pages import page_files, read_pages
-from streamer.sample.reference import Shingler, resemblance
-from streamer.sample.score import Outcomes, Score, ratio_text, score
-from streamer.sample.truth import write_crawl
-from streamer.sample.verdict_file import read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.secret import SECRET_BYTES, create_secret, derive_keys, read_secret
+from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_keys, read_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.sketch.secret import HashKeys
+    from streamer.sketch.settings import HashKeys
 
 SECRET = bytes(range(SECRET_BYTES))
 

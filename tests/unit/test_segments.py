@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, PageText
-from streamer.sketch.methods.segments import Segments, cut
-from streamer.sketch.registry import method
+from streamer.sketch.methods.sentences import Segments, cut
+from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))
 TEXT = " ".join(f"w{n}" for n in range(100))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.index.place import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import FAR, SAME, apart, index, judge, representatives, shares
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages

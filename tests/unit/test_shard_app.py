@@ -14,16 +14,15 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.records import CONFIG
-from streamer.index.settings import IndexSettings
+from streamer.index.types import CONFIG, IndexSettings
 from streamer.kafka import shard_app
-from streamer.kafka.applying import Applier
-from streamer.kafka.chunk import Chunk
+from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge, unpack_gauge
-from streamer.kafka.measures import ShardMeasures
-from streamer.kafka.names import Names
+from streamer.kafka.monitoring import ShardMeasures
+from streamer.kafka.owner import Applier
+from streamer.kafka.reader import Chunk
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
-from streamer.kafka.transport import Start
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
 from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle

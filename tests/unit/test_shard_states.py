@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.place import CONTENT, SIGNATURE
-from streamer.index.records import CONFIG, Pages, Record, Verdicts
-from streamer.index.settings import MACHINE_VERSION, IndexSettings
+from streamer.index.codec import Snapshot, Undecided, pack_snapshot
+from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.index.shard import Shard
-from streamer.index.snapshot import Snapshot, Undecided, pack_snapshot
+from streamer.index.types import CONFIG, MACHINE_VERSION, IndexSettings, Pages, Record, Verdicts
 from tests.helpers.shard_cases import BANDS, SAME, apart, index, judge, representatives, shares
 from tests.helpers.shard_network import MemoryLookup, page_record, said
 from tests.helpers.signed_pages import made_pages

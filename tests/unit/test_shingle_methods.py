@@ -11,16 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.from_shingles import block_hashes, class_keys
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.measures import pack_slots, sketch_similarity
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText
-from streamer.sketch.methods.megashingles import megashingles_of
-from streamer.sketch.packers import pack_slots
-from streamer.sketch.registry import method
-from streamer.sketch.scheme import choose
-from streamer.sketch.secret import derive_keys
-from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.shingled import ShingleParameters, Shingler
+from streamer.sketch.method_signer import block_hashes, class_keys
+from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
+from streamer.sketch.scheme import choose, method
+from streamer.sketch.settings import SignatureSettings, derive_keys
 from streamer.sketch.signer import Signer
 from tests.oracles import plain
 

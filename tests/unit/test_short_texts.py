@@ -11,17 +11,16 @@ from typer.testing import CliRunner
 
 from benchmarks import short_texts
 from streamer.cli.main import app
-from streamer.evaluation.pair_trial import found_shares
-from streamer.evaluation.selection import select
-from streamer.sample.reference import tokens
-from streamer.sample.short_texts import (
+from streamer.lab.sample.pages import tokens
+from streamer.lab.sample.prose import ENGLISH, Language
+from streamer.lab.sample.short_texts import (
     LANGUAGES,
     WORDS_MAX,
     WORDS_MIN,
     Change,
     short_pairs,
 )
-from streamer.sample.words import ENGLISH, Language
+from streamer.lab.trial import found_shares, select
 
 
 def test_pairs_are_the_same_for_the_same_seed_and_others_for_another() -> None:

@@ -13,23 +13,21 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.records import Pages
-from streamer.kafka.chunk import Chunk
-from streamer.kafka.dead_letters import dead_letter_message
+from streamer.index.types import Pages
+from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
-from streamer.kafka.measures import SignMeasures
-from streamer.kafka.names import Names
+from streamer.kafka.monitoring import SignMeasures
 from streamer.kafka.publisher import Publisher
+from streamer.kafka.reader import Chunk
 from streamer.kafka.sign_app import SignApp, SignOptions
-from streamer.kafka.signing import ChunkSigner
-from streamer.kafka.topics import dead_letter_bytes_max
-from streamer.kafka.transport import Start
+from streamer.kafka.signing import ChunkSigner, dead_letter_message
+from streamer.kafka.topics import Names, dead_letter_bytes_max
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.metrics import Metrics
+from streamer.pages.chunk import Rejected
+from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from streamer.stream.batch import Rejected
-from streamer.stream.parse import PageParser
 from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle
 
 NAMES = Names("index", "pages")

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.digest import seed_of
-from streamer.sketch.hash_functions import hash64
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import PageText
+from streamer.sketch.methods.hashes import hash64, seed_of
 from streamer.sketch.methods.simhash import BITS, SimHash, blocks, simhash
-from streamer.sketch.registry import method
+from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))
 HASHES = st.integers(0, 2**64 - 1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamer.text.sniff import looks_like_html
+from streamer.text.visible import looks_like_html
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streamer.index.lookup import Keys
+    from streamer.index.types import Keys
 
 
 @pytest.fixture

@@ -23,14 +23,14 @@ from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StoreUnavailable
 from streamer.index.database import Database
 from streamer.index.deep_check import check_index
-from streamer.index.settings import IndexSettings
 from streamer.index.store import Store
 from streamer.index.store_errors import database_error
 from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import IndexSettings
 from streamer.index.witness import Witness, witnessed
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
 from tests.helpers.damage import Damage, digests
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import assert_holds, flush, flushed

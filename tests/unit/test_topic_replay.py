@@ -22,21 +22,25 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.index.records import CONFIG, Decisions, Record, shard_name, source_name
-from streamer.index.settings import IndexSettings
-from streamer.kafka import source as source_module
+from streamer.index.types import CONFIG, Decisions, IndexSettings, Record, shard_name, source_name
+from streamer.kafka import topic_input as source_module
 from streamer.kafka import topic_replay
-from streamer.kafka.log_order import Interval, LogOrder
-from streamer.kafka.log_position import LogPosition
-from streamer.kafka.ranges import Range, Wanted, parse_wanted, resolve
-from streamer.kafka.source import PageTopic
+from streamer.kafka.topic_input import (
+    Interval,
+    LogOrder,
+    PageTopic,
+    Range,
+    WaitingLoop,
+    Wanted,
+    parse_wanted,
+    resolve,
+)
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput, TopicChunk
-from streamer.kafka.waiting import WaitingLoop
-from streamer.kafka.wire import LogIdentity, pack_record
-from streamer.stream.catalogue import Catalogue, own_catalogue, pack_catalogue
-from streamer.stream.parse import Message, PageParser
-from streamer.stream.reading import ChunkRead, SettingsChange
-from streamer.stream.replay import Interrupted
+from streamer.kafka.wire import LogIdentity, LogPosition, pack_record
+from streamer.pages.parse import Message, PageParser
+from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
+from streamer.run.reading import ChunkRead, SettingsChange
+from streamer.run.replay import Interrupted
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streamer.cli.tune import tune
 from streamer.config import load_settings
 from streamer.errors import InputError, SettingsError
-from streamer.sample.kinds import Kind
-from streamer.sample.truth import write_crawl
-from streamer.sketch.tuning import WEIGHT_FP, rank_bandings, weighed_banding
+from streamer.lab.cli.tune import tune
+from streamer.lab.sample.crawl import Kind
+from streamer.lab.sample.truth import write_crawl
+from streamer.lab.tuning import WEIGHT_FP, rank_bandings, weighed_banding
 
 if TYPE_CHECKING:
     from pathlib import Path

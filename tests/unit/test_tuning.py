@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from streamer.config import load_settings
 from streamer.errors import SettingsError
-from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.tuning import (
+from streamer.lab.tuning import (
     BANDS_MAX,
     HASHES_MAX,
     ROWS_MAX,
@@ -19,6 +18,7 @@ from streamer.sketch.tuning import (
     rank_bandings,
     widest_banding,
 )
+from streamer.sketch.settings import SignatureSettings
 
 
 @pytest.mark.parametrize(

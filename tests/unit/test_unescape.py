@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.text.unescape import unescape_json
+from streamer.text.escapes import unescape_json
 from tests.oracles import json_escapes
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.records import CONFIG, Decisions, Pages, Record
+from streamer.index.types import CONFIG, Decisions, Pages, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from tests.helpers.audited_index import (
     IDENTITY,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.index.candidates import matching_pairs
-from streamer.index.settings import IndexSettings
-from streamer.kafka.audit import pairs
-from streamer.kafka.audit.pairs import KeptPages, buckets
-from streamer.kafka.audit.report import Report
+from streamer.index.rule import matching_pairs
+from streamer.index.types import IndexSettings
+from streamer.lab.audit import shard_log as pairs
+from streamer.lab.audit.scene import Report
+from streamer.lab.audit.shard_log import KeptPages, buckets
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
 from tests.helpers.signed_pages import family_pages, made_pages
@@ -23,7 +23,7 @@ from tests.helpers.signed_pages import family_pages, made_pages
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.index.records import Pages
+    from streamer.index.types import Pages
 
 
 def keyed(*keys: int) -> list[int]:

@@ -9,16 +9,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.index.records import Decisions, Record
 from streamer.index.shard import Shard
-from streamer.kafka.audit.columns import Column
-from streamer.kafka.audit.fold import FreshShard
-from streamer.kafka.audit.reading import LogReading
-from streamer.kafka.audit.report import EXAMPLES_MAX, Check
-from streamer.kafka.audit.scene import digest
-from streamer.kafka.audit.streams import item_digests
-from streamer.kafka.audit.table import DEAD, VERDICT, PageTable
+from streamer.index.types import Decisions, Record
 from streamer.kafka.wire import unpack_record
+from streamer.lab.audit.scene import (
+    DEAD,
+    EXAMPLES_MAX,
+    VERDICT,
+    Check,
+    Column,
+    LogReading,
+    PageTable,
+    digest,
+)
+from streamer.lab.audit.shard_log import FreshShard, item_digests
 from streamer.model import page_ref
 from tests.helpers.audited_index import small_index
 from tests.helpers.shard_cases import SAME

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.text.form import ESCAPED, HTML
-from streamer.text.visible import HEAD_BYTES_MAX, meta_description, visible_text
+from streamer.text.visible import ESCAPED, HEAD_BYTES_MAX, HTML, meta_description, visible_text
 
 
 def escaped(text: str) -> bytes:

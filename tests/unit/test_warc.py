@@ -14,17 +14,17 @@ from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from streamer.stream.chunk import CHUNK_RECORDS_MAX, Ending
-from streamer.stream.files import Source
-from streamer.stream.parse import PageParser
-from streamer.stream.warc import HEADERS_BYTES_MAX
-from streamer.text.form import HTML
+from streamer.pages.chunk import CHUNK_RECORDS_MAX, Ending
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
+from streamer.pages.warc import HEADERS_BYTES_MAX
+from streamer.text.visible import HTML
 from tests.helpers.chunks import all_chunks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.stream.batch import PageBatch
+    from streamer.pages.chunk import PageBatch
 
 PAGE = b"<html><body><p>Bread at five, cake at six.</p></body></html>"
 URL = "http://bakery.example/"

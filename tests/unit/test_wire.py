@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.records import CONFIG, Decisions, Items, Pages, Record
-from streamer.index.settings import IndexSettings
-from streamer.index.snapshot import pack_pages
+from streamer.index.codec import pack_pages
+from streamer.index.types import CONFIG, Decisions, IndexSettings, Items, Pages, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.word_shingles import as_characters, character_shingles, shingles
+from streamer.sketch.methods.shingled import as_characters, character_shingles, shingles
 from streamer.text.words import canonical_words
 
 word_lists = st.lists(st.sampled_from(["a", "b", "c"]), max_size=30)

@@ -10,11 +10,11 @@ import pytest
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.kafka.connection import Connection
-from streamer.kafka.names import Names
+from streamer.kafka.topics import Names
 from streamer.kafka.worker_options import Role, WorkerOptions
-from streamer.stream.detector import Detector
-from streamer.stream.index_folder import IndexFolder
-from streamer.stream.parse import PageParser
+from streamer.pages.parse import PageParser
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
 
 SECRET = bytes(range(32))
 SHARDS = 2

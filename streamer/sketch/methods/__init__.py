@@ -1,1 +1,1 @@
-"""The methods, one a file; registry.py finds them."""
+"""The methods, by families; scheme.py finds them."""

@@ -21,10 +21,8 @@ from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
-from streamer.sketch.collection import CollectionOption, frequencies_for
-from streamer.sketch.digest import HashName, digest_of, seed_of
-from streamer.sketch.frequencies import WordFrequencies, idf
-from streamer.sketch.hash_functions import hash64
+from streamer.sketch.collection import CollectionOption, WordFrequencies, frequencies_for, idf
+from streamer.sketch.measures import WEIGHTS_MAX, pack_weighted
 from streamer.sketch.method import (
     ABSENT_KEY,
     Measure,
@@ -33,7 +31,7 @@ from streamer.sketch.method import (
     PageText,
     Parameters,
 )
-from streamer.sketch.packers import WEIGHTS_MAX, pack_weighted
+from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of
 from streamer.text.words import canonical_words
 
 BEGINNING_BYTES = 512  # of UTF-8, in place of a description

@@ -19,10 +19,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from streamer.sketch.collection import CollectionOption, frequencies_for
-from streamer.sketch.digest import HashName, digest_of, seed_of, share_of
-from streamer.sketch.frequencies import idf
-from streamer.sketch.hash_functions import hash64
+from streamer.sketch.collection import CollectionOption, frequencies_for, idf
+from streamer.sketch.measures import pack_bits
 from streamer.sketch.method import (
     Measure,
     Method,
@@ -30,8 +28,8 @@ from streamer.sketch.method import (
     PageText,
     Parameters,
 )
-from streamer.sketch.packers import pack_bits
-from streamer.sketch.word_shingles import shingles
+from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, share_of
+from streamer.sketch.methods.shingled import shingles
 
 BITS = 64
 IDF_STEPS = 1000  # an IDF counts in whole thousandths

@@ -1,1 +1,0 @@
-"""Evaluation: every method over the same labelled pages, through the real stream code."""

@@ -1,0 +1,263 @@
+"""What the shards of an index speak of: settings, records, verdicts, and what a look-up finds.
+
+What shards read and write: records over intervals of a source's sequence, in columns.
+
+One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
+sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else
+it passes the record over: seen before, or a hole. Pages are numbered by their source (offset,
+ordinal); what a shard emits is numbered by the shard, for each destination.
+
+What changes a verdict but not a signature: fixed in an index's log, not in the code.
+
+A CONFIG record carries these settings, and they hold from its place in the log on. So a replay of
+the log gives what was given, whatever the settings or the version of the program that replays it.
+
+What a shard asks of the pages that have left its head, and what it hands out when it flushes.
+
+These are the two seams between the state machine and the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamer.model import SIMILARITY_ONE
+from streamer.sketch.method import Measure
+from streamer.sketch.signer import DISTINCT_MAX
+
+MACHINE_VERSION = 1  # of the rules in shard.py and rule.py
+
+
+class IndexSettings(BaseModel):
+    """The settings of a CONFIG record."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: float = Field(default=0.8, gt=0, le=1, description="least resemblance of duplicates")
+    shingles_min: int = Field(
+        default=5,
+        ge=1,
+        le=DISTINCT_MAX,
+        description="distinct shingles below which only equal content matches",
+    )
+    bucket_max: int = Field(
+        default=64, ge=1, le=4096, description="postings a bucket; the earliest stay"
+    )
+    candidates_max: int = Field(
+        default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
+    )
+    shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
+    measure: Measure = Field(
+        default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
+    )
+    version: int = Field(
+        default=MACHINE_VERSION, description="version of the state machine's rules"
+    )
+
+    @property
+    def similarity_min(self) -> int:
+        """Return the threshold in ten-thousandths."""
+        return round(self.threshold * SIMILARITY_ONE)
+
+
+def bands_of(shard: int, shards: int, bands: int) -> tuple[int, int]:
+    """Return the first band that `shard` owns and the one after its last."""
+    return shard * bands // shards, (shard + 1) * bands // shards
+
+
+def key_columns(shard: int, shards: int, bands: int) -> list[int]:
+    """Return which columns of keys[n, bands + 1] `shard` owns: the first one the content key's too.
+
+    They are in the order in which the shard has its own keys and their marks.
+    """
+    return [*range(*bands_of(shard, shards, bands)), *([bands] if shard == 0 else [])]
+
+
+VERDICTS = "verdicts"  # the destination of verdicts; shards are named by shard_name()
+CONFIG = "config"
+
+
+def shard_name(shard: int) -> str:
+    """Return the name of a shard as a source and as a destination."""
+    return f"shard:{shard}"
+
+
+def source_name(source: int) -> str:
+    """Return the name of a page source in the marks, by its number in the catalogue."""
+    return f"pages:{source}"
+
+
+@dataclass(slots=True)
+class Pages:
+    """Signed pages in columns, n entries each.
+
+    Attributes:
+        refs: uint64, page refs.
+        keys: uint64[n, bands + 1], band keys, then the content key.
+        sketches: uint64[n, 33], see sketch/resemblance.py.
+        distinct: uint8, distinct shingles as far as they are counted.
+        tokens: uint32.
+        text_bytes: int64.
+        urls, message_keys, carried: bytes; a message key may be None.
+    """
+
+    refs: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]
+    sketches: npt.NDArray[np.uint64]
+    distinct: npt.NDArray[np.uint8]
+    tokens: npt.NDArray[np.uint32]
+    text_bytes: npt.NDArray[np.int64]
+    urls: list[bytes]
+    message_keys: list[bytes | None]
+    carried: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def take(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Pages:
+        """Return the pages at `places`, in that order."""
+        where = np.asarray(places, np.int64)
+        listed = where.tolist()
+        return Pages(
+            self.refs[where],
+            self.keys[where],
+            self.sketches[where],
+            self.distinct[where],
+            self.tokens[where],
+            self.text_bytes[where],
+            [self.urls[i] for i in listed],
+            [self.message_keys[i] for i in listed],
+            [self.carried[i] for i in listed],
+        )
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What became of pages further along: kept (True) or dropped."""
+
+    refs: npt.NDArray[np.uint64]
+    kept: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Verdicts in columns; representatives hold 0 and b"" where the page is unique.
+
+    Attributes:
+        pages: the judged pages, all of one index.
+        similarities: int32, ten-thousandths; -1 where the page is unique.
+        basis: uint8, see rule.py.
+        representative_refs: uint64.
+        representative_urls: bytes.
+    """
+
+    pages: Pages
+    similarities: npt.NDArray[np.int32]
+    basis: npt.NDArray[np.uint8]
+    representative_refs: npt.NDArray[np.uint64]
+    representative_urls: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+
+Items = Pages | Decisions | IndexSettings
+
+
+@dataclass(slots=True)
+class Record:
+    """One record of a shard's log: [start, end) of `source`, and the items numbered in it."""
+
+    source: str
+    start: int
+    end: int
+    numbers: npt.NDArray[np.int64]
+    items: Items
+
+
+@dataclass(slots=True)
+class Output:
+    """Items for one destination, numbered from `start` on without gaps."""
+
+    destination: str
+    start: int
+    items: Pages | Decisions | Verdicts
+
+    @property
+    def end(self) -> int:
+        """Return the number after the last item's."""
+        return self.start + len(self.items)
+
+
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Hits:
+    """Postings found for an array of keys.
+
+    Attributes:
+        places: int64, the places of the keys that have postings, ascending.
+        starts: int64, where each one's list starts in `rows`, and the end.
+        rows: int64, ascending in each list.
+        flushes: how many the store had had since the look-up was made.
+    """
+
+    places: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    flushes: int
+
+
+def no_hits(flushes: int) -> Hits:
+    """Return the hits of keys that have no posting."""
+    return Hits(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.int64), flushes)
+
+
+@dataclass(slots=True)
+class KeptRows:
+    """Rows as stored: sketches uint64[n, 33], page refs, URLs."""
+
+    sketches: npt.NDArray[np.uint64]
+    refs: list[int]
+    urls: list[bytes]
+
+
+class Lookup(Protocol):
+    """What a shard asks of the pages that have left its head."""
+
+    @property
+    def flushes(self) -> int:
+        """Return how many flushes the store has had since the look-up was made."""
+
+    def find(self, keys: Keys, flushes: int) -> Hits:
+        """Return the postings of `keys` in the store, which must have so many flushes at least."""
+
+    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+
+
+@dataclass(slots=True)
+class FlushedRows:
+    """What a flush takes from one shard: kept rows with their postings, and the shard's state.
+
+    `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
+    masks[i] is set. Arrays may be the head's own, and are good until the shard is told `flushed`.
+    """
+
+    rows: npt.NDArray[np.int64]
+    refs: npt.NDArray[np.uint64]
+    sketches: npt.NDArray[np.uint64]
+    keys: Keys
+    masks: npt.NDArray[np.uint64]
+    urls: list[bytes]
+    state: bytes

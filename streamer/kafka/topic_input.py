@@ -1,0 +1,416 @@
+"""A topic of pages as an input: which messages it has now, and its partitions, each in order.
+
+Messages are held here as they were fetched and handed out by count or by offset, so that where a
+chunk ends depends on the messages alone, never on how the brokers happened to cut their answers.
+Only committed messages count: markers of transactions, aborted and deleted messages are gaps.
+
+Which messages of a topic are asked for: partitions, offsets, and a moment.
+
+What is asked for must be there: a range that reaches beyond a partition is refused, since verdicts
+over less than was asked for would look like those over all of it.
+
+The order in which an index took its pages, as the log of its shard 0 has it.
+
+Records are taken by the one rule of intervals (streamer/index/types.py): what two signers wrote
+both, after a rebalance, counts where it stands first. So the intervals of a partition that come out
+here follow each other without gaps, whatever the log holds twice.
+
+The client library for code that waits: its event loop turns in a thread of its own.
+
+What is fetched arrives while the caller computes. Every wait has an end: brokers that say nothing
+for PATIENCE_S end the run with a message instead of keeping it for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import re
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from streamer.errors import InputError, SettingsError, StreamerError
+from streamer.index.types import IndexSettings, Pages, source_name
+from streamer.kafka.connection import Connection
+from streamer.kafka.reader import Chunk, Options, Reader, fetch, open_reader, reach
+from streamer.kafka.topic_id import topic_id
+from streamer.kafka.wire import LogIdentity, unpack_record
+from streamer.pages.parse import Message
+
+_RANGE = re.compile(r"(\d{1,9}):(\d{0,18})-(\d{0,18})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Bounds = Mapping[int, tuple[int, int]]  # by partition: first offset, offset after the last
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for, as given: no `partitions` are all, a bound of None is the topic's."""
+
+    partitions: frozenset[int] = frozenset()
+    offsets: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The offsets [start, end) of a partition; `named` tells whether the start was given."""
+
+    start: int
+    end: int
+    named: bool = False
+
+
+def parse_wanted(partitions: str | None, offsets: str | None, until: str | None) -> Wanted:
+    """Return what `--partitions 0,2`, `--offsets 0:100-2000,1:50-` and `--until TIME` ask for.
+
+    Raises:
+        SettingsError: one of them cannot be read, or they contradict each other.
+    """
+    numbers = frozenset(_number(part) for part in _parts(partitions))
+    ranges: dict[int, tuple[int | None, int | None]] = {}
+    for part in _parts(offsets):
+        partition, bounds = _bounds(part)
+        if partition in ranges:
+            raise SettingsError(f"--offsets names partition {partition} twice. Give one range.")
+        if numbers and partition not in numbers:
+            raise SettingsError(
+                f"--offsets has a range of partition {partition}, --partitions leaves it out. "
+                "Correct one of them."
+            )
+        ranges[partition] = bounds
+    return Wanted(numbers, ranges, None if until is None else _milliseconds(until))
+
+
+def resolve(
+    wanted: Wanted, topic: str, bounds: Bounds, until: Mapping[int, int]
+) -> dict[int, Range]:
+    """Return the range of each partition that is asked for, ascending by partition.
+
+    `until` holds the offsets at which the moment was reached; empty if there is none.
+
+    Raises:
+        InputError: the topic has no such partition, or not these offsets.
+    """
+    for partition in sorted(wanted.partitions | wanted.offsets.keys()):
+        if partition not in bounds:
+            raise InputError(
+                f"The topic {topic} has no partition {partition}, it has {len(bounds)}, "
+                "from 0 on. Ask for these."
+            )
+    ranges = {}
+    for partition in sorted(wanted.partitions or bounds):
+        first, last = bounds[partition]
+        start, end = wanted.offsets.get(partition, (None, None))
+        found = Range(
+            first if start is None else start, last if end is None else end, start is not None
+        )
+        if not first <= found.start <= found.end <= last:
+            raise InputError(
+                f"Partition {partition} of {topic} has the offsets {first} to {last}, the end not "
+                f"included; --offsets asks for {found.start} to {found.end}. Ask for a part of it."
+            )
+        reached = max(found.start, min(found.end, until.get(partition, found.end)))
+        ranges[partition] = Range(found.start, reached, found.named)
+    return ranges
+
+
+def _parts(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text):
+        raise SettingsError(f"--partitions has {text!r}. Give numbers with commas between, as 0,2.")
+    return int(text)
+
+
+def _bounds(text: str) -> tuple[int, tuple[int | None, int | None]]:
+    found = _RANGE.fullmatch(text)
+    start, end = (int(part) if part else None for part in found.groups()[1:]) if found else (1, 0)
+    if not found or (start is not None and end is not None and start > end):
+        raise SettingsError(
+            f"--offsets has {text!r}. Give PARTITION:START-END, as 0:100-2000 for the offsets 100 "
+            "to 1999; either bound may be left out."
+        )
+    return int(found[1]), (start, end)
+
+
+def _milliseconds(text: str) -> int:
+    """Return a moment as whole milliseconds since 1970, rounded up; without a zone it is in UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise SettingsError(
+            f"--until {text!r} is no time. Give one as 2026-01-31T12:00:00Z."
+        ) from error
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0, -((_EPOCH - zoned) // timedelta(milliseconds=1)))
+
+
+_PARTITION = source_name(0)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The offsets [start, end) of a partition, and at which of them there are pages, ascending."""
+
+    partition: int
+    start: int
+    end: int
+    pages: list[int]
+
+
+class LogOrder:
+    """Reads the records of a log in order, of the index with this identity."""
+
+    def __init__(self, identity: LogIdentity) -> None:
+        self._identity = identity
+        self._marks: dict[str, int] = {}
+
+    def take(self, data: bytes) -> Interval | IndexSettings | None:
+        """Return what the next record says that is new: pages taken, or settings in force.
+
+        None is for what other shards wrote, and for what is passed over.
+
+        Raises:
+            StoreMismatch: the record is of a later version, or not of this index.
+        """
+        record = unpack_record(data, self._identity)
+        mark = self._marks.get(record.source, 0)
+        if not record.start <= mark < record.end:
+            return None
+        self._marks[record.source] = record.end
+        if isinstance(record.items, IndexSettings):
+            return record.items
+        if not isinstance(record.items, Pages) or not record.source.startswith(_PARTITION):
+            return None
+        partition = int(record.source.removeprefix(_PARTITION))
+        pages = record.numbers[record.numbers >= mark].tolist()
+        return Interval(partition, mark, record.end, pages)
+
+
+PATIENCE_S = 60.0
+
+Result = TypeVar("Result")
+
+
+class WaitingLoop:
+    """An event loop to wait on; a context manager."""
+
+    def __enter__(self) -> Self:
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._turn(started)))
+        self._thread.start()
+        started.result()
+        return self
+
+    async def _turn(self, started: concurrent.futures.Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        started.set_result(None)
+        await self._ended.wait()
+
+    def run(self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_S) -> Result:
+        """Wait for `work`, done in the loop, and return its result.
+
+        Raises:
+            InputError: messages asked for are there no longer.
+            StreamerError: the brokers refuse, or do not answer in time.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(patience_s)
+        except OffsetOutOfRangeError as error:
+            raise InputError(
+                f"Messages have expired while they were read: {error}. Run it again over what is "
+                "left, with a new --index."
+            ) from error
+        except KafkaError as error:
+            raise StreamerError(f"The brokers refused: {error!r}.") from error
+        except TimeoutError as error:
+            raise StreamerError(
+                f"The brokers have sent nothing for {patience_s:.0f} seconds. Check that they "
+                "run; the same command goes on if there is an --index."
+            ) from error
+        finally:
+            future.cancel()  # of no effect on one that is done
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Cancel what is still going on, and end the thread."""
+        del kind, error, trace
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+
+FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
+PARTITION_BYTES_MIN, PARTITION_BYTES_MAX = 1 << 20, 8 << 20
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What was fetched of a partition and not handed out; `position` is where fetching goes on."""
+
+    position: int
+    messages: deque[Message] = field(default_factory=deque)
+
+
+class PageTopic:
+    """An open topic; made by `open_topic`. To be used in one thread."""
+
+    def __init__(
+        self, loop: WaitingLoop, reader: Reader, consumer: AIOKafkaConsumer, name: str
+    ) -> None:
+        self.name = name
+        self.bounds = {
+            partition: loop.run(reader.bounds(name, partition))
+            for partition in loop.run(reader.partitions(name))
+        }
+        self._loop = loop
+        self._reader = reader
+        self._consumer = consumer
+        self._fetched: dict[int, _Fetched] = {}
+        self.id = self.id_of(name)
+
+    def first_since(self, moment_ms: int) -> dict[int, int]:
+        """Return by partition the first offset with a timestamp of `moment_ms` or later.
+
+        Where there is none it is the end that the partition had when the topic was opened.
+        """
+        places = {TopicPartition(self.name, partition): moment_ms for partition in self.bounds}
+
+        async def ask() -> Mapping[TopicPartition, tuple[int, int] | None]:
+            found: Mapping[TopicPartition, tuple[int, int] | None]
+            found = await self._consumer.offsets_for_times(places)
+            return found
+
+        answer = self._loop.run(ask()) if places else {}
+        found = {place.partition: first[0] for place, first in answer.items() if first}
+        return {p: min(found.get(p, end), end) for p, (_, end) in self.bounds.items()}
+
+    def begin(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on, and no others."""
+
+        async def assign() -> None:
+            self._consumer.assign([TopicPartition(self.name, p) for p in starts])
+            for partition, offset in starts.items():
+                self._consumer.seek(TopicPartition(self.name, partition), offset)
+
+        self._loop.run(assign())
+        self._fetched = {partition: _Fetched(offset) for partition, offset in starts.items()}
+
+    def take(
+        self,
+        partition: int,
+        end: int,
+        records_max: int | None = None,
+        bytes_max: int | None = None,
+    ) -> tuple[list[Message], int]:
+        """Return the next messages before offset `end`, and the offset that they reach to.
+
+        That is `end` where no message is left before it. A message is added as long as there are
+        fewer than `records_max` with less than `bytes_max`.
+
+        Raises:
+            InputError: they have expired meanwhile, or cannot be decoded.
+            StreamerError: the brokers do not answer.
+        """
+        fetched, taken, size = self._fetched[partition], list[Message](), 0
+        while True:
+            while fetched.messages and fetched.messages[0][0] < end:
+                if (records_max and len(taken) >= records_max) or (bytes_max and size >= bytes_max):
+                    return taken, taken[-1][0] + 1
+                message = fetched.messages.popleft()
+                size += len(message[2] or b"")
+                taken.append(message)
+            if fetched.messages or fetched.position >= end:
+                return taken, end
+            self._loop.run(self._fetch(partition, fetched))
+
+    async def _fetch(self, partition: int, fetched: _Fetched) -> None:
+        """Fetch until there is anything, or the position has moved over a gap."""
+        place = TopicPartition(self.name, partition)
+        while True:
+            found = await fetch(self._consumer, place, fetched.position)
+            position = await self._consumer.position(place)
+            if position > fetched.position:
+                fetched.messages.extend((m.offset, m.key, m.value) for m in found)
+                fetched.position = position
+                return
+
+    def id_of(self, topic: str) -> str:
+        """Return the id of another topic."""
+        return self._loop.run(topic_id(self._reader.admin, topic))
+
+    def log_bounds(self, log: str) -> tuple[int, int]:
+        """Return the offset of a log's first record, and the one after its last.
+
+        Raises:
+            InputError: there is no such topic.
+        """
+        self._loop.run(self._reader.partitions(log))
+        return self._loop.run(self._reader.bounds(log, 0))
+
+    def log(self, log: str, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the records of a log before `end`, each with its offset."""
+        chunks = self._reader.read(log, 0, 0, end)
+
+        async def following() -> Chunk | None:
+            return await anext(chunks, None)
+
+        while (chunk := self._loop.run(following())) is not None:
+            for record in chunk.records:
+                yield record.offset, record.value
+
+
+@contextmanager
+def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
+    """Connect, and find out what the topic has now.
+
+    Raises:
+        InputError: there is no such topic.
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    with WaitingLoop() as loop:
+        loop.run(reach(connection))
+        stack, options = AsyncExitStack(), connection.client_options()
+        try:
+            reader = loop.run(stack.enter_async_context(open_reader(options)))
+            partitions = loop.run(reader.partitions(name))
+            consumer = loop.run(stack.enter_async_context(_consumer(options, partitions)))
+            yield PageTopic(loop, reader, consumer, name)
+        finally:
+            loop.run(stack.aclose())
+
+
+@asynccontextmanager
+async def _consumer(options: Options, partitions: Iterable[int]) -> AsyncIterator[AIOKafkaConsumer]:
+    """Yield a consumer that holds FETCHED_BYTES_MAX of so many partitions, as far as it goes."""
+    share = FETCHED_BYTES_MAX // max(1, len(list(partitions)))
+    consumer = AIOKafkaConsumer(
+        **options,
+        group_id=None,
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=min(max(share, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX),
+    )
+    try:
+        await consumer.start()
+        yield consumer
+    finally:
+        await consumer.stop()

@@ -1,0 +1,1 @@
+"""The laboratory: what measures, compares and explains. Nothing that judges pages imports it."""

@@ -1,0 +1,207 @@
+"""The command `explain`: why a page is unique, or a duplicate, and what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streamer.cli.options import KeyFile
+from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.lab.documents import FoundText, find_texts, read_body
+from streamer.lab.exact import Edits, edits_needed, expected_sets, jaccard, shingle_sets
+from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
+from streamer.pages.files import open_sources
+from streamer.sketch.settings import SignatureSettings
+
+
+def explain(
+    page: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL|REF|FILE",
+            help="A page by its URL, by its place as SOURCE:NUMBER, or a file with its text.",
+        ),
+    ],
+    *,
+    index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
+    ] = None,
+    key_file: KeyFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
+
+    Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: name its
+    file, or give the page files with --texts. The index is read as of its last flush, all its rows
+    once or more.
+
+    Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
+    """
+    compile_with_bar()
+    with closing(KeptIndex(index, key_file)) as kept:
+        own, explained = _explain(kept, page, texts or ())
+        report = _report(page, kept.signature, own, explained, texts or ())
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        _print(report)
+
+
+def _explain(
+    kept: KeptIndex, name: str, texts: Sequence[str]
+) -> tuple[FoundText | None, Explained]:
+    """Return the page's text, where there is one, and what the index says."""
+    passes = kept.rows
+    if Path(name).is_file():
+        file = read_body(Path(name))
+        own: FoundText | None = FoundText(file.name, None, bytes(file.utf8), file.flags)
+    else:
+        own = _texts(texts, {name}).get(name)
+    if own is not None:
+        with amount_bar("comparing with kept pages", passes) as report:
+            return own, kept.explain_text(own.body, own.flags, own.place, report)
+    with amount_bar("looking for the page", passes) as report:
+        page = kept.find(name, report)
+    with amount_bar("comparing with kept pages", passes) as report:
+        return None, kept.explain_kept(page, report)
+
+
+def _texts(files: Sequence[str], names: set[str]) -> dict[str, FoundText]:
+    """Return the texts of these names in the files; without files, none."""
+    if not files:
+        return {}
+    total = sum(source.total_bytes or 0 for source in open_sources(files).sources)
+    with amount_bar("reading texts", total) as report:
+        return find_texts(files, names, report)
+
+
+@dataclass(frozen=True)
+class _Resemblance:
+    """What is known of the shingles of two pages: exactly, or as the sketches tell."""
+
+    common: float
+    union: float
+    width: int
+    exact: float | None
+
+
+def _report(
+    name: str,
+    signature: SignatureSettings,
+    own: FoundText | None,
+    explained: Explained,
+    texts: Sequence[str],
+) -> dict[str, Any]:
+    """Return the explanation as JSON values."""
+    nearest = explained.nearest
+    threshold = explained.settings.threshold
+    report: dict[str, Any] = {
+        "page": explained.kept.url if explained.kept else (own.url if own else name),
+        "place": explained.kept and place_name(explained.kept.place),
+        "kept": explained.kept is not None,
+        "verdict": "duplicate" if explained.is_duplicate else "unique",
+        "too_short": explained.too_short,
+        "threshold": threshold,
+        "method": signature.method,
+        "nearest": None,
+    }
+    if nearest is None:
+        return report | {"why": _why(explained)}
+    known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
+    edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
+    if edits is not None and (explained.equal_content or edits.differ != explained.is_duplicate):
+        edits = None  # nothing is near, or the exact resemblance is across the threshold already
+    return report | {
+        "nearest": {
+            "url": nearest.page.url,
+            "place": place_name(nearest.page.place),
+            "shared_keys": nearest.shared_keys,
+            "keys": explained.keys + 1,
+            "equal_content": explained.equal_content,
+            "similarity": nearest.similarity,
+            "margin": round(nearest.similarity - threshold, 4),
+            "exact_resemblance": known and known.exact,
+        },
+        "why": _why(explained),
+        "edits": edits and edits._asdict(),
+    }
+
+
+def _resemblance(
+    signature: SignatureSettings,
+    own: FoundText | None,
+    other: KeptPage,
+    similarity: float,
+    texts: Sequence[str],
+) -> _Resemblance | None:
+    """Return what is known of two pages' shingles; None where a method has none or no text is."""
+    sets = shingle_sets(signature)
+    if sets is None or own is None:
+        return None
+    mine = sets.of(own.body, own.flags)
+    name = place_name(other.place)
+    found = _texts(texts, {other.url, name})
+    text = found.get(name) or found.get(other.url)
+    if text is None:
+        common, union = expected_sets(similarity, len(mine), len(mine))
+        return _Resemblance(common, union, sets.width, None)
+    theirs = sets.of(text.body, text.flags)
+    union = len(mine | theirs)
+    return _Resemblance(len(mine & theirs), union, sets.width, jaccard(mine, theirs))
+
+
+def _why(explained: Explained) -> str:
+    """Return the reason in one sentence."""
+    nearest = explained.nearest
+    if nearest is None:
+        return "Nothing else is kept in this index."
+    if explained.equal_content:
+        return "The page has the words of that kept page, in the same order."
+    if explained.too_short:
+        least = explained.settings.shingles_min
+        return f"The page has fewer than {least} distinct shingles, so only equal content counts."
+    if not nearest.shared_keys:
+        return "No kept page shares a key with it, so none was compared; this one is most similar."
+    passed = "reaches" if explained.is_duplicate else "is below"
+    return f"The similarity to the nearest kept page {passed} the threshold."
+
+
+def _print(report: dict[str, Any]) -> None:
+    """Print the explanation as a table and a sentence or two."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name in ("page", "place", "verdict"):
+        if report[name] is not None:
+            table.add_row(name, str(report[name]))
+    if near := report["nearest"]:
+        table.add_row("nearest kept page", near["url"])
+        table.add_row("  its place", near["place"])
+        table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
+        table.add_row("  similarity", f"{near['similarity']:.4f} as the sketches tell")
+        if near["exact_resemblance"] is not None:
+            table.add_row("  exact resemblance", f"{near['exact_resemblance']:.4f}")
+        table.add_row("threshold", f"{report['threshold']:g} ({near['margin']:+.4f})")
+    console = Console()
+    console.print(table, highlight=False)
+    console.print(report["why"], highlight=False, soft_wrap=True)
+    if edits := report.get("edits"):
+        console.print(_edits_sentence(Edits(**edits)), highlight=False, soft_wrap=True)
+
+
+def _edits_sentence(edits: Edits) -> str:
+    verb, other = ("differ", "unique") if edits.differ else ("agree", "a duplicate")
+    return (
+        f"If {edits.shingles:,} shingles more would {verb}, {edits.words:,} words or more, it would"
+        f" be {other}."
+    )

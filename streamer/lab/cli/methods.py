@@ -1,0 +1,191 @@
+"""`streamer methods`: what there is for --method, with parameters, defaults and advice.
+
+What there is to choose from, as data and as a page: methods, their parameters, presets.
+
+docs/methods.md is this page; `streamer methods --markdown` prints it, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from streamer.errors import SettingsError
+from streamer.sketch.method import Measure, Method
+from streamer.sketch.scheme import PRESETS, method_class, written_options
+from streamer.sketch.scheme import methods as all_methods
+from streamer.sketch.settings import SECRET_BYTES
+from streamer.text.words import CanonicalOptions
+
+MEASURES = {
+    Measure.RESEMBLANCE: "one-permutation sketch, corrected for chance agreement",
+    Measure.SLOTS: "share of equal slots",
+    Measure.HAMMING: "share of equal bits",
+    Measure.SAMPLE: "resemblance of the samples",
+    Measure.BOTTOM: "share of the union's least hashes that both have",
+    Measure.WEIGHTED: "equal digests, and how near the weights are",
+}
+
+_HEAD = """\
+# Methods
+
+How two pages are compared is a choice: `--method NAME` of `replay` and `worker`, fixed when an
+index is made. Each method gives keys, by which candidates are found, and a sketch, by which they
+are accepted from a threshold on. The default, `minhash`, runs in native code; the others run in
+Python, a page at a time.
+
+    streamer replay crawl.jsonl.gz --method supershingles --verdicts verdicts.jsonl
+    streamer replay crawl.jsonl.gz --method bottom_k --method-option k=32 --verdicts verdicts.jsonl
+    streamer replay crawl.jsonl.gz --method minhash --accept simhash --verdicts verdicts.jsonl
+
+With `--accept` the keys of `--method` find candidates, and the sketch, the measure and the
+threshold of the second method decide; its parameters are given as
+`--method-option accept.NAME=VALUE`. `--threshold` goes before the threshold of any method.
+`--bands`, `--rows` and `--shingle-width` set the parameter of that name where a method has it.
+
+Pages of equal words are duplicates under every method that looks at words alone; where sentences
+or descriptions count (`long_sentences`, `segments` by sentences, `digests` of descriptions), these
+must be equal too. Pages with fewer distinct words than `--min-shingles` (under `minhash`: shingles)
+match equal content only.
+
+This page is made by `streamer methods --markdown`."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One parameter: its name, its default as the command line writes it, and what it is."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def options_of(model: type[BaseModel]) -> list[Option]:
+    """Return the options of a model, in its order."""
+    defaults = written_options(model())
+    return [
+        Option(name, defaults[name] or "none", (field.description or "").rstrip("."))
+        for name, field in model.model_fields.items()
+    ]
+
+
+def default_threshold(method: type[Method[Any]]) -> float:
+    """Return the threshold of a method whose parameters are all at their defaults."""
+    return method(method.defaults(), bytes(SECRET_BYTES)).threshold
+
+
+def decision(method: type[Method[Any]]) -> str:
+    """Return two sentences: how a method's sketches compare, and what makes a duplicate."""
+    least = default_threshold(method)
+    return f"Similarity: {MEASURES[method.measure]}. Duplicates from {least:.4g} on."
+
+
+def markdown() -> str:
+    """Return docs/methods.md."""
+    parts = [_HEAD, "\n".join(_summary_table())]
+    parts += ["\n".join(_section(method)) for method in all_methods().values()]
+    parts += ["\n".join(_presets()), "\n".join(_canonical())]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary_table() -> Iterator[str]:
+    yield "| method | what it does | threshold |"
+    yield "|---|---|---|"
+    for name, method in all_methods().items():
+        yield f"| [`{name}`](#{name}) | {method.summary} | {default_threshold(method):.4g} |"
+
+
+def _section(method: type[Method[Any]]) -> Iterator[str]:
+    yield f"## {method.name}"
+    yield ""
+    yield f"{method.summary} {method.advice}"
+    yield ""
+    yield decision(method)
+    yield ""
+    yield from _option_table(method.defaults)
+
+
+def _option_table(model: type[BaseModel]) -> Iterator[str]:
+    yield "| parameter | default | meaning |"
+    yield "|---|---|---|"
+    for option in options_of(model):
+        yield f"| `{option.name}` | `{option.default}` | {option.meaning} |"
+
+
+def _presets() -> Iterator[str]:
+    yield "## Presets"
+    yield ""
+    yield "A preset is given in place of a method; options come on top of its own."
+    yield ""
+    yield "| preset | stands for | threshold | `--min-shingles` | for |"
+    yield "|---|---|---|---|---|"
+    for name, preset in PRESETS.items():
+        options = ", ".join(f"{key}={value}" for key, value in preset.options.items())
+        what = f"`{preset.method}` with {options}"
+        least = f"{preset.threshold:.4g} | {preset.min_shingles}"
+        yield f"| `{name}` | {what} | {least} | {preset.purpose} |"
+
+
+def _canonical() -> Iterator[str]:
+    yield "## Canonical form"
+    yield ""
+    yield "Which differences between words do not count: `--canonical NAME=VALUE`, for any method."
+    yield "Lists are written with commas, and with semicolons between the lists of a list, as"
+    yield "`synonyms=car,auto;big,large`."
+    yield ""
+    yield from _option_table(CanonicalOptions)
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this one with its parameters.", show_default=False)
+    ] = None,
+    *,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print docs/methods.md: all of it.")
+    ] = False,
+) -> None:
+    """List the methods by which pages are compared, or tell all about one.
+
+    Example: streamer methods supershingles
+    """
+    if as_markdown and name is not None:
+        raise SettingsError("Give a method or --markdown, not both.")
+    if as_markdown:
+        typer.echo(markdown(), nl=False)
+        return
+    console = Console()
+    if name is None:
+        console.print(_list())
+    else:
+        _show(console, name)
+
+
+def _list() -> Table:
+    """Return all methods and presets as a table."""
+    table = Table("method", "what it does", "threshold", box=SIMPLE_HEAD)
+    for name, method in all_methods().items():
+        table.add_row(name, method.summary, f"{default_threshold(method):.4g}")
+    table.add_section()
+    for name, preset in PRESETS.items():
+        table.add_row(name, f"Preset of {preset.method}. {preset.purpose}", f"{preset.threshold:g}")
+    return table
+
+
+def _show(console: Console, name: str) -> None:
+    """Print one method, or the one that a preset stands for."""
+    method = method_class(PRESETS[name].method if name in PRESETS else name)
+    console.print(f"[bold]{method.name}[/bold]  {method.summary}\n\n{method.advice}\n")
+    console.print(decision(method))
+    table = Table("parameter", "default", "meaning", box=SIMPLE_HEAD)
+    own = PRESETS[name].options if name in PRESETS else {}
+    for option in options_of(method.defaults):
+        table.add_row(option.name, own.get(option.name, option.default), option.meaning)
+    console.print(table)

@@ -1,0 +1,148 @@
+"""The command `score`: how right a verdict file is, against exact resemblance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from streamer.lab.sample.pages import MIN_SHINGLES, page_files
+from streamer.lab.sample.score import (
+    MARGIN,
+    THRESHOLD,
+    Cluster,
+    Outcomes,
+    Score,
+    largest_clusters,
+    ratio_text,
+    read_verdicts,
+)
+from streamer.lab.sample.score import score as score_verdicts
+from streamer.lab.sample.truth import TRUTH_FILE
+
+EXISTING = {"exists": True, "readable": True}
+
+
+def score(
+    pages: Annotated[
+        list[Path],
+        typer.Argument(help="Page files (JSON lines), or folders of these, in order.", **EXISTING),
+    ],
+    verdicts: Annotated[
+        Path, typer.Argument(help="The verdicts of these pages.", dir_okay=False, **EXISTING)
+    ],
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=1.0, help="Least resemblance of a duplicate.")
+    ] = THRESHOLD,
+    margin: Annotated[
+        float, typer.Option(min=0.0, max=0.5, help="Width of the band counted apart.")
+    ] = MARGIN,
+    min_shingles: Annotated[
+        int, typer.Option(min=1, help="Pages with fewer must be equal.")
+    ] = MIN_SHINGLES,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,  # noqa: FBT002 - a flag of the command line
+) -> None:
+    """Score verdicts against the exact resemblance of their pages.
+
+    A truth file beside the first pages file adds the planted kinds. Any pages in the default
+    message form can be scored; they are held in memory. A ratio of nothing is shown as a hyphen,
+    and is null in JSON.
+
+    Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
+    """
+    files = page_files(pages)
+    truth = files[0].with_name(TRUTH_FILE)
+    result = score_verdicts(
+        files,
+        verdicts,
+        threshold,
+        truth=truth if truth.is_file() else None,
+        margin=margin,
+        min_shingles=min_shingles,
+    )
+    clusters = largest_clusters(read_verdicts(verdicts))
+    if as_json:
+        typer.echo(msgspec.json.encode(_report(result, clusters)).decode())
+        return
+    console = Console()
+    console.print(_outcome_table(result))
+    console.print(
+        f"kept {result.kept:,}, without a verdict {result.missing:,}, repeated {result.repeats:,},"
+        f" of unknown pages {result.unknown:,},"
+        f" with a representative that was not kept {result.bad_representatives:,}"
+    )
+    if clusters:
+        console.print(_cluster_table(clusters))
+
+
+def _figures(outcomes: Outcomes) -> dict[str, Any]:
+    """Return counts and ratios of one line."""
+    return {
+        "pages": outcomes.pages,
+        "duplicates": outcomes.duplicates,
+        **asdict(outcomes),
+        "precision": _rounded(outcomes.precision),
+        "recall": _rounded(outcomes.recall),
+        "f1": _rounded(outcomes.f1),
+    }
+
+
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio, 6)
+
+
+def _report(result: Score, clusters: list[Cluster]) -> dict[str, Any]:
+    """Return all of a score as JSON values."""
+    return {
+        "threshold": result.threshold,
+        "all": _figures(result.outcomes),
+        "outside_margin": _figures(result.clear),
+        "kinds": {kind: _figures(one) for kind, one in sorted(result.kinds.items())},
+        "kept": result.kept,
+        "missing": result.missing,
+        "repeats": result.repeats,
+        "unknown": result.unknown,
+        "bad_representatives": result.bad_representatives,
+        "clusters": [asdict(cluster) for cluster in clusters],
+    }
+
+
+def _outcome_table(result: Score) -> Table:
+    """Return the figures as a table: all pages, those outside the margin, each planted kind."""
+    table = Table(
+        title=f"duplicates at resemblance {result.threshold:g} or more",
+        box=SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+    )
+    table.add_column("among", no_wrap=True)
+    for name in ("pages", "said", "wrong", "missed", "precision", "recall", "F1"):
+        table.add_column(name, justify="right")
+    lines = {"all": result.outcomes, "outside the margin": result.clear}
+    for name, one in {**lines, **dict(sorted(result.kinds.items()))}.items():
+        table.add_row(
+            name,
+            f"{one.pages:,}",
+            f"{one.duplicates:,}",
+            f"{one.false_positive:,}",
+            f"{one.false_negative:,}",
+            *map(ratio_text, (one.precision, one.recall, one.f1)),
+            end_section=name == "outside the margin",
+        )
+    return table
+
+
+def _cluster_table(clusters: list[Cluster]) -> Table:
+    """Return the largest clusters as a table."""
+    table = Table(title="largest clusters", box=SIMPLE_HEAD)
+    table.add_column("representative", overflow="fold")
+    table.add_column("pages", justify="right")
+    table.add_column("share", justify="right")
+    for cluster in clusters:
+        table.add_row(cluster.url, f"{cluster.size:,}", f"{cluster.share:.2%}")
+    return table

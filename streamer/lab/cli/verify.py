@@ -1,0 +1,136 @@
+"""`streamer verify`: hold an index in Kafka against its promises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from streamer.cli import options
+from streamer.cli.options import Fields, Preset, page_parser
+from streamer.cli.progress import compile_with_bar
+from streamer.config import load_settings
+from streamer.errors import SettingsError, StreamerError
+from streamer.kafka.topics import Names
+from streamer.lab.audit.scene import EXAMPLES_MAX, Report
+from streamer.lab.audit.verify import Progress as Tell
+from streamer.lab.audit.verify import VerifyOptions
+from streamer.lab.audit.verify import verify as verify_index
+
+
+def verify(  # noqa: PLR0913 - the options of the command line
+    *,
+    brokers: options.Brokers = None,
+    input_topic: options.InputTopic = None,
+    index_name: options.IndexName = None,
+    security_protocol: options.SecurityProtocol = None,
+    ssl_cafile: options.SslCafile = None,
+    ssl_certfile: options.SslCertfile = None,
+    ssl_keyfile: options.SslKeyfile = None,
+    sasl_mechanism: options.SaslMechanism = None,
+    sasl_username: options.SaslUsername = None,
+    sasl_password_file: options.SaslPasswordFile = None,
+    preset: Preset = None,
+    fields: Fields = None,
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
+    ] = False,
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds to wait, at most, until the index is there and all of it is judged.",
+        ),
+    ] = 0.0,
+    json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
+    config: options.ConfigFile = None,
+) -> None:
+    """Hold an index in Kafka against its promises; exit code 1 if one is broken.
+
+    Reads the pages, all logs, the verdicts and the dead letters, and folds the logs afresh. It
+    writes nothing to Kafka, needs no key, and may run beside workers. Give it the worker's --preset
+    or --fields. Its scratch files, about 1 kB a kept page, go to TMPDIR.
+
+    Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
+    """
+    settings = load_settings(
+        config, brokers=brokers, input_topic=input_topic, index_name=index_name,
+        security_protocol=security_protocol, ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile,
+        ssl_keyfile=ssl_keyfile, sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
+        sasl_password_file=sasl_password_file,
+    )  # fmt: skip
+    wanted = VerifyOptions(
+        options.connection_of(settings),
+        Names(settings.index_name, settings.input_topic),
+        page_parser(preset, fields, (), settings.page_bytes_max),
+        settled=settled,
+        wait_s=wait,
+    )
+    compile_with_bar()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
+    with _progress_bar() as tell:
+        report = asyncio.run(verify_index(wanted, tell))
+    _print(report)
+    if json is not None:
+        _write(json, report)
+    if report.broken:
+        total = sum(check.violations for check in report.checks.values())
+        raise StreamerError(
+            f"The index {settings.index_name} breaks its promises, {total:,} times: "
+            f"{', '.join(report.broken)}. Examples stand above."
+        )
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Tell]:
+    """Yield a function to be told (what, done, total); it draws on standard error."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar:
+        task = bar.add_task("")
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
+
+        yield tell
+
+
+def _print(report: Report) -> None:
+    console = Console()
+    table = Table("check", "promise", "looked at", "broken", box=None, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for name, check in report.checks.items():
+        table.add_row(name, check.promise, f"{check.looked_at:,}", f"{check.violations:,}")
+    console.print(table)
+    counts = Table("\ncount", "", show_header=True, box=None, pad_edge=False)
+    counts.columns[1].justify = "right"
+    for name, count in sorted(report.counts.items()):
+        counts.add_row(name, f"{count:,}")
+    console.print(counts)
+    for name in report.broken:
+        check = report.checks[name]
+        console.print(f"\n{name}: {check.violations:,} times", highlight=False)
+        for example in check.examples:
+            console.print(f"  {example}", highlight=False, markup=False, soft_wrap=True)
+        if check.violations > EXAMPLES_MAX:
+            console.print("  ...")
+
+
+def _write(path: Path, report: Report) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n")
+    except OSError as error:
+        raise SettingsError(f"--json {path} cannot be written: {error.strerror}.") from error

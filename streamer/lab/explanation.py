@@ -1,0 +1,397 @@
+"""Why a page is judged as it is: the kept page nearest to it, and how far from the threshold.
+
+An index keeps signatures of pages that were unique, under their URL and place. So a kept page can
+be explained from the index alone, by the other one nearest to it; a duplicate, of which nothing is
+kept, by its text, which is signed again. All kept rows are read: the nearest page may share no key,
+and that is an answer too. Nothing is written, and pages since the last flush are not seen.
+
+The kept row that decides over a page: all rows of all shards are read, and the best one ranked.
+
+Those that share a key come first, as in the stream, where no others are compared; but a page that
+shares none is still told which row is most similar.
+
+The kept pages of an index that a text is nearest to: its look-up without its verdict.
+
+The index is read beside its writer, and nothing is written. It has signatures, not texts: what is
+found are estimates, of pages that share a band key with the text. Pages that the index called
+duplicates were never kept, and pages since the last flush are not seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.codec import StoreMeta, unpack_snapshot
+from streamer.index.row_scan import scan_rows
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import IndexSettings, KeptRows, key_columns
+from streamer.model import SIMILARITY_ONE, Location
+from streamer.run.catalogue import own_catalogue
+from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
+from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.scheme import method_class
+from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.text.visible import Buffer
+
+Progress = Callable[[int], None]  # rows read
+Marks = npt.NDArray[np.uint32]
+Sketch = npt.NDArray[np.uint64]
+
+
+class Target(NamedTuple):
+    """What is compared with all rows but the one at `ref`.
+
+    Attributes:
+        marks: of the keys, the content key's last; 0 for a key that is not posted.
+    """
+
+    marks: Marks
+    sketch: Sketch
+    ref: int | None
+
+
+class FoundRow(NamedTuple):
+    """A row by its page ref: keys it shares, similarity in ten-thousandths, equal content."""
+
+    shared: int
+    similarity: int
+    ref: int
+    url: bytes
+    equal: bool
+
+
+def nearest_row(
+    store: Store, meta: StoreMeta, target: Target, measure: int, progress: Progress
+) -> FoundRow | None:
+    """Return the row that decides: of those that share a key the most similar, else of all."""
+    shared: dict[int, int] = {}
+    best: FoundRow | None = None
+    read = 0
+    for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
+        own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
+        for rows, marks in scan_rows(store, number):
+            agreeing = (marks == own) & (own != 0)
+            for i, count in enumerate(agreeing.sum(axis=1).tolist()):
+                ref = rows.refs[i]
+                shared[ref] = shared.get(ref, 0) + count
+                if number or ref == target.ref:
+                    continue
+                sketch = np.ascontiguousarray(rows.sketches[i])
+                similarity = int(sketch_similarity(measure, target.sketch, sketch))
+                equal = bool(agreeing[i, -1])
+                one = FoundRow(shared[ref], similarity, ref, rows.urls[i], equal)
+                if best is None or _rank(one) < _rank(best):
+                    best = one
+            read += len(rows.refs)
+            progress(read)
+    return best
+
+
+def _rank(found: FoundRow) -> tuple[bool, bool, int, int]:
+    return (not found.shared, not found.equal, -found.similarity, found.ref)
+
+
+_NUMBERS = ("shingle_width", "bands", "rows")
+_COLLECTIONS = ("option.collection", "option.accept.collection")
+
+
+class Near(NamedTuple):
+    """A kept page: its estimated similarity, 0 to 1, and how many of the text's keys it shares."""
+
+    url: str
+    similarity: float
+    shared_keys: int
+
+
+class NearestKept(NamedTuple):
+    """The kept pages near a text, nearest first, and the settings of the index's signatures."""
+
+    pages: list[Near]
+    signature: SignatureSettings
+
+
+def nearest_kept(
+    folder: Path, body: Buffer, flags: int = 0, key_file: Path | None = None
+) -> NearestKept:
+    """Return the kept pages of the index in `folder` that share a key with a body.
+
+    The body is UTF-8 as `flags` tell (text/visible.py).
+
+    Raises:
+        SettingsError: the key file is unusable or missing.
+        StoreMismatch: the index cannot be read by this version, or its method needs a collection.
+        StoreUnavailable: there is no index, or an empty one.
+    """
+    store, meta = read_meta(folder)
+    try:
+        secret = obtain_existing_secret(folder, key_file)
+        signature = signature_of(meta.identity)
+        _check(folder, meta, signature, secret)
+        signed = make_signer(signature, secret).sign([body], [flags])
+        found = _look_up(store, meta, signed.keys, signed.sketches[0], int(signature.measure))
+        return NearestKept(found, signature)
+    finally:
+        store.close()
+
+
+def signature_of(identity: Identity) -> SignatureSettings:
+    """Return the settings that an index's identity tells."""
+    name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
+    numbers = {key: int(identity[key]) for key in _NUMBERS if key in identity}
+    options = _pairs(identity, "option.")
+    return SignatureSettings.model_validate(
+        {
+            **numbers,
+            "method": name,
+            "accept": accept,
+            "options": options,
+            "parameters": options,
+            "canonical": _pairs(identity, "canonical."),
+            "measure": method_class(accept or name).measure,
+        }
+    )
+
+
+def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
+    """Return the parts of one kind as `name=value`, ascending."""
+    names = sorted(name for name in identity if name.startswith(kind))
+    return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
+
+
+def _check(folder: Path, meta: StoreMeta, signature: SignatureSettings, secret: bytes) -> None:
+    """Raise StoreMismatch unless signatures made now are those of the index."""
+    found = meta.identity
+    wanted = identity_of(signature, len(meta.shards), secret)
+    if found["key"] != wanted["key"]:
+        raise StoreMismatch(
+            f"The index {folder} was made with another key file. Give that with --key-file."
+        )
+    if any(found.get(name) for name in _COLLECTIONS):
+        raise StoreMismatch(
+            f"The index {folder} has a method that weighs words by a collection, of which it knows "
+            "the fingerprint only. Compare with texts instead (--against)."
+        )
+    if found["fingerprint"] != wanted["fingerprint"]:
+        raise StoreMismatch(
+            f"The index {folder} was made by another version. Compare with texts instead "
+            "(--against), or make the index anew."
+        )
+
+
+def _look_up(
+    store: Store,
+    meta: StoreMeta,
+    keys: npt.NDArray[np.uint64],
+    sketch: npt.NDArray[np.uint64],
+    measure: int,
+) -> list[Near]:
+    """Return the pages under any of keys[1, bands + 1], over all shards, nearest first."""
+    shared: Counter[int] = Counter()
+    pages: dict[int, tuple[str, int]] = {}
+    for number in range(len(meta.shards)):
+        columns = key_columns(number, len(meta.shards), keys.shape[1] - 1)
+        lookup = StoredLookup(store, number)
+        hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
+        rows, counts = np.unique(hits.rows, return_counts=True)
+        kept = lookup.rows(rows)
+        for ref, url, other, count in zip(
+            kept.refs, kept.urls, kept.sketches, counts.tolist(), strict=True
+        ):
+            shared[ref] += count
+            similarity = int(sketch_similarity(measure, sketch, np.ascontiguousarray(other)))
+            pages[ref] = (url.decode("utf-8", "replace"), similarity)
+    order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
+    return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
+
+
+class KeptPage(NamedTuple):
+    """A kept page by its URL, its place, and the page ref that the index has it under."""
+
+    url: str
+    place: Location
+    ref: int
+
+
+class Nearest(NamedTuple):
+    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares."""
+
+    page: KeptPage
+    similarity: float
+    shared_keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What the index says of a page.
+
+    Attributes:
+        kept: the page itself where it is kept, else None.
+        nearest: the most similar kept page among those that share a key, or among all where none
+            does; None where nothing else is kept.
+        equal_content: the nearest page has the same words in the same order.
+        too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
+            tells.
+    """
+
+    kept: KeptPage | None
+    nearest: Nearest | None
+    equal_content: bool
+    too_short: bool | None
+    keys: int
+    settings: IndexSettings
+    signature: SignatureSettings
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Tell whether the page would be called a duplicate of the nearest one."""
+        if self.nearest is None or not self.nearest.shared_keys:
+            return False
+        passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min
+        return self.equal_content or (passes and not self.too_short)
+
+
+class KeptIndex:
+    """An index open for reading; `rows` is how many a scan reads."""
+
+    def __init__(self, folder: Path, key_file: Path | None = None) -> None:
+        """Open the index in `folder`.
+
+        Raises:
+            SettingsError: the key file is unusable or missing.
+            StoreMismatch: the index is a worker's.
+            StoreUnavailable: there is no index, or an empty one.
+        """
+        self._folder = folder
+        self._store, self._meta = read_meta(folder)
+        try:
+            self.signature = signature_of(self._meta.identity)
+            self.secret = obtain_existing_secret(folder, key_file)
+            self._locate = own_catalogue(self._meta.owner, str(folder)).locator()
+            self.settings = _settings_in_force(self._meta)
+        except BaseException:
+            self.close()
+            raise
+        self.rows = sum(flush.rows for shard in self._meta.shards for flush in shard.flushes)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def find(self, name: str, progress: Progress = lambda _rows: None) -> KeptPage:
+        """Return the first kept page with this URL, or at this place (`place_name`).
+
+        Raises:
+            InputError: none is kept.
+        """
+        for rows in self._scan(0, progress):
+            for ref, url in zip(rows[0].refs, rows[0].urls, strict=True):
+                page = self._page(ref, url)
+                if name in (page.url, place_name(page.place)):
+                    return page
+        raise InputError(
+            f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
+            " kept: give the files with their texts (--texts), or the page's own file."
+        )
+
+    def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
+        """Return what the index says of a page that it keeps."""
+        bands, shards = int(self._meta.identity["bands"]), len(self._meta.shards)
+        own = np.zeros(bands + 1, np.uint32)  # 0: a short page is kept at the first shard alone
+        sketch: Sketch | None = None
+        for shard in range(shards):
+            if row := self._row_of(page.ref, shard):
+                own[key_columns(shard, shards, bands)], sketch = row
+        assert sketch is not None, page
+        target = Target(own, np.ascontiguousarray(sketch), page.ref)
+        return self._explained(target, page, progress)
+
+    def explain_text(
+        self,
+        body: bytes,
+        flags: int = 0,
+        place: Location | None = None,
+        progress: Progress = lambda _rows: None,
+    ) -> Explained:
+        """Return what the index would say of a page with this body; it is not the page at `place`.
+
+        Raises:
+            StoreMismatch: signatures made now are not those of the index.
+        """
+        wanted = identity_of(self.signature, len(self._meta.shards), self.secret)
+        if wanted["fingerprint"] != self._meta.identity["fingerprint"]:
+            raise StoreMismatch(
+                f"The index {self._folder} was made with another key file, by another version, or "
+                "by a method with a file of its own. Ask for a page that it keeps, without --texts."
+            )
+        signed = make_signer(self.signature, self.secret).sign([body], [flags])
+        too_short = int(signed.distinct[0]) < self.settings.shingles_min
+        kept = self._kept_at(place) if place else None
+        marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
+        target = Target(marks, signed.sketches[0], ref)
+        return self._explained(target, kept, progress, too_short=too_short)
+
+    def _explained(
+        self,
+        target: Target,
+        kept: KeptPage | None,
+        progress: Progress,
+        *,
+        too_short: bool | None = None,
+    ) -> Explained:
+        found = nearest_row(self._store, self._meta, target, int(self.signature.measure), progress)
+        nearest = None
+        if found is not None:
+            page = self._page(found.ref, found.url)
+            nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared)
+        equal = found is not None and found.equal
+        keys = len(target.marks) - 1
+        return Explained(kept, nearest, equal, too_short, keys, self.settings, self.signature)
+
+    def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
+        read = 0
+        for rows, marks in scan_rows(self._store, shard):
+            yield rows, marks
+            read += len(rows.refs)
+            progress(read)
+
+    def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch] | None:
+        """Return a kept page's marks at a shard, and its sketch; None where the shard has none."""
+        for rows, marks in scan_rows(self._store, shard):
+            if ref in rows.refs:
+                at = rows.refs.index(ref)
+                return marks[at], rows.sketches[at]
+        return None
+
+    def _page(self, ref: int, url: bytes) -> KeptPage:
+        return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
+
+    def _kept_at(self, place: Location) -> KeptPage | None:
+        """Return the kept page at a place, of a file by its name without folders."""
+        for rows, _ in self._scan(0, lambda _rows: None):
+            for ref, url in zip(rows.refs, rows.urls, strict=True):
+                at = self._locate(ref)
+                same = Path(at.topic).name == Path(place.topic).name
+                if same and (at.partition, at.offset) == (place.partition, place.offset):
+                    return self._page(ref, url)
+        return None
+
+
+def place_name(place: Location) -> str:
+    """Return a place as `source:number`, in another partition than 0 `source/partition:number`."""
+    partition = f"/{place.partition}" if place.partition else ""
+    return f"{place.topic}{partition}:{place.offset}"
+
+
+def _settings_in_force(meta: StoreMeta) -> IndexSettings:
+    settings = unpack_snapshot(meta.shards[0].state).settings
+    return IndexSettings.model_validate(settings) if settings else IndexSettings()

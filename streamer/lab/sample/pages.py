@@ -1,0 +1,246 @@
+"""The pages of one or several files in their exact form, and which of them a verdict means.
+
+A verdict names its page by file and ordinal; where the files went through Kafka that place is a
+topic's, and the page is then found by its URL, if only one page has it. All pages are held in
+memory as shingle sets: 4 kB of text take about 6 kB.
+
+The plain reference for exactness: what a page's text, tokens and shingles are by definition.
+
+It uses the standard library's HTML parser and a regular expression, and nothing of the detector, so
+that an error in the detector cannot hide itself. It is the yardstick, not the product: the detector
+folds characters more than this, and their difference counts as the detector's error.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import InputError
+from streamer.model import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from streamer.model import Location
+
+
+SHINGLE_WIDTH = 5
+MIN_SHINGLES = 5  # pages with fewer are compared by equal token sequences only
+HIDDEN = frozenset({"script", "style", "template", "noscript", "svg"})
+_BLOCKS = """
+address article aside blockquote body br button canvas caption center col colgroup dd details dialog
+dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hr html
+iframe legend li link main menu meta nav noframes ol optgroup option p pre section select summary
+table tbody td textarea tfoot th thead title tr ul video
+"""
+BLOCKS = frozenset(_BLOCKS.split())
+# Han, Hiragana and Katakana, whole and half width, with the iteration marks.
+_UNSPACED = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff"  # noqa: E501 - one range expression
+_TOKEN = re.compile(rf"(?=\w)[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
+# An odd multiplier with mixed bits (the golden ratio's), so that all its powers differ widely.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+Shingles = npt.NDArray[np.uint64]
+
+
+class _VisibleText(HTMLParser):
+    """Collect text outside of hidden elements, with a space at each tag of a block element."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's interface
+        self._hidden += tag in HIDDEN
+        if tag in BLOCKS:
+            self.parts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in HIDDEN and self._hidden:
+            self._hidden -= 1
+        if tag in BLOCKS:
+            self.parts.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.parts.append(data)
+
+
+def visible_text(html: str) -> str:
+    """Return the text of `html` that a reader sees, the title included."""
+    parser = _VisibleText()
+    try:
+        parser.feed(html)
+        parser.close()
+    except AssertionError:  # the parser's way to give up on a malformed `<![` declaration
+        parser.parts.append(" ")
+    return "".join(parser.parts)
+
+
+def page_text(page: Page) -> str | None:
+    """Return the visible text of a page; None where it is no text or cannot be read as such."""
+    kind = (page.content_type or "").lower()
+    if kind and not re.match(r"\s*(text/|application/(xhtml\+)?xml)", kind):
+        return None
+    body = page.body
+    if isinstance(page.body_base64, str):
+        named = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", kind)
+        try:
+            encoded = base64.b64decode(page.body_base64, validate=True)
+            body = encoded.decode(page.charset or (named[1] if named else "utf-8"), "replace")
+        except (ValueError, LookupError):  # no base64; no such charset
+            return None
+    assert isinstance(body, str), body  # Page holds one of the two
+    is_html = "html" in kind or (not kind and body.lstrip().startswith("<"))
+    return visible_text(body) if is_html else body
+
+
+def read_page(line: bytes) -> Page | None:
+    """Return the page in a JSON line, None where it is not one."""
+    try:
+        return msgspec.json.decode(line, type=Page)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def tokens(text: str) -> list[str]:
+    r"""Return `\w+` of the lower-cased text; each Han or Kana character is a token by itself."""
+    return _TOKEN.findall(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What is compared: a digest of the token sequence, and the ascending set of shingles."""
+
+    sequence: bytes
+    shingles: Shingles
+
+
+class Shingler:
+    """Turn texts into comparable shingle sets; sets of two shinglers do not compare.
+
+    Tokens are numbered as they come, and a shingle is a polynomial of five numbers modulo 2^64: two
+    different shingles of a corpus are one with a probability near 2^-64 a pair.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def exact(self, text: str) -> Exact:
+        """Return the exact comparison form of a text."""
+        words = tokens(text)
+        numbers = self._numbers
+        row = np.array([numbers.setdefault(word, len(numbers) + 1) for word in words], np.uint64)
+        count = max(0, len(row) - SHINGLE_WIDTH + 1)
+        hashes = np.zeros(count, np.uint64)
+        for place in range(SHINGLE_WIDTH):
+            hashes = hashes * _MULTIPLIER + row[place : place + count]
+        return Exact(blake2b("\0".join(words).encode(errors="replace")).digest(), np.unique(hashes))
+
+
+def resemblance(left: Exact, right: Exact, min_shingles: int = MIN_SHINGLES) -> float:
+    """Return the Jaccard similarity of two shingle sets; of short pages 1 where they are equal."""
+    if left.sequence == right.sequence:
+        return 1.0
+    sizes = len(left.shingles), len(right.shingles)
+    if min(sizes) < max(1, min_shingles):
+        return 0.0
+    common = len(np.intersect1d(left.shingles, right.shingles, assume_unique=True))
+    return common / (sum(sizes) - common)
+
+
+SUFFIXES = (".jsonl", ".ndjson", ".json")
+
+
+class Pages:
+    """Pages in the order of their files, named by an index from 0.
+
+    Records that are no pages (invalid, without a body, no text) have no index.
+
+    Attributes:
+        exact: what is compared, by index.
+        urls: by index.
+        ordinals: the line in the page's file, from 0, by index.
+    """
+
+    def __init__(self) -> None:
+        self.exact: list[Exact] = []
+        self.urls: list[str] = []
+        self.ordinals: list[int] = []
+        self._places: dict[tuple[str, int], int] = {}
+        self._by_url: dict[str, int | None] = {}
+
+    def __len__(self) -> int:
+        return len(self.exact)
+
+    def find(self, place: Location | None, url: str) -> int | None:
+        """Return the index of the page at `place` with this URL, else of the only one with it."""
+        if place is not None and place.partition == 0:
+            name = place.topic.rpartition("/")[2]
+            for topic in (place.topic, name):
+                index = self._places.get((topic, place.offset))
+                if index is not None and self.urls[index] == url:
+                    return index
+        return self._by_url.get(url)
+
+    def add(self, names: Sequence[str], ordinal: int, url: str, exact: Exact) -> None:
+        """Append a page that verdicts may place in a file of any of `names`."""
+        index = len(self.exact)
+        self.exact.append(exact)
+        self.urls.append(url)
+        self.ordinals.append(ordinal)
+        for name in names:
+            self._places.setdefault((name, ordinal), index)
+        self._by_url[url] = None if url in self._by_url else index
+
+
+def page_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that `paths` name; a folder stands for the page files below it, sorted.
+
+    Raises:
+        InputError: a folder has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES)
+            if not below:
+                raise InputError(
+                    f"{path}: no {', '.join(SUFFIXES)} file in it; name the page files"
+                )
+            files += below
+        else:
+            files.append(path)
+    return files
+
+
+def read_pages(files: Sequence[Path]) -> Pages:
+    """Read page messages from JSON-lines files.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    pages, shingler = Pages(), Shingler()
+    for path in files:
+        names = dict.fromkeys((str(path), path.name))
+        try:
+            with path.open("rb") as file:
+                for ordinal, line in enumerate(file):
+                    page = read_page(line)
+                    text = page and page_text(page)
+                    if page is not None and isinstance(text, str):
+                        pages.add(tuple(names), ordinal, page.url, shingler.exact(text))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    return pages

@@ -1,0 +1,295 @@
+"""The score of a verdict stream: page-level precision and recall against exact resemblance.
+
+A page is a true duplicate if an earlier page *that the detector itself kept* has exact resemblance
+>= threshold with it; a said duplicate is right if that holds with its representative. So a detector
+is judged on its own kept set, and one early mistake is counted once. A representative that was not
+kept before is counted apart, as is what lies within `margin` of the threshold: there the measured
+text and the detector's canonical form may differ by a token.
+
+A verdict file, line by line, with only the fields that scoring needs.
+
+Lines without a `verdict` (dead letters in the same stream) are passed over. A line that is no JSON
+object of this shape ends the reading with its number: a score over half a file would mislead.
+
+The largest clusters of a verdict file: a kept page and all duplicates of it.
+
+The file is read once; memory is one number for each representative, never one for each page, and so
+a repeated verdict counts again. One cluster with a large share of all pages is the sign of a block
+page or of a template taken for content.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streamer.errors import InputError
+from streamer.lab.sample.pages import MIN_SHINGLES, Pages, read_pages, resemblance
+from streamer.lab.sample.truth import KeptPages, read_kinds
+from streamer.model import Decision, Location, Representative
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from streamer.model import Location
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a verdict says; `verdict` is None on lines that are none."""
+
+    url: str = ""
+    page: Location | None = None
+    verdict: Decision | None = None
+    representative: Representative | None = None
+
+
+def read_verdicts(path: Path) -> Iterator[Said]:
+    """Yield the verdicts of a JSON-lines file in its order.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
+    """
+    decoder = msgspec.json.Decoder(Said)
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    said = decoder.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                    raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+                if said.verdict is not None:
+                    yield said
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+LARGEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A kept page with its duplicates: `size` counts it too, `share` is of all pages judged."""
+
+    url: str
+    size: int
+    share: float
+
+
+def largest_clusters(verdicts: Iterable[Said], count: int = LARGEST) -> list[Cluster]:
+    """Return the `count` largest clusters of two or more pages, the largest first, ties by URL."""
+    judged = 0
+    sizes: Counter[Location] = Counter()
+    urls: dict[Location, str] = {}
+    for said in verdicts:
+        judged += 1
+        if said.representative is not None:
+            place = said.representative.page
+            sizes[place] += 1
+            urls.setdefault(place, said.representative.url)
+    clusters = (
+        Cluster(urls[place], duplicates + 1, (duplicates + 1) / judged)
+        for place, duplicates in sizes.items()
+    )
+    return heapq.nsmallest(count, clusters, key=lambda cluster: (-cluster.size, cluster.url))
+
+
+THRESHOLD = 0.8
+MARGIN = 0.05
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Decisions by what they should have been; "positive" is "duplicate"."""
+
+    true_positive: int = 0
+    false_positive: int = 0
+    false_negative: int = 0
+    true_negative: int = 0
+
+    def count(self, *, said: bool, right: bool) -> None:
+        """Count one decision: `said` duplicate or not, and whether that is right."""
+        if said:
+            self.true_positive += right
+            self.false_positive += not right
+        else:
+            self.true_negative += right
+            self.false_negative += not right
+
+    @property
+    def pages(self) -> int:
+        """Return the number of pages judged."""
+        return self.duplicates + self.false_negative + self.true_negative
+
+    @property
+    def duplicates(self) -> int:
+        """Return the number of pages called duplicate."""
+        return self.true_positive + self.false_positive
+
+    @property
+    def precision(self) -> float | None:
+        """Return the share of right ones among the said duplicates; None where none was said."""
+        return _share(self.true_positive, self.duplicates)
+
+    @property
+    def recall(self) -> float | None:
+        """Return the share of true duplicates that were said; None where there is none."""
+        return _share(self.true_positive, self.true_positive + self.false_negative)
+
+    @property
+    def f1(self) -> float | None:
+        """Return the harmonic mean of precision and recall; None where there is nothing to find.
+
+        As 2 TP / (2 TP + FP + FN) it is 0 where one of the two is none of anything.
+        """
+        right = 2 * self.true_positive
+        return _share(right, right + self.false_positive + self.false_negative)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def ratio_text(ratio: float | None, digits: int = 4) -> str:
+    """Return a ratio as tables show it: a hyphen where it is of nothing."""
+    return "-" if ratio is None else f"{ratio:.{digits}f}"
+
+
+@dataclass(slots=True)
+class Score:
+    """The score of one verdict file.
+
+    Attributes:
+        outcomes: of all pages.
+        clear: of the pages whose resemblance is not within `margin` of the threshold.
+        kinds: by planted kind, where there is a truth file.
+        kept: pages said to be unique.
+        missing: pages without a verdict.
+        repeats: further verdicts of a page; the first one counts.
+        unknown: verdicts of no page in the files.
+        bad_representatives: duplicates of a page that was not kept before.
+    """
+
+    threshold: float
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    clear: Outcomes = field(default_factory=Outcomes)
+    kinds: dict[str, Outcomes] = field(default_factory=dict)
+    kept: int = 0
+    missing: int = 0
+    repeats: int = 0
+    unknown: int = 0
+    bad_representatives: int = 0
+
+    @property
+    def precision(self) -> float | None:
+        """Return the precision over all pages."""
+        return self.outcomes.precision
+
+    @property
+    def recall(self) -> float | None:
+        """Return the recall over all pages."""
+        return self.outcomes.recall
+
+    @property
+    def f1(self) -> float | None:
+        """Return the F1 over all pages."""
+        return self.outcomes.f1
+
+
+def score(
+    pages: Sequence[Path],
+    verdicts: Path,
+    threshold: float = THRESHOLD,
+    *,
+    truth: Path | None = None,
+    margin: float = MARGIN,
+    min_shingles: int = MIN_SHINGLES,
+) -> Score:
+    """Score the verdicts of the pages in JSON-lines files, in the order of the files.
+
+    `threshold` in (0, 1]. `truth` is the truth file of the first pages file; it adds the kinds.
+
+    Raises:
+        InputError: a file cannot be read, or no verdict is of a page in the files.
+    """
+    kinds = read_kinds(truth) if truth else {}
+    return score_pages(
+        read_pages(pages), verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
+    )
+
+
+def score_pages(
+    table: Pages,
+    verdicts: Path,
+    threshold: float = THRESHOLD,
+    kinds: Mapping[int, str] = MappingProxyType({}),
+    *,
+    margin: float = MARGIN,
+    min_shingles: int = MIN_SHINGLES,
+) -> Score:
+    """Score verdicts as `score` does, of pages that are read; `kinds` are by ordinal.
+
+    Raises:
+        InputError: the verdicts cannot be read, or none is of these pages.
+    """
+    assert 0 < threshold <= 1, threshold
+    result = Score(threshold)
+    by_page = _verdicts_by_page(table, verdicts, result)
+    kept = KeptPages(table.exact, max(threshold - margin, threshold / 2), min_shingles)
+    kept_pages: set[int] = set()
+    for page in range(len(table)):
+        said = by_page.get(page)
+        if said is None:
+            result.missing += 1
+            continue
+        if said.verdict is Decision.DUPLICATE:
+            place = said.representative
+            other = table.find(place.page, place.url) if place else None
+            result.bad_representatives += other not in kept_pages
+            value = 0.0
+            if other is not None:
+                value = resemblance(table.exact[page], table.exact[other], min_shingles)
+        else:
+            value = kept.best(page)
+            kept.keep(page)
+            kept_pages.add(page)
+        _count(result, said, value, margin, kinds.get(table.ordinals[page]))
+    result.kept = len(kept_pages)
+    return result
+
+
+def _count(result: Score, said: Said, value: float, margin: float, kind: str | None) -> None:
+    """Count one decision whose page has the exact resemblance `value` to what it is judged by."""
+    duplicate = said.verdict is Decision.DUPLICATE
+    right = (value >= result.threshold) == duplicate
+    counted = [result.outcomes]
+    if abs(value - result.threshold) >= margin:
+        counted.append(result.clear)
+    if kind is not None:
+        counted.append(result.kinds.setdefault(kind, Outcomes()))
+    for outcomes in counted:
+        outcomes.count(said=duplicate, right=right)
+
+
+def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Said]:
+    """Return the first verdict of each page; count the others in `result`."""
+    found: dict[int, Said] = {}
+    seen: Counter[str] = Counter()
+    for said in read_verdicts(path):
+        page = pages.find(said.page, said.url)
+        seen["unknown" if page is None else "repeats" if page in found else "first"] += 1
+        if page is not None:
+            found.setdefault(page, said)
+    if seen["unknown"] and not found:
+        raise InputError(
+            f"{path}: its verdicts are not of these pages; name the files it was made of"
+        )
+    result.repeats, result.unknown = seen["repeats"], seen["unknown"]
+    return found

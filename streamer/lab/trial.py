@@ -1,0 +1,332 @@
+"""One method over one dataset: a pass through the replay, and how right its verdicts are.
+
+The pass is that of `streamer replay --method`, with a temporary index and one signing thread, so
+verdicts are the same. The key is fixed by a seed: the same seed, the same verdicts. Speed is pages
+a second of CPU time of the process, so that what else runs on the machine counts little.
+
+Which methods an evaluation runs, as the command line names them.
+
+NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision of the other, as
+Henzinger combined them. Either may be followed by parameters: `digests:variant=con:keywords=8`.
+
+How many of given pairs of texts a method calls duplicates, without a stream.
+
+A pair is found as in a stream of the two: they share a key and their sketches reach the threshold,
+or their content is equal. What a stream adds are full buckets; for two texts there are none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from streamer.errors import SettingsError
+from streamer.index.types import IndexSettings
+from streamer.lab.datasets import (
+    Dataset,
+    adjusted_rand_index,
+    pair_outcomes,
+    shared_pairs,
+    true_labels,
+    true_pairs,
+)
+from streamer.lab.sample.pages import Pages
+from streamer.lab.sample.score import THRESHOLD, Outcomes, ratio_text, read_verdicts, score_pages
+from streamer.model import Decision
+from streamer.pages.files import open_sources
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import Catalogue
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.outputs import OutputFile
+from streamer.run.reading import FileInput
+from streamer.run.replay import Checks, Replay
+from streamer.run.warm import warm_kernels
+from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.scheme import ACCEPT, PRESETS, choose, method_class, methods
+from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
+from streamer.sketch.signer import PageSigner, Signatures
+from streamer.text.visible import Buffer
+
+ALL = "all"
+COMBINATIONS = ("simhash+minhash", "minhash+simhash")
+COLLECTION = "collection"
+
+
+class Selected(NamedTuple):
+    """A method with everything that its pass needs."""
+
+    name: str
+    signature: SignatureSettings
+    rules: IndexSettings
+
+
+def select(names: Iterable[str], collection: Path | None = None) -> list[Selected]:
+    """Return the methods of `names`; `all` stands for every method and both combinations.
+
+    A method that weighs words takes them from the file `collection`, where there is one.
+
+    Raises:
+        SettingsError: there is no such method or parameter, or no name at all.
+    """
+    wanted: dict[str, None] = {}
+    for given in names:
+        for name in filter(None, given.split(",")):
+            more = [*methods(), *COMBINATIONS] if name == ALL else [name]
+            wanted.update(dict.fromkeys(more))
+    if not wanted:
+        raise SettingsError("No method is named; leave --methods out for all of them.")
+    return [_selected(name, collection) for name in wanted]
+
+
+def _selected(name: str, collection: Path | None) -> Selected:
+    both, *options = name.split(":")
+    first, _, accept = both.partition("+")
+    preset = PRESETS.get(first)
+    if collection is not None:
+        own = preset.method if preset else first
+        options = [*_collection_options(own, accept, collection), *options]
+    signature = choose(both, options=options)
+    return Selected(name, signature, _index_settings(signature))
+
+
+def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
+    prefixes: Mapping[str, str] = {first: "", **({accept: ACCEPT} if accept else {})}
+    return [
+        f"{prefix}{COLLECTION}={collection}"
+        for method, prefix in prefixes.items()
+        if COLLECTION in method_class(method).defaults.model_fields
+    ]
+
+
+def _index_settings(signature: SignatureSettings) -> IndexSettings:
+    return IndexSettings(
+        threshold=signature.threshold,
+        measure=signature.measure,
+        shingles_min=signature.min_shingles,
+    )
+
+
+Class = TypeVar("Class", bound=Hashable)
+
+
+def found_shares(
+    pairs: Iterable[tuple[str, str, Class]],
+    signature: SignatureSettings,
+    index: IndexSettings,
+    secret: bytes,
+) -> Mapping[Class, float]:
+    """Return the share of pairs that are found, 0 to 1, by their class."""
+    texts, classes = [], []
+    for one, other, of in pairs:
+        texts += [one.encode(), other.encode()]
+        classes.append(of)
+    signed = make_signer(signature, secret).sign(texts, [0] * len(texts))
+    equal = signed.keys[::2] == signed.keys[1::2]
+    long_enough = signed.distinct.reshape(-1, 2).min(axis=1) >= index.shingles_min
+    found: Counter[Class] = Counter()
+    for i, of in enumerate(classes):
+        if equal[i, -1]:
+            found[of] += 1
+        elif long_enough[i] and equal[i, :-1].any():
+            pair = np.ascontiguousarray(signed.sketches[2 * i : 2 * i + 2])
+            similarity = int(sketch_similarity(int(index.measure), pair[0], pair[1]))
+            found[of] += similarity >= index.similarity_min
+    return {of: found[of] / count for of, count in Counter(classes).items()}
+
+
+Progress = Callable[[int], None]  # pages judged so far
+KEY_BYTES = 8
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """Precision, recall and F1, with how many decisions were said, wrong and missed."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    said: int
+    wrong: int
+    missed: int
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The result of a method on a dataset.
+
+    Attributes:
+        pages: decisions on pages, each against the pages kept before; pairs: two pages of one
+            cluster, against all pairs at the threshold.
+        rand_index: of the clusters, against those of a detector without error.
+        labelled: how many of the labelled pairs lie in one cluster, and how many there are; None
+            without labels.
+        kinds: decisions on pages by planted kind.
+        pages_per_second: of CPU time.
+        signature_bytes: a page, mean: its keys, and its sketch up to the last word that is not 0.
+    """
+
+    dataset: str
+    method: str
+    pages: Ratios
+    pairs: Ratios
+    rand_index: float
+    labelled: tuple[int, int] | None
+    kinds: dict[str, Ratios]
+    pages_per_second: float
+    signature_bytes: float
+
+    def cells(self) -> list[str]:
+        """Return the method's row of a table: its name, and all figures but those of kinds.
+
+        Their order: precision, recall and F1 of pages, of pairs, the Rand index, the labelled pairs
+        in one cluster (no cell without labels), pages a second, bytes.
+        """
+        pages, pairs = self.pages, self.pairs
+        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
+        return [
+            self.method,
+            *(ratio_text(value, 3) for value in (*shares, self.rand_index)),
+            *([f"{self.labelled[0]:,}"] if self.labelled else []),
+            f"{self.pages_per_second:,.0f}",
+            f"{self.signature_bytes:,.0f}",
+        ]
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A dataset with what is true at a threshold, which all methods are held against."""
+
+    dataset: Dataset
+    threshold: float = THRESHOLD
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """Return the true pairs."""
+        return true_pairs(self.dataset.pages, self.threshold)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """Return the true clusters, as labels."""
+        return true_labels(self.dataset.pages, self.threshold)
+
+
+class _Measuring:
+    """A signer that counts the bytes of what it signs."""
+
+    def __init__(self, signer: PageSigner) -> None:
+        self._signer = signer
+        self.pages = self.bytes = 0
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign, and count."""
+        signatures = self._signer.sign(bodies, flags)
+        used = signatures.sketches != 0
+        words = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
+        self.pages += len(signatures)
+        self.bytes += KEY_BYTES * (signatures.keys.size + int(words.sum()))
+        return signatures
+
+
+def try_method(
+    yardstick: Yardstick,
+    name: str,
+    signature: SignatureSettings,
+    index: IndexSettings,
+    *,
+    seed: int = 0,
+    progress: Progress = lambda _pages: None,
+) -> Trial:
+    """Judge a dataset by a method, called `name` in the result.
+
+    Raises:
+        StreamerError: as a replay raises it.
+    """
+    dataset = yardstick.dataset
+    with TemporaryDirectory(prefix="streamer-") as scratch:
+        verdicts = Path(scratch) / "verdicts.jsonl"
+        signer, seconds = _judge(dataset.files, signature, index, seed, verdicts, progress)
+        scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
+        labels = said_labels(dataset.pages, verdicts)
+    return Trial(
+        dataset.name,
+        name,
+        ratios(scored.outcomes),
+        ratios(pair_outcomes(labels, yardstick.pairs)),
+        adjusted_rand_index(labels, yardstick.labels),
+        (shared_pairs(labels, dataset.labelled), len(dataset.labelled))
+        if dataset.labelled
+        else None,
+        {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
+        len(dataset.pages) / seconds,
+        signer.bytes / max(1, signer.pages),
+    )
+
+
+def secret_of(seed: int) -> bytes:
+    """Return the secret that a seed stands for; not for indexes that others write pages into."""
+    return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
+
+
+def ratios(outcomes: Outcomes) -> Ratios:
+    """Return the ratios of outcomes."""
+    return Ratios(
+        outcomes.precision,
+        outcomes.recall,
+        outcomes.f1,
+        outcomes.duplicates,
+        outcomes.false_positive,
+        outcomes.false_negative,
+    )
+
+
+def said_labels(pages: Pages, verdicts: Path) -> list[int]:
+    """Return each page's representative by its verdict, itself where it was kept."""
+    labels = list(range(len(pages)))
+    for said in read_verdicts(verdicts):
+        page = pages.find(said.page, said.url)
+        other = said.representative
+        if page is not None and other is not None and said.verdict is Decision.DUPLICATE:
+            kept = pages.find(other.page, other.url)
+            labels[page] = page if kept is None else kept
+    return labels
+
+
+def _judge(
+    files: Sequence[Path],
+    signature: SignatureSettings,
+    index: IndexSettings,
+    seed: int,
+    verdicts: Path,
+    progress: Progress,
+) -> tuple[_Measuring, float]:
+    """Write the verdicts; return the signer with its counts, and seconds of CPU time."""
+    key_file = verdicts.with_name("key")
+    key_file.write_text(secret_of(seed).hex())
+    key_file.chmod(0o600)
+    folder = IndexFolder.open(verdicts.with_name("index"), signature, index.shards, key_file)
+    detector = Detector(folder, index)
+    output = OutputFile.open(str(verdicts), None, lasting=False)
+    try:
+        signer = _Measuring(make_signer(signature, folder.secret))
+        warm_kernels(signature)  # else the first method's time has the compiling in it
+        checks = Checks(keep_going=True)
+        job = Replay(
+            detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1, checks
+        )
+        sources = open_sources([str(path) for path in files]).sources
+        started = time.process_time()
+        job.run(FileInput(sources), output, None, lambda _amount, records: progress(records))
+        return signer, time.process_time() - started
+    finally:
+        output.close()
+        detector.close()

@@ -1,0 +1,248 @@
+"""What bandings find on a sample of pages: candidates, and how many of them are duplicates.
+
+All pages of the sample are signed under each banding in one pass, and each page's candidates are
+counted as the index would: earlier pages under one of its band keys, of each bucket the earliest
+ones. True is a candidate whose estimated resemblance reaches the threshold. What a banding misses
+is told against the widest one, which finds practically all true pairs. In the index duplicates are
+not posted, so there a page has fewer candidates as a rule.
+
+A page takes 264 bytes for its sketch and 8 a band of each banding.
+
+Which bands and rows serve a threshold: those whose S-curve errs least on both sides of it.
+
+Two pages of resemblance s share one of `bands` band keys of `rows` min-hashes with probability
+P(s) = 1 - (1 - s**rows)**bands: an S-curve that rises about (1/bands)**(1/rows). What lies under it
+below the threshold is work on pages that are no duplicates, what lies over it above the threshold
+are duplicates that are missed. The rule is the one of datasketch's MinHashLSH: of all bandings that
+a number of min-hashes allows, take the one with the least weighted sum of the two areas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.model import SIMILARITY_ONE
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
+from streamer.sketch.resemblance import similarity
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import Signer
+
+BANDS_MAX = 48  # as the settings allow
+ROWS_MAX = 32
+HASHES_MAX = BANDS_MAX * ROWS_MAX
+WEIGHT_FP = 0.01  # a candidate is verified in microseconds; a duplicate that is missed is lost
+
+Floats = npt.NDArray[np.float64]
+
+
+class Banding(NamedTuple):
+    """Bands and rows with their two areas of error, each at most 1, and the weighted sum."""
+
+    bands: int
+    rows: int
+    false_positive: float
+    false_negative: float
+    error: float
+
+
+def detection_probability(similarity: float, bands: int, rows: int) -> float:
+    """Return P = 1 - (1 - similarity**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4)."""
+    return float(1 - (1 - similarity**rows) ** bands)
+
+
+def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -> list[Banding]:
+    """Return all bandings with bands x rows <= hashes, the least weighted error first.
+
+        false positive area = integral of P(s) ds from 0 to the threshold
+        false negative area = integral of 1 - P(s) ds from the threshold to 1
+        error = weight_fp * false positive + (1 - weight_fp) * false negative
+
+    (datasketch, lsh.py, `_optimal_param`.) Of equal errors the one with fewer bands comes first.
+
+    Raises:
+        SettingsError: the threshold is not between 0 and 1, the weight not from 0 to 1, or there
+            are no such numbers of hashes.
+    """
+    if not 0 < threshold < 1:
+        raise SettingsError(f"The threshold {threshold:g} must lie between 0 and 1.")
+    if not 0 <= weight_fp <= 1:
+        raise SettingsError(f"The weight {weight_fp:g} of false positives must be from 0 to 1.")
+    if not 1 <= hashes <= HASHES_MAX:
+        raise SettingsError(f"There can be 1 to {HASHES_MAX} hashes, not {hashes}.")
+    found = [
+        weighed_banding(threshold, bands, rows, weight_fp)
+        for bands in range(1, min(hashes, BANDS_MAX) + 1)
+        for rows in range(1, min(hashes // bands, ROWS_MAX) + 1)
+    ]
+    return sorted(found, key=lambda banding: (banding.error, banding.bands, banding.rows))
+
+
+def widest_banding(threshold: float, missed_max: float = 1e-4) -> tuple[int, int]:
+    """Return BANDS_MAX bands, with as many rows as miss at most `missed_max` at the threshold."""
+    fitting = (
+        rows
+        for rows in range(ROWS_MAX, 1, -1)
+        if detection_probability(threshold, BANDS_MAX, rows) >= 1 - missed_max
+    )
+    return BANDS_MAX, next(fitting, 1)
+
+
+def weighed_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> Banding:
+    """Return a banding with its errors, as `rank_bandings` explains them."""
+    below, below_weights = _nodes(0.0, threshold, bands * rows)
+    above, above_weights = _nodes(threshold, 1.0, bands * rows)
+    false_positive = float(below_weights @ (1 - (1 - below**rows) ** bands))
+    false_negative = float(above_weights @ (1 - above**rows) ** bands)
+    error = weight_fp * false_positive + (1 - weight_fp) * false_negative
+    return Banding(bands, rows, false_positive, false_negative, error)
+
+
+def _nodes(start: float, end: float, degree: int) -> tuple[Floats, Floats]:
+    """Return places and weights of the Gauss-Legendre rule for [start, end].
+
+    P is a polynomial of degree bands x rows, and n nodes are exact up to degree 2n - 1. The number
+    of nodes is a power of two, so that few rules serve all bandings.
+    """
+    places, weights = _unit_nodes(1 << (degree // 2).bit_length())
+    half = (end - start) / 2
+    return start + half * (places + 1), half * weights
+
+
+@cache
+def _unit_nodes(count: int) -> tuple[Floats, Floats]:
+    """Return numpy's Gauss-Legendre rule for [-1, 1]."""
+    rule: tuple[Floats, Floats] = np.polynomial.legendre.leggauss(count)
+    return rule
+
+
+BUCKET_PAGES_MAX = 64  # as the index by default
+SHINGLES_MIN = 5  # as the index by default; pages with fewer have no candidates
+_SECRET = bytes(32)  # a trial publishes nothing that could be forged
+
+Pairs = npt.NDArray[np.uint64]  # later page << 32 | earlier page, ascending and distinct
+Progress = Callable[[int], None]  # is told the bytes read of all sources
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one banding found: pairs of pages, those at the threshold or above, those missed."""
+
+    bands: int
+    rows: int
+    pages: int
+    candidates: int
+    true: int
+    missed: int
+
+    @property
+    def candidates_a_page(self) -> float:
+        """Return the mean number of candidates that a page is verified against."""
+        return self.candidates / max(1, self.pages)
+
+    @property
+    def false(self) -> int:
+        """Return the number of candidates below the threshold."""
+        return self.candidates - self.true
+
+    @property
+    def recall(self) -> float | None:
+        """Return the share of the known true pairs that are candidates; None where none is."""
+        known = self.true + self.missed
+        return self.true / known if known else None
+
+
+def try_bandings(
+    sources: Sequence[Source],
+    bandings: Sequence[tuple[int, int]],
+    threshold: float,
+    shingle_width: int = 5,
+    progress: Progress = lambda _bytes: None,
+) -> list[Trial]:
+    """Return what each (bands, rows) finds on the pages of `sources`, in the order given.
+
+    Raises:
+        InputError: a source cannot be read.
+    """
+    tried = [*bandings, widest_banding(threshold)]
+    pages, sketches, keys = _sign_all(sources, tried, shingle_width, progress)
+    found = [candidate_pairs(matrix) for matrix in keys]
+    known = true_pairs(np.unique(np.concatenate(found)), sketches, threshold)
+    trials = []
+    for (bands, rows), pairs in zip(bandings, found, strict=False):  # without the widest
+        true = int(np.isin(pairs, known, assume_unique=True).sum())
+        trials.append(Trial(bands, rows, pages, len(pairs), true, len(known) - true))
+    return trials
+
+
+def candidate_pairs(keys: npt.NDArray[np.uint64], bucket_max: int = BUCKET_PAGES_MAX) -> Pairs:
+    """Return the pairs of pages with a band key in common, by uint64[pages, bands] keys.
+
+    Of a bucket only the first `bucket_max` pages are candidates, for all pages after them.
+    """
+    parts: list[Pairs] = [np.empty(0, np.uint64)]
+    for band in range(keys.shape[1]):
+        parts += _pairs_of_band(keys[:, band], bucket_max)
+    return np.unique(np.concatenate(parts))
+
+
+def _pairs_of_band(keys: npt.NDArray[np.uint64], bucket_max: int) -> Iterator[Pairs]:
+    """Yield the pairs of one band: of each bucket's first page, then of its second, and so on."""
+    order = np.argsort(keys, kind="stable").astype(np.uint64)  # within a bucket pages ascend
+    ordered = keys[order]
+    starts = np.searchsorted(ordered, ordered)  # of each page's bucket
+    ranks = np.arange(len(keys)) - starts
+    for rank in range(min(bucket_max, int(ranks.max(initial=0)))):
+        later = np.flatnonzero(ranks > rank)
+        yield order[later] << np.uint64(32) | order[starts[later] + rank]
+
+
+def true_pairs(pairs: Pairs, sketches: npt.NDArray[np.uint64], threshold: float) -> Pairs:
+    """Return those of `pairs` whose estimated resemblance is at least `threshold`."""
+    least = threshold * SIMILARITY_ONE
+    later = (pairs >> np.uint64(32)).tolist()
+    earlier = (pairs & np.uint64(0xFFFF_FFFF)).tolist()
+    similar = (
+        similarity(sketches[one], sketches[other]) >= least
+        for one, other in zip(later, earlier, strict=True)
+    )
+    return pairs[np.fromiter(similar, np.bool_, len(pairs))]
+
+
+def _sign_all(
+    sources: Sequence[Source],
+    bandings: Sequence[tuple[int, int]],
+    shingle_width: int,
+    progress: Progress,
+) -> tuple[int, npt.NDArray[np.uint64], list[npt.NDArray[np.uint64]]]:
+    """Return the number of pages, and of those with shingles enough the sketches and keys."""
+    signers = [
+        Signer(SignatureSettings(shingle_width=shingle_width, bands=bands, rows=rows), _SECRET)
+        for bands, rows in bandings
+    ]
+    parser = PageParser()
+    pages = before = 0
+    sketches: list[npt.NDArray[np.uint64]] = []
+    keys: list[list[npt.NDArray[np.uint64]]] = [[] for _ in signers]
+    for source in sources:
+        for chunk in source.read():
+            batch = parser.parse(chunk)
+            pages += len(batch)
+            for number, signer in enumerate(signers):
+                signed = signer.sign(batch.bodies, batch.flags)
+                comparable = signed.distinct >= SHINGLES_MIN
+                keys[number].append(signed.keys[comparable, :-1])
+                if number == 0:
+                    sketches.append(signed.sketches[comparable])
+            progress(before + chunk.bytes_read)
+        before += source.total_bytes or 0
+    if not sketches:
+        return 0, np.empty((0, 1), np.uint64), [np.empty((0, 1), np.uint64) for _ in signers]
+    return pages, np.concatenate(sketches), [np.concatenate(parts) for parts in keys]

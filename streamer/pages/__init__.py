@@ -1,0 +1,1 @@
+"""Records to pages: files, lines, WARC, messages of crawlers, encodings."""

@@ -1,0 +1,496 @@
+"""The bytes of a file or of standard input, decompressed, behind one buffered reader.
+
+The compression is recognised by its first bytes, never by the file's name. No more is expanded than
+a reader asks for, however much the compressed data holds. A compressed member is handed on once its
+checksum is known to fit, since a flipped byte expands to other text far more often than to an
+error: a short member is held until its end, a long one in a file is gone through twice, and only
+one in a pipe must be believed. Damage is an end of the input that `damage` explains, behind which
+`recover` may find another member. Nothing here looks at what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import xxhash
+from backports import zstd
+
+from streamer.errors import InputError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+
+BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
+PIPE_BYTES = 1 << 20  # what Linux gives any user
+STANDARD_INPUT = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+FIRST_BYTES = 512  # tell what a stream is
+HELD_BYTES_MAX = 1 << 20  # of a member, expanded, until its checksum is known
+PROBE_BYTES = 4 << 10  # of what may be a member, expanded, to tell whether it is
+WASTED_BYTES_MAX = 64 << 20  # expanded for nothing; a file of forged members would go on for ever
+_GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
+    GZIP_MAGIC + rb"\x08[\x00-\x1f][\s\S]{4}[\x00\x02\x04][\x00-\x0d\xff]"
+)
+_GZIP_HEADER_BYTES = 10
+_DAMAGED = (zlib.error, zstd.ZstdError)
+
+
+class Mark(NamedTuple):
+    """A place in a stream: `offset` bytes, expanded, lie before it; `digest` is theirs, in hex."""
+
+    offset: int = 0
+    digest: str = ""
+
+
+class Trail:
+    """What was taken of a stream: how many bytes, and their running digest.
+
+    XXH3 (128 bits) goes through 13 GB/s, so that reading costs little more for it. It tells
+    mistakes, and is no defence against somebody who forges a file.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._hash = xxhash.xxh3_128()
+
+    def take(self, data: Any) -> None:  # noqa: ANN401 - any contiguous buffer of bytes
+        """Go on by `data`."""
+        self._hash.update(data)
+        self.offset += len(data)
+
+    def mark(self) -> Mark:
+        """Return the place that was reached."""
+        return Mark(self.offset, self._hash.hexdigest())
+
+
+class Gap(NamedTuple):
+    """Stored bytes [start, end) that damage takes: what they are, cut, and what is wrong there."""
+
+    start: int
+    end: int
+    head: bytes
+    damage: str
+
+
+class _Decoder(Protocol):
+    """What expands one member."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def needs_input(self) -> bool: ...
+    def decompress(self, data: bytes, size: int, /) -> bytes: ...
+
+
+class _Inflate:
+    """A gzip member's decoder, with the ways of the others: it keeps the input that it has."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(31)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail
+
+    def decompress(self, data: bytes, size: int, /) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, size)
+
+
+class _Stored(io.RawIOBase):
+    """A raw file that counts what is taken from it, also where it cannot tell its position."""
+
+    def __init__(self, file: io.FileIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._again = b""
+        self.position = 0
+        self.furthest = 0
+        self.is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        if self._again:
+            taken = min(len(buffer), len(self._again))
+            buffer[:taken], self._again = self._again[:taken], self._again[taken:]
+        else:
+            try:
+                taken = self._file.readinto(buffer) or 0
+            except OSError as error:
+                raise self._failed(error) from error
+        self._move_to(self.position + taken)
+        return taken
+
+    def take(self, size: int) -> bytes:
+        """Return `size` bytes, fewer at the end only: what a pipe gives at once must not show."""
+        parts = []
+        while size and (part := self.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def put_back(self, data: bytes) -> None:
+        """Let `data` be read again."""
+        self._again = data + self._again
+        self.position -= len(data)
+
+    def at(self, start: int, size: int) -> bytes:
+        """Return bytes of a regular file from anywhere."""
+        try:
+            return os.pread(self._file.fileno(), size, self._base + start)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def go_to(self, position: int) -> None:
+        """Go on at another place of a regular file."""
+        self._file.seek(self._base + position)
+        self._again = b""
+        self.position = position
+
+    def _move_to(self, position: int) -> None:
+        self.position = position
+        self.furthest = max(self.furthest, position)
+
+    def _failed(self, error: OSError) -> InputError:
+        return InputError(f"{self._name}: {error.strerror or error}; check the disk")
+
+
+class _Members(io.RawIOBase):
+    """What compressed members expand to, one after the other, to the end or to the damage."""
+
+    def __init__(self, stored: _Stored, new_decoder: Callable[[], _Decoder]) -> None:
+        self._stored = stored
+        self._new_decoder = new_decoder
+        self._decoder: _Decoder | None = None
+        self._start = 0  # of the member in hand, in the file as stored
+        self._seen = bytearray()  # stored bytes of it that a pipe will not give again
+        self._holding = False
+        self._rest = b""  # stored bytes that were read and not used
+        self._ready = b""  # expanded, and not yet taken
+        self._spent = 0  # bytes taken and expanded for the member in hand
+        self._wasted = 0  # the same for those that were damaged
+        self._ended = False
+        self.damage: str | None = None
+
+    @property
+    def is_gzip(self) -> bool:
+        """Tell whether these are gzip members."""
+        return self._new_decoder is _Inflate
+
+    @property
+    def damage_told(self) -> str | None:
+        """Say what the damage is and which stored bytes it concerns; None without."""
+        return (
+            self.damage
+            and f"{self.damage}, in the compressed part that begins at byte {self._start:,}"
+        )
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        while not self._ready:
+            if self.damage or self._ended:
+                return 0
+            self._advance()
+        taken = min(len(buffer), len(self._ready))
+        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
+        return taken
+
+    def _advance(self) -> None:
+        """Have some more bytes ready, unless the end or damage comes."""
+        held: list[bytes] = []
+        try:
+            if self._decoder is None:
+                self._begin()
+                self._hold(held)
+            elif part := self._expanded(BUFFER_BYTES):
+                held.append(part)
+        except EOFError:
+            self._wasted += self._spent
+            self.damage = "it ends too early"
+        except _DAMAGED as error:
+            self._wasted += self._spent
+            self.damage = str(error).rpartition(": ")[2] or type(error).__name__
+            held = []
+        self._ready = b"".join(held)
+
+    def _begin(self) -> None:
+        """Go to the next member; zeros between members are padding."""
+        while not (rest := self._rest.lstrip(b"\0")):
+            self._rest = self._stored.take(BUFFER_BYTES)
+            if not self._rest:
+                self._ended = True
+                return
+        self._rest = rest
+        self._start = self._stored.position - len(rest)
+        self._decoder = self._new_decoder()
+        self._spent = 0
+
+    def _hold(self, held: list[bytes]) -> None:
+        """Expand a member into `held` to its end, or until it is too long for that."""
+        self._holding, left = not self._stored.is_regular, HELD_BYTES_MAX
+        while left and (part := self._expanded(left)):
+            held.append(part)
+            left -= len(part)
+        if not left and self._stored.is_regular:
+            self._verify()
+        self._holding = False
+        self._seen.clear()
+
+    def _expanded(self, size: int) -> bytes:
+        """Return up to `size` bytes of the member in hand, none at its end.
+
+        Raises:
+            EOFError: the stored bytes end before.
+            zlib.error, ZstdError: they are damaged.
+        """
+        decoder = self._decoder
+        while decoder is not None and not decoder.eof:
+            stored = b""
+            if hungry := decoder.needs_input:
+                stored, self._rest = self._rest or self._stored.take(BUFFER_BYTES), b""
+                self._remember(stored)
+            self._spent += len(stored)
+            part = decoder.decompress(stored, size)
+            self._spent += len(part)
+            if part:
+                return part
+            if hungry and not stored and not decoder.eof:
+                raise EOFError
+        if decoder is not None:
+            self._rest, self._decoder = decoder.unused_data, None
+        return b""
+
+    def _remember(self, stored: bytes) -> None:
+        if self._holding:
+            self._seen += stored
+            if len(self._seen) > 4 * HELD_BYTES_MAX:
+                raise zlib.error("the member is larger than what it expands to")
+
+    def _verify(self) -> None:
+        """Go through the member in hand once, beside the reading; one that is cut off passes.
+
+        Raises:
+            zlib.error, ZstdError: it is damaged.
+        """
+        decoder, at = self._new_decoder(), self._start
+        while not decoder.eof:
+            stored = self._stored.at(at, BUFFER_BYTES) if decoder.needs_input else b""
+            at += len(stored)
+            self._spent += len(stored)
+            part = decoder.decompress(stored, HELD_BYTES_MAX)
+            self._spent += len(part)
+            if not part and not stored and decoder.needs_input and not decoder.eof:
+                return
+
+    # ---- behind the damage -----------------------------------------------------------------------
+
+    def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
+        """Go on at the next gzip member whose first bytes, expanded, `begins` accepts.
+
+        None where there is none, or where so much was expanded for nothing that the file must have
+        been forged: then the damage stays.
+        """
+        if self._is_forged():
+            return None
+        head = bytes(self._seen[:BUFFER_BYTES])
+        if self._stored.is_regular:
+            head = self._stored.at(self._start, BUFFER_BYTES)
+            self._stored.go_to(self._start + 1)
+        else:
+            self._stored.put_back(bytes(self._seen[1:]))
+        end = self._next_member(self._stored.position, begins)
+        if end is None:
+            return None
+        gap = Gap(self._start, end, head[: end - self._start], str(self.damage))
+        self.damage, self._decoder, self._holding = None, None, False
+        self._seen.clear()
+        return gap
+
+    def _is_forged(self) -> bool:
+        return self._wasted > WASTED_BYTES_MAX + 32 * self._start
+
+    def _next_member(self, base: int, begins: Callable[[bytes], object]) -> int | None:
+        """Return where the next member begins, and have it read next."""
+        window, searched, ended = bytearray(), 0, False
+        while True:
+            found = _GZIP_MEMBER.search(window, searched)
+            at = found.start() if found else -1
+            if (ended and at < 0) or self._is_forged():
+                return None
+            if ended or 0 <= at <= len(window) - PROBE_BYTES:
+                if _begins_member(bytes(window[at : at + PROBE_BYTES]), begins):
+                    self._rest = bytes(window[at:])
+                    return base + at
+                searched = at + 1
+                self._wasted += PROBE_BYTES
+                continue
+            searched = at if at >= 0 else max(0, len(window) - _GZIP_HEADER_BYTES + 1)
+            del window[:searched]
+            base, searched = base + searched, 0
+            stored = self._stored.take(BUFFER_BYTES)
+            window += stored
+            ended = not stored
+
+
+def _begins_member(stored: bytes, begins: Callable[[bytes], object]) -> bool:
+    """Tell whether a gzip member begins here, and one that is looked for."""
+    try:
+        return bool(begins(zlib.decompressobj(31).decompress(stored, PROBE_BYTES)))
+    except zlib.error:
+        return False
+
+
+class _Again(io.RawIOBase):
+    """What was looked at, and then the rest."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader[Any]) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        if not self._head:
+            return self._rest.readinto1(buffer)
+        taken = min(len(buffer), len(self._head))
+        buffer[:taken], self._head = self._head[:taken], self._head[taken:]
+        return taken
+
+
+def _widen(pipe: io.FileIO) -> None:
+    """Let a pipe hold as much as it may, so that its two ends wake each other less often."""
+    with suppress(OSError):  # no pipe, or the user has no more room for pipes
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+class ByteStream:
+    """A source's decompressed bytes; a context manager that closes what it opened.
+
+    Attributes:
+        reader: the bytes; reading raises `InputError` where the disk fails.
+        status: the file's as it was opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open `path`, or standard input for `-`.
+
+        Raises:
+            InputError: it cannot be opened or read.
+        """
+        try:
+            if path == STANDARD_INPUT:
+                self._file = io.FileIO(sys.stdin.fileno(), closefd=False)
+                _widen(self._file)
+            else:
+                self._file = io.FileIO(Path(path))
+            self.status = os.fstat(self._file.fileno())
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+        self._stored = _Stored(self._file, path)
+        self._members: _Members | None = None
+        magic = self._stored.take(len(ZSTD_MAGIC))
+        self._stored.put_back(magic)
+        if magic.startswith(GZIP_MAGIC):
+            self._members = _Members(self._stored, _Inflate)
+        elif magic == ZSTD_MAGIC:
+            self._members = _Members(self._stored, _zstd_decoder)
+        self.reader: io.BufferedReader[Any] = io.BufferedReader(
+            self._members or self._stored, BUFFER_BYTES
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    @cached_property
+    def first(self) -> bytes:
+        """The stream's first bytes; to be asked for before anything is read."""
+        return self.look(FIRST_BYTES)
+
+    @property
+    def bytes_read(self) -> int:
+        """The number of bytes taken from the file as stored."""
+        return self._stored.furthest
+
+    @property
+    def is_compressed(self) -> bool:
+        """Tell whether the stored bytes are others."""
+        return self._members is not None
+
+    @property
+    def damage(self) -> str | None:
+        """Why the compressed data could not be read to its end, and where; None where it could."""
+        return self._members.damage_told if self._members else None
+
+    def look(self, size: int) -> bytes:
+        """Return the next `size` bytes, fewer where the stream ends; they are still to be read."""
+        head: bytes = self.reader.read(size)
+        self.reader = io.BufferedReader(_Again(head, self.reader), BUFFER_BYTES)
+        return head
+
+    def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
+        """Go on behind the damage, at the next gzip member that begins as `begins` wants it.
+
+        Returns what lies between, or None: then the damage is the end of the stream.
+        """
+        return self._members.recover(begins) if self._members and self._members.is_gzip else None
+
+
+def first_bytes(path: str, size: int) -> bytes:
+    """Return up to `size` bytes of a file's beginning, expanded; what is damaged there gives none.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            stored = file.read(BUFFER_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    with suppress(*_DAMAGED):
+        if stored.startswith(GZIP_MAGIC):
+            return zlib.decompressobj(31).decompress(stored, size)
+        if stored.startswith(ZSTD_MAGIC):
+            return zstd.ZstdDecompressor().decompress(stored, size)
+        return stored[:size]
+    return b""
+
+
+def _zstd_decoder() -> _Decoder:
+    return zstd.ZstdDecompressor()

@@ -1,0 +1,123 @@
+"""What a source hands to the parser: a run of consecutive records, not yet understood.
+
+A chunk covers the ordinals [start, end) of its source. Every ordinal is in exactly one place: a
+line, a page, a dead letter, or a count in `skipped`. Lines lie in one block of memory, without an
+object each, because reading them must cost next to nothing; whatever cannot be a line (too long,
+torn off) therefore makes up a chunk of its own.
+
+The unit of work between the stages: a run of consecutive records of one source.
+
+A batch covers [start, end) of its source's own sequence. Every sequence number in it ends in
+exactly one place: `pages`, `dead`, or a count in `skipped` (for Kafka also in a gap of the
+offsets).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streamer.pages.bytestream import Mark
+from streamer.text.slices import Slices, no_slices
+from streamer.text.visible import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record on its way to the dead letters: its bytes as read (maybe cut), and why."""
+
+    sequence: int
+    code: str
+    detail: str
+    key: bytes | None
+    value: bytes
+    value_bytes: int
+
+
+@dataclass(slots=True)
+class PageBatch:
+    """Pages as parallel lists, one entry a page, ascending by `sequences`.
+
+    `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags` as
+    text/visible.py has them, best in one block; `carried` holds one JSON object a page as bytes,
+    empty where nothing is carried.
+    """
+
+    start: int
+    end: int
+    sequences: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    urls: list[bytes] = field(default_factory=list)
+    bodies: Sequence[Buffer] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    carried: list[bytes] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+
+CHUNK_RECORDS_MAX = 4_000
+CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
+PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
+HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
+HEAD_RECORDS_MAX = 64  # or so many records
+KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
+
+
+@dataclass(frozen=True, slots=True)
+class WarcPage:
+    """A WARC record that may be a page.
+
+    `headers` are the record's own, names in lower case, first value of each; `block` is what
+    follows them: for a response the HTTP headers and the body, as stored.
+    """
+
+    sequence: int
+    kind: str
+    headers: dict[str, str]
+    block: bytes
+
+
+@dataclass(slots=True)
+class RawChunk:
+    """Consecutive records [start, end) of one source.
+
+    Line i of `lines` has the ordinal start + i: where there are lines, there is nothing else.
+    `bytes_read` is the position in the file as stored, compressed or not: for progress only. `mark`
+    is the place in the expanded stream where the chunk ends, `heads` those of the stream's first
+    records, as far as they are in it.
+    """
+
+    start: int
+    end: int
+    bytes_read: int
+    lines: Slices = field(default_factory=no_slices)
+    pages: list[WarcPage] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    mark: Mark = field(default_factory=Mark)
+    heads: list[Mark] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the reading of a source ended.
+
+    Attributes:
+        damage: why the rest of it cannot be read, and where; "" where all was read.
+        unended_bytes: of a last line that has no end yet and was left for that.
+        is_empty: there was not a single byte.
+    """
+
+    damage: str = ""
+    unended_bytes: int = 0
+    is_empty: bool = False
+
+
+def over_limit(sequence: int, head: bytes, value_bytes: int, key: bytes | None = None) -> Rejected:
+    """Return the dead letter of a record that is over the page limit; `head` is how it begins."""
+    kept = bytes(head[:KEPT_BYTES_MAX])
+    return Rejected(sequence, "record_too_large", f"{value_bytes} bytes", key, kept, value_bytes)

@@ -1,0 +1,296 @@
+"""Undo what wraps a body: base64, chunked transfer, content encodings.
+
+Headers are a hint, not the truth: a body that does not look encoded is left as it is, and one that
+begins with a compressor's magic is expanded though no header says so (text never begins with those
+bytes). No expansion ever holds more than `limit` bytes, whatever its ratio. What is encoded and
+cannot be undone to its end is `bad_content_encoding`: a half-expanded page is never passed on.
+Nothing here decides on characters; that is the charset's part.
+
+What can be told of a body by looking at its bytes: blank, binary, how it begins.
+
+A body is either the inside of a JSON string, escapes not undone, or decoded bytes; each question is
+asked of one of the two. Only the beginning of a body decides, unless it is blank throughout; what
+it says is left to the kernels.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from typing import TYPE_CHECKING, Protocol
+
+import brotli
+from backports import zstd
+
+from streamer.errors import InvalidPage
+from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+MEMBERS_MAX = (
+    1 << 12
+)  # of one gzip or zstd body, which has one: bounds the time that empty ones take
+PIECE_BYTES = 64 << 10  # what a decompressor is given at once: it copies what it leaves over
+LAYERS_MAX = 4  # of encodings around one body; double encoding is seen, more is an attack
+CHUNKS_MAX = 1 << 17  # of one chunked body: bounds the time that one-byte chunks take
+WINDOW_LOG_MAX = 23  # RFC 9659: a zstd window over 8 MiB is not allowed as content encoding
+
+_NO_ENCODINGS = frozenset({"", "identity", "none", "utf-8", "utf8", "8bit", "binary"})
+_CHUNK_SIZE = re.compile(rb"[ \t]{0,16}([0-9a-fA-F]{1,8})[ \t]{0,16}(?:;[^\r\n]{0,1024})?\r?\n")
+_SPACE = re.compile(r"\s+")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_HEAD_BYTES = 1024
+
+
+class _Decompressor(Protocol):
+    """One stream of zlib's or of zstd's."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: memoryview, max_length: int, /) -> bytes: ...
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes behind base64, of either alphabet, with line breaks, padded or not.
+
+    Raises:
+        InvalidPage: `bad_base64`.
+    """
+    packed = _SPACE.sub("", text).translate({ord("-"): "+", ord("_"): "/"}).rstrip("=")
+    try:
+        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidPage("bad_base64", str(error)) from error
+
+
+def guess_base64(text: str) -> bytes | None:
+    """Return the bytes behind `text` if it is base64 of markup or of compressed data, else None.
+
+    Words of plain letters are valid base64 too, with the spaces between them left out. So there
+    must be none, and the bytes must look like something that is sent: compressed, or markup
+    without control characters, of which random bytes have one in nine.
+    """
+    if " " in text.strip():
+        return None
+    try:
+        body = decode_base64(text)
+    except InvalidPage:
+        return None
+    if body.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+        return body
+    return body if b"<" in body[:_HEAD_BYTES] and not is_binary(body) else None
+
+
+def undo_chunks(body: bytes, *, declared: bool) -> bytes:
+    """Return `body` without chunked transfer (RFC 9112, 7.1); unchanged where it is not chunked.
+
+    Without a header, the first chunk must be whole and followed by another chunk's size. A body
+    that was cut off within a chunk gives what there is.
+
+    Raises:
+        InvalidPage: `bad_content_encoding`, where there are more chunks than `CHUNKS_MAX`.
+    """
+    parts: list[bytes] = []
+    at = 0
+    while size_line := _CHUNK_SIZE.match(body, at):
+        size = int(size_line[1], 16)
+        begin = size_line.end()
+        at = begin + size
+        if size == 0 or at >= len(body):
+            parts.append(body[begin:at])
+            return b"".join(parts) if declared or len(parts) > 1 else body
+        parts.append(body[begin:at])
+        at += 2 if body.startswith(b"\r\n", at) else 1 if body.startswith(b"\n", at) else len(body)
+        if len(parts) > CHUNKS_MAX:
+            raise InvalidPage("bad_content_encoding", f"more than {CHUNKS_MAX} chunks")
+    ended = at == len(body) and bool(parts)
+    return b"".join(parts) if ended and (declared or len(parts) > 1) else body
+
+
+def undo_encodings(body: bytes, names: Sequence[str], limit: int) -> bytes:
+    """Return `body` without its content encodings; `names` in the order in which they were applied.
+
+    Raises:
+        InvalidPage: `bad_content_encoding`, or `decompressed_too_large`, over `limit` bytes.
+    """
+    known = [name for name in map(_plain_name, names) if name not in _NO_ENCODINGS]
+    if len(known) > LAYERS_MAX:
+        raise InvalidPage("bad_content_encoding", f"{len(known)} encodings")
+    for name in reversed(known):
+        undo = _DECODERS.get(name)
+        if undo is None:
+            raise InvalidPage("bad_content_encoding", f"unknown encoding {name[:40]!r}")
+        body = undo(body, limit)
+    for _ in range(LAYERS_MAX):
+        if body.startswith(GZIP_MAGIC):
+            body = _gunzip(body, limit)
+        elif body.startswith(ZSTD_MAGIC):
+            body = _unzstd(body, limit)
+        else:
+            return body
+    raise InvalidPage("bad_content_encoding", f"more than {LAYERS_MAX} encodings")
+
+
+def split_names(header: str) -> list[str]:
+    """Return the encodings that a Content-Encoding or Transfer-Encoding header lists, in order."""
+    return [_plain_name(name) for name in header.split(",")]
+
+
+def _plain_name(name: str) -> str:
+    return name.strip().strip("\"'").lower().removeprefix("x-")
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    """Undo gzip, of several members too; what follows the last member is not looked at."""
+    return _members(body, limit, GZIP_MAGIC, lambda: zlib.decompressobj(16 + zlib.MAX_WBITS))
+
+
+def _undeflate(body: bytes, limit: int) -> bytes:
+    """Undo deflate: the zlib format by the standard, the bare stream as many servers send it."""
+    failure: InvalidPage | None = None
+    for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
+        try:
+            return _expand(zlib.decompressobj(window), memoryview(body), limit)[0]
+        except InvalidPage as error:
+            if error.code != "bad_content_encoding":
+                raise
+            failure = failure or error
+    return _plain_or(body, failure)
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    """Undo zstd, of several frames too."""
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
+    return _members(body, limit, ZSTD_MAGIC, lambda: zstd.ZstdDecompressor(options=options))
+
+
+def _members(body: bytes, limit: int, magic: bytes, make: Callable[[], _Decompressor]) -> bytes:
+    """Undo one member after the other, as long as one begins with the magic."""
+    parts: list[bytes] = []
+    at, left = 0, limit
+    data = memoryview(body)
+    while body.startswith(magic, at):
+        if len(parts) == MEMBERS_MAX:
+            raise InvalidPage("bad_content_encoding", f"more than {MEMBERS_MAX} members")
+        part, read = _expand(make(), data[at:], left)
+        parts.append(part)
+        at += read
+        left -= len(part)
+    return b"".join(parts) if parts else body
+
+
+def _expand(stream: _Decompressor, data: memoryview, limit: int) -> tuple[bytes, int]:
+    """Return what one stream holds, and how many bytes of `data` it takes."""
+    parts: list[bytes] = []
+    at = size = 0
+    while not stream.eof and at < len(data) and size <= limit:
+        piece = data[at : at + PIECE_BYTES]
+        try:
+            part = stream.decompress(piece, limit - size + 1)
+        except (zlib.error, zstd.ZstdError) as error:
+            raise InvalidPage("bad_content_encoding", str(error)) from error
+        parts.append(part)
+        size += len(part)
+        at += len(piece) - len(stream.unused_data)
+    _check_end(size, limit, ended=stream.eof)
+    return b"".join(parts), at
+
+
+def _unbrotli(body: bytes, limit: int) -> bytes:
+    """Undo brotli, which has no magic: what does not decode but looks like text stays as it is."""
+    stream = brotli.Decompressor()
+    parts: list[bytes] = []
+    left = limit
+    try:
+        data = body
+        while not stream.is_finished():
+            part = stream.process(data, output_buffer_limit=min(left + 1, 1 << 20))
+            if not part and stream.can_accept_more_data():
+                break
+            data = b""
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                break
+    except brotli.error as error:
+        return _plain_or(body, InvalidPage("bad_content_encoding", str(error)))
+    _check_end(limit - left, limit, ended=stream.is_finished())
+    return b"".join(parts)
+
+
+def _check_end(size: int, limit: int, *, ended: bool) -> None:
+    """Refuse an expansion that is over the limit or that stops before its end."""
+    if size > limit:
+        raise InvalidPage("decompressed_too_large", f"more than {limit} bytes")
+    if not ended:
+        raise InvalidPage("bad_content_encoding", "the encoded body ends early")
+
+
+def _plain_or(body: bytes, failure: InvalidPage | None) -> bytes:
+    """Return `body` where it looks like text, as the header was wrong; else raise `failure`."""
+    if failure is not None and _CONTROLS.search(body, 0, _HEAD_BYTES):
+        raise failure
+    return body
+
+
+_DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gunzip,
+    "deflate": _undeflate,
+    "br": _unbrotli,
+    "brotli": _unbrotli,
+    "zstd": _unzstd,
+}
+
+
+HEAD_BYTES = 512  # as much of a body as decides what it is
+
+_BLANK_ESCAPED = re.compile(rb"(?:[ \t\n\r\f\v]|\\[ntrf]|\\u00(?:0[9a-dA-D]|20))*")
+_BLANK = re.compile(rb"[ \t\n\r\f\v]*")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s;\"',]{1,64})", re.IGNORECASE)
+# "binary data byte" in the WHATWG MIME sniffing standard
+_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_QUOTE = 0x22
+
+
+def plain_body(raw: memoryview) -> memoryview | None:
+    """Return the inside of a JSON string that is not blank; None for any other value."""
+    if len(raw) <= 2 or raw[0] != _QUOTE:  # noqa: PLR2004 - the two quotes
+        return None
+    body = raw[1:-1]
+    return None if is_blank_escaped(body) else body
+
+
+def is_blank_escaped(body: memoryview) -> bool:
+    """Tell whether the inside of a JSON string, of at least one byte, is white space throughout."""
+    return body[0] in b" \\" and bool(_BLANK_ESCAPED.fullmatch(body))
+
+
+def not_blank(body: bytes) -> bytes:
+    """Return `body`.
+
+    Raises:
+        InvalidPage: `empty_body`, where it is white space throughout.
+    """
+    if _BLANK.fullmatch(body):
+        raise InvalidPage("empty_body", f"{len(body)} bytes of white space")
+    return body
+
+
+def is_binary(body: bytes) -> bool:
+    """Tell whether a body of no known type begins like something other than text."""
+    return not body.startswith(_BYTE_ORDER_MARKS) and bool(_BINARY.search(body, 0, HEAD_BYTES))
+
+
+def charset_of(content_type: str | None) -> str | None:
+    """Return the `charset` parameter of a content type."""
+    found = _CHARSET.search(content_type) if content_type else None
+    return found[1] if found else None

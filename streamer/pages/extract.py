@@ -1,0 +1,324 @@
+"""From a message's fields, or a WARC record's, to one page: URL, body, flags, what is carried.
+
+The order is: is it a page at all (status, type), then the URL, then the body. A text body stays as
+it stands in the JSON, escapes and all, where that can be; a body of bytes is unwrapped and decoded.
+Every refusal is an `InvalidPage` or a `SkippedRecord` with its code; optional fields that are null
+count as absent.
+
+A JSON message as a dictionary whose values are not yet decoded.
+
+Only the fields that a mapping asks for are decoded; what else a message holds may be as large or as
+odd as it likes. A message that is not UTF-8 throughout, or that holds half of an escaped surrogate
+pair, is repaired with U+FFFD and read again: crawlers cut strings anywhere. What is no JSON object
+even then has a code.
+
+A page's URL as the rest of the program may rely on it.
+
+It is not empty, is at most 8 KiB of valid UTF-8, and holds no control characters. Spaces around it
+go and tabs and newlines within it go, as in the URL standard (WHATWG, basic URL parser); other
+controls are percent-encoded. Nothing else is changed: whether two spellings are one page is not
+decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages.encodings import (
+    charset_of,
+    decode_base64,
+    guess_base64,
+    is_binary,
+    not_blank,
+    plain_body,
+    split_names,
+    undo_encodings,
+)
+from streamer.pages.mapping import (
+    MISSING,
+    POINTER_FIELDS,
+    FieldMapping,
+    normalise_time,
+    parse_pointer,
+    resolve,
+)
+from streamer.text.charset import decode_body
+from streamer.text.visible import ESCAPED, HTML, Buffer, looks_like_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+Fields = dict[str, Any]  # a value is a msgspec.Raw until it is asked for
+
+_DECODE = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_DECODE_VALUE = msgspec.json.Decoder(float_hook=float).decode  # 1e999 is infinite, no error
+_PRODUCER_FAILED = b"json failed to parse"
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+
+def read_message(value: bytes) -> Fields:
+    """Return the fields of a JSON object; of duplicate names the last one counts.
+
+    Raises:
+        InvalidPage: `invalid_json` or `not_an_object`.
+    """
+    try:
+        value.decode()  # an undecoded field may be odd only where nobody will look
+        return _DECODE(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        return _DECODE(_repaired(value))
+    except msgspec.ValidationError as error:
+        raise InvalidPage("not_an_object", str(error)) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        marked = value.strip().strip(b'"') == _PRODUCER_FAILED
+        detail = "the producer's own encoding failed" if marked else str(error)
+        raise InvalidPage("invalid_json", detail) from error
+    except RecursionError as error:
+        raise InvalidPage("invalid_json", "nested too deeply") from error
+
+
+def field_at(fields: Fields, tokens: tuple[str, ...]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value that a pointer leads to, decoded, or `MISSING`.
+
+    Raises:
+        InvalidPage: `wrong_type`, where a number is too large to be one.
+    """
+    top = fields.get(tokens[0], MISSING)
+    if isinstance(top, msgspec.Raw):
+        try:
+            top = _DECODE_VALUE(top)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidPage("wrong_type", f"{tokens[0][:40]!r}: {error}") from error
+        fields[tokens[0]] = top
+    return resolve(top, tokens[1:])
+
+
+def _repaired(value: bytes) -> bytes:
+    """Return `value` as valid UTF-8, without a byte order mark and without lone surrogates."""
+    text = value.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text.encode())
+
+
+URL_BYTES_MAX = 8 << 10
+_AROUND = "".join(map(chr, range(0x21)))
+_REMOVED = re.compile(r"[\t\n\r]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def clean_url(url: str) -> str:
+    """Return `url` without what troubles its readers.
+
+    Raises:
+        InvalidPage: `missing_url` where nothing is left, `url_too_long` over 8 KiB.
+    """
+    if not url.isprintable() or url[:1] == " " or url[-1:] == " ":
+        url = _SURROGATE.sub("\ufffd", _REMOVED.sub("", url.strip(_AROUND)))
+        url = _CONTROL.sub(_percent_encoded, url)
+    if not url:
+        raise InvalidPage("missing_url", "the URL is empty")
+    # A character takes up to four bytes: only a long URL is worth encoding to see how long.
+    if len(url) * 4 > URL_BYTES_MAX and len(url.encode()) > URL_BYTES_MAX:
+        raise InvalidPage("url_too_long", f"{len(url.encode())} bytes, at most {URL_BYTES_MAX}")
+    return url
+
+
+def _percent_encoded(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
+
+
+CARRIED_BYTES_MAX = 4 << 10  # of one value, as JSON
+
+_TYPES_KEPT_MAX = 256
+_TYPE_CHARACTERS_MAX = 128
+
+
+class PageFields(NamedTuple):
+    """One page: `flags` as in chunk.py, `carried` a JSON object or empty."""
+
+    url: str
+    body: Buffer
+    flags: int
+    carried: bytes
+
+
+class Extractor:
+    """Reads pages out of fields by one mapping; safe to use from several threads."""
+
+    def __init__(self, mapping: FieldMapping, carry: Sequence[str], page_bytes_max: int) -> None:
+        """Prepare the mapping.
+
+        Raises:
+            ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
+        """
+        self._mapping = mapping
+        self._limit = page_bytes_max
+        self._types: dict[str, bool] = {}
+        self._carry: list[tuple[str, Callable[[Fields], Any]]] = [
+            (name, self._carried_value(name)) for name in carry
+        ]
+
+    def accepts_type(self, content_type: str) -> bool:
+        """Tell whether pages may have this type; answers are kept, as a crawl repeats few types."""
+        known = self._types.get(content_type)
+        if known is None:
+            known = self._mapping.accepts_type(content_type)
+            if len(self._types) < _TYPES_KEPT_MAX and len(content_type) < _TYPE_CHARACTERS_MAX:
+                self._types[content_type] = known
+        return known
+
+    def page(self, fields: Fields) -> PageFields:
+        """Return the page in a JSON message.
+
+        Raises:
+            InvalidPage: a field is missing or cannot be used.
+            SkippedRecord: `status_not_2xx` or `type_not_text`.
+        """
+        content_type = self._accepted_type(fields)
+        url = self._url(fields)
+        body, flags = self._body(fields, content_type)
+        return PageFields(url, body, flags, self._carried(fields))
+
+    def page_with_body(self, fields: Fields, body: Callable[[], bytes]) -> PageFields:
+        """Return the page whose body stands beside its fields; `body()` is asked for it last.
+
+        Raises:
+            InvalidPage, SkippedRecord: as `page`, and what `body` raises.
+        """
+        content_type = self._accepted_type(fields)
+        url = self._url(fields)
+        decoded, flags = self._decoded(fields, body(), content_type)
+        return PageFields(url, decoded, flags, self._carried(fields))
+
+    def _accepted_type(self, fields: Fields) -> str | None:
+        """Return the content type of what may be a page; skip what may not."""
+        status = self._scalar(fields, "status")
+        if status is not None and not self._mapping.accepts_status(status):
+            raise SkippedRecord("status_not_2xx")
+        content_type = self._scalar(fields, "content_type")
+        if content_type and not self.accepts_type(content_type):
+            raise SkippedRecord("type_not_text")
+        return content_type
+
+    def _url(self, fields: Fields) -> str:
+        value = self._found(fields, "url")
+        if value is MISSING:
+            raise InvalidPage("missing_url", "none of the mapping's places holds one")
+        if not isinstance(value, str):
+            raise InvalidPage("wrong_type", f"url: {_kind(value)}")
+        return clean_url(value)
+
+    def _body(self, fields: Fields, content_type: str | None) -> tuple[Buffer, int]:
+        """Return the body and its flags; `body` counts before `body_base64`."""
+        mapping = self._mapping
+        for tokens in mapping.body if mapping.base64 == "no" else ():
+            raw = fields.get(tokens[0]) if len(tokens) == 1 else None
+            if isinstance(raw, msgspec.Raw) and (plain := plain_body(memoryview(raw))) is not None:
+                return plain, ESCAPED | self._html_flag(plain, content_type)
+        text = self._found(fields, "body")
+        packed = self._found(fields, "body_base64")
+        if isinstance(text, str) and (text.strip() or packed is MISSING):
+            found = self._unpacked(text)
+            if isinstance(found, bytes):
+                return self._decoded(fields, found, content_type)
+            body = not_blank(text.encode(errors="replace"))
+            return body, self._html_flag(body, content_type)
+        if isinstance(packed, str):
+            return self._decoded(fields, decode_base64(packed), content_type)
+        for name, value in (("body", text), ("body_base64", packed)):
+            if value is not MISSING:
+                raise InvalidPage("wrong_type", f"{name}: {_kind(value)}")
+        self._refuse_null_body(fields)
+        raise InvalidPage("missing_body", "none of the mapping's places holds one")
+
+    def _refuse_null_body(self, fields: Fields) -> None:
+        for tokens in (*self._mapping.body, *self._mapping.body_base64):
+            if field_at(fields, tokens) is None:
+                raise InvalidPage("wrong_type", "body: null")
+
+    def _unpacked(self, text: str) -> bytes | None:
+        """Return the bytes behind a `body` that is base64, or None where it is text."""
+        if self._mapping.base64 == "yes":
+            return decode_base64(text)
+        return guess_base64(text) if self._mapping.base64 == "try" else None
+
+    def _decoded(self, fields: Fields, body: bytes, content_type: str | None) -> tuple[bytes, int]:
+        """Return a body of bytes as UTF-8, with its flags."""
+        names = self._scalar(fields, "content_encoding")
+        body = undo_encodings(body, split_names(names or ""), self._limit)
+        if not content_type and is_binary(body):
+            raise SkippedRecord("type_not_text")
+        html = looks_like_html(not_blank(body), content_type)
+        charset = self._scalar(fields, "charset") or charset_of(content_type)
+        text = decode_body(body, charset, html=html)[0]
+        return not_blank(text), HTML if html else 0
+
+    def _html_flag(self, body: Buffer, content_type: str | None) -> int:
+        if self._mapping.body_is == "auto":
+            return HTML if looks_like_html(body, content_type) else 0
+        return HTML if self._mapping.body_is == "html" else 0
+
+    def _found(self, fields: Fields, name: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Return the first value other than null of a field's places; alone, out of its array."""
+        for tokens in getattr(self._mapping, name):
+            value = field_at(fields, tokens)
+            if isinstance(value, list) and len(value) == 1:
+                value = value[0]
+            if value is not MISSING and value is not None:
+                return value
+        return MISSING
+
+    def _scalar(self, fields: Fields, name: str) -> str | None:
+        """Return an optional field as text; of several values, the one with a `/` (a type)."""
+        value = self._found(fields, name)
+        if value is MISSING:
+            return None
+        if isinstance(value, list):
+            value = next((one for one in value if isinstance(one, str) and "/" in one), None)
+            if value is None:
+                return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise InvalidPage("wrong_type", f"{name}: {_kind(value)}")
+        return str(value)
+
+    def _carried(self, fields: Fields) -> bytes:
+        """Return the carried fields as one JSON object, in the order asked for; empty if none."""
+        carried: dict[str, msgspec.Raw] = {}
+        for name, read in self._carry:
+            value = read(fields)
+            if value is MISSING:
+                continue
+            encoded = msgspec.json.encode(value)
+            if len(encoded) <= CARRIED_BYTES_MAX:
+                carried[name] = msgspec.Raw(encoded)
+        return msgspec.json.encode(carried) if carried else b""
+
+    def _carried_value(self, name: str) -> Callable[[Fields], Any]:
+        """Return how to read what `--carry NAME` names: a field, or a place in the message."""
+        if name == "fetched_at":
+            return self._carried_time
+        if name in POINTER_FIELDS:
+            return lambda fields: self._found(fields, name)
+        tokens = parse_pointer(name if name.startswith("/") else f"/{name}")
+        return lambda fields: field_at(fields, tokens)
+
+    def _carried_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
+        value = self._found(fields, "fetched_at")
+        return value if value is MISSING else normalise_time(value, self._mapping.time) or value
+
+
+def _kind(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Name a JSON value's type for a dead letter, without showing the value."""
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

@@ -1,0 +1,305 @@
+"""PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
+
+A file is WARC or ARC by its first bytes or its name, and JSONL by its name; standard input and
+pipes are told by their first bytes. A directory stands for the page files below it, sorted by name.
+What cannot be opened, or is of another kind, is an error here, before anything is read. A file's
+identity is its resolved path and a digest of its beginning, with the length that the digest covers:
+so a file that has only grown is known again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamer.errors import InputError
+from streamer.pages.bytestream import (
+    FIRST_BYTES,
+    GZIP_MAGIC,
+    STANDARD_INPUT,
+    ZSTD_MAGIC,
+    ByteStream,
+    Mark,
+    Trail,
+    first_bytes,
+)
+from streamer.pages.chunk import PAGE_BYTES_MAX, Ending, RawChunk
+from streamer.pages.lines import read_lines
+from streamer.pages.warc import begins_record, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+HEAD_BYTES_MAX = 64 << 10
+
+_JSONL_NAME = re.compile(r"\.(jsonl|ndjson|json)(\.gz|\.zst)?$", re.IGNORECASE)
+_WARC_NAME = re.compile(r"\.(warc|wet)(\.gz)?$", re.IGNORECASE)
+_ARC_NAME = re.compile(r"\.arc(\.gz)?$", re.IGNORECASE)
+_KNOWN_NAMES = ".jsonl, .ndjson, .json (each also .gz, .zst), .warc, .wet, .arc (each also .gz)"
+
+_STEP_BYTES = 1 << 20
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and give these'
+_TO_FILES = "unpack it and give the page files in it"
+_TO_BYTES = "decompress it, and pipe the result into -"
+_FOREIGN = (  # place, bytes, what it is, what to do
+    (0, b"PAR1", "a Parquet file", _TO_LINES),
+    (0, b"ARROW1", "an Arrow file", _TO_LINES),
+    (0, b"ORC", "an ORC file", _TO_LINES),
+    (0, b"Obj\x01", "an Avro file", _TO_LINES),
+    (0, b"SQLite format 3\x00", "an SQLite database", _TO_LINES),
+    (0, b"PK\x03\x04", "a ZIP archive", _TO_FILES),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _TO_FILES),
+    (0, b"Rar!\x1a\x07", "a RAR archive", _TO_FILES),
+    (257, b"ustar", "a tar archive", _TO_FILES),
+    (0, b"\xfd7zXZ\x00", "compressed with xz", _TO_BYTES),
+    (0, b"BZh", "compressed with bzip2", _TO_BYTES),
+    (0, b"\x04\x22\x4d\x18", "compressed with lz4", _TO_BYTES),
+    (0, b"\xff\x06\x00\x00sNaPpY", "compressed with snappy", _TO_BYTES),
+    (0, GZIP_MAGIC + b"\x08", "compressed twice", _TO_BYTES),
+    (0, ZSTD_MAGIC, "compressed twice", _TO_BYTES),
+    (0, b"%PDF-", "a PDF file", "give its text as JSON lines"),
+    (0, b"\xff\xfe", "text in UTF-16", "convert it to UTF-8 with iconv"),
+    (0, b"\xfe\xff", "text in UTF-16", "convert it to UTF-8 with iconv"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes."""
+
+    path: str
+    size_bytes: int
+    head_digest: str
+    head_bytes: int
+
+    def continued_by(self, path: str) -> bool:
+        """Tell whether `path` begins with what this identity covers and is no shorter.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        now = identify(path, self.head_bytes)
+        return now.size_bytes >= self.size_bytes and now.head_digest == self.head_digest
+
+
+def identify(path: str, head_bytes: int = HEAD_BYTES_MAX) -> FileIdentity:
+    """Return the identity of the file at `path`, its digest over at most `head_bytes`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(head_bytes)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    digest = hashlib.blake2b(head, digest_size=16).hexdigest()
+    return FileIdentity(str(Path(path).resolve()), size, digest, len(head))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input to read: a regular file, a pipe, or standard input.
+
+    Attributes:
+        name: as given, or the directory as given and the way down from it.
+        is_regular: a file that can be read again and whose size is known.
+    """
+
+    name: str
+    is_regular: bool
+    page_bytes_max: int = PAGE_BYTES_MAX
+
+    @property
+    def total_bytes(self) -> int | None:
+        """The size as stored, in bytes; None for a pipe."""
+        return identify(self.name, 0).size_bytes if self.is_regular else None
+
+    def identity(self) -> FileIdentity | None:
+        """Return which file it is now; None for a pipe, which cannot be read again."""
+        return identify(self.name) if self.is_regular else None
+
+    def status(self) -> tuple[int, ...]:
+        """Return size, times and inode: what is equal for a file that nobody has written to.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        try:
+            return status_of(Path(self.name).stat())
+        except OSError as error:
+            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
+
+    def is_compressed(self) -> bool:
+        """Tell whether the file's bytes are stored as others.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        with ByteStream(self.name) as stream:
+            return stream.is_compressed
+
+    def read(self) -> Iterator[RawChunk]:
+        """Yield all records, ascending, in chunks without gaps; the last line needs no end.
+
+        Raises:
+            InputError: the file cannot be opened or read, or, once all else has been yielded, the
+                rest of it cannot.
+        """
+        ending = Ending()
+        with ByteStream(self.name) as stream:
+            yield from self.chunks(stream, 0, Trail(), ending)
+        if ending.damage:
+            raise InputError(f"{self.name}: {ending.damage}; copy the file again")
+
+    def chunks(
+        self, stream: ByteStream, start: int, trail: Trail, ending: Ending, *, complete: bool = True
+    ) -> Iterator[RawChunk]:
+        """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
+
+        Without `complete` a record that has no end yet is left, for a run that finds more.
+
+        Raises:
+            InputError: the file cannot be read, or is of another kind.
+        """
+        limit = self.page_bytes_max
+        if kind := self._kind(stream):
+            return read_records(kind, stream, start, trail, ending, limit, complete=complete)
+        accepts = bool if complete or stream.is_compressed else self._accepts
+        return read_lines(stream, start, trail, ending, limit, accepts)
+
+    def follow(self, stream: ByteStream, mark: Mark) -> Trail:
+        """Read up to a mark, as far as the stream goes; return the way.
+
+        At the end a newline is taken as read where it alone is missing: a last line counts without.
+        """
+        kind, trail = self._kind(stream) if mark.offset else "", Trail()
+        while left := mark.offset - trail.offset:
+            part = stream.reader.read(min(left, _STEP_BYTES))
+            if part:
+                trail.take(part)
+            elif not (kind and stream.recover(lambda head: begins_record(kind, head))):
+                break
+        if mark.offset - trail.offset == 1 and not stream.damage:
+            trail.take(b"\n")
+        return trail
+
+    def _accepts(self, last: bytes) -> bool:
+        """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""
+        return not self.is_regular and last.rstrip().endswith(b"}")
+
+    def _kind(self, stream: ByteStream) -> str:
+        """Return WARC or ARC; "" for lines."""
+        head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
+        if begins_record("WARC", head):
+            return "WARC"
+        if head.startswith(b"filedesc:"):
+            return "ARC"
+        if self.is_regular:
+            return kind_by_name(self.name)
+        _refuse_foreign(self.name, head)
+        if head.lstrip()[:1] not in {b"{", b"["} and (found := _BINARY.search(head)):
+            raise InputError(
+                f"{self.name}: is binary data (byte {found.start()} is 0x{found[0].hex()}) and "
+                "neither JSON lines nor WARC nor ARC; give one of these"
+            )
+        return ""
+
+
+def status_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what of a file's status is equal as long as nobody writes to it.
+
+    The time of the last change of the inode cannot be set, so a writer who restores the time of
+    modification is noticed too.
+    """
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+class Sources(NamedTuple):
+    """What PAGES arguments stand for; `passed_over` lay in directories and are no page files."""
+
+    sources: list[Source]
+    passed_over: list[str]
+
+
+def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> Sources:
+    """Return the sources that `paths` name, in that order; a file that is named twice comes once.
+
+    Raises:
+        InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
+    """
+    names: dict[str, str] = {}
+    passed_over: list[str] = []
+    for path in paths:
+        found, others = _below(path) if Path(path).is_dir() else ([path], [])
+        passed_over += others
+        for name in found:
+            names.setdefault(
+                STANDARD_INPUT if name == STANDARD_INPUT else os.path.realpath(name), name
+            )
+    return Sources([_checked(name, page_bytes_max) for name in names.values()], passed_over)
+
+
+def is_page_file(path: Path) -> bool:
+    """Tell by its name whether a file holds pages as JSON lines, or as WARC or ARC records."""
+    return bool(_JSONL_NAME.search(path.name) or kind_by_name(path.name))
+
+
+def kind_by_name(name: str) -> str:
+    """Return WARC or ARC where a file's name tells so, else ""."""
+    if _WARC_NAME.search(name):
+        return "WARC"
+    return "ARC" if _ARC_NAME.search(name) else ""
+
+
+def _refuse_foreign(name: str, head: bytes) -> None:
+    """Raise InputError where a file's first bytes are those of a kind that is not read."""
+    for place, magic, what, remedy in _FOREIGN:
+        if head.startswith(magic, place):
+            raise InputError(f"{name}: is {what}, which is not read; {remedy}")
+
+
+def _below(folder: str) -> tuple[list[str], list[str]]:
+    """Return the page files below a directory, sorted, and the other files."""
+    try:
+        files = sorted(str(path) for path in Path(folder).rglob("*") if path.is_file())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; check the directory") from error
+    pages = [name for name in files if is_page_file(Path(name))]
+    if not pages:
+        raise InputError(f"{folder}: holds no page files; page files end in {_KNOWN_NAMES}")
+    return pages, [name for name in files if not is_page_file(Path(name))]
+
+
+def _checked(name: str, page_bytes_max: int) -> Source:
+    """Return the source called `name` once it is known to be readable."""
+    if name == STANDARD_INPUT:
+        return Source(name, is_regular=False, page_bytes_max=page_bytes_max)
+    path = Path(name)
+    if not path.exists():
+        raise InputError(f"{name}: no such file; check the path")
+    if not name.isprintable():
+        raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{name}: no permission to read; change its mode or the user")
+    regular = path.is_file()
+    if regular:
+        head = first_bytes(name, FIRST_BYTES)
+        _refuse_foreign(name, head)
+        if not is_page_file(path):
+            raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
+    return Source(name, is_regular=regular, page_bytes_max=page_bytes_max)
+
+
+def _remedy(head: bytes) -> str:
+    """Return what to do about a file whose name tells nothing."""
+    if head.lstrip()[:1] == b"{" or head.startswith((b"WARC/", b"filedesc:")):
+        return f"name it {_KNOWN_NAMES}, or pipe it into -"
+    return f"name it {_KNOWN_NAMES} if it is one of these"

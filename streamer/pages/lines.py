@@ -1,0 +1,209 @@
+"""Whole lines of a byte stream, a chunk at a time, in the block of memory that they were read into.
+
+A line is neither copied nor made an object. A line that is over the page limit, and one that damage
+in the compression has torn off, is no record: `take` ends before it, and `take_odd` tells of it,
+with its length counted to its end while only its beginning is kept: memory stays bounded.
+
+Lines of a byte stream as chunks of records.
+
+Every line has an ordinal, blank ones too; what follows the last newline is a line where the caller
+says so. What is no line becomes a dead letter in a chunk of its own. This module does not look into
+a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from streamer.pages.bytestream import BUFFER_BYTES, ByteStream, Mark, Trail
+from streamer.pages.chunk import (
+    CHUNK_BYTES_MAX,
+    CHUNK_RECORDS_MAX,
+    HEAD_BYTES_MAX,
+    HEAD_RECORDS_MAX,
+    Ending,
+    RawChunk,
+    over_limit,
+)
+from streamer.text.scan import Bytes
+from streamer.text.slices import Places, Slices, find_line_ends
+from streamer.text.tokens import SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_READ_BYTES = 1 << 20
+_LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
+
+
+class OddLine(NamedTuple):
+    """What is no line: its bytes or the first of them, how long it is without its newline."""
+
+    head: bytes
+    length: int
+    has_end: bool
+
+
+class LineReader:
+    """Reads lines of up to `line_bytes_max` bytes, newline included, from where the stream is.
+
+    What stands behind the last newline is a line if `accepts` says so of it.
+    """
+
+    def __init__(
+        self,
+        stream: ByteStream,
+        line_bytes_max: int,
+        trail: Trail | None = None,
+        accepts: Callable[[bytes], bool] = bool,
+    ) -> None:
+        self._stream = stream
+        self._limit = line_bytes_max
+        self._trail = trail or Trail()
+        self._accepts = accepts
+        self._rest = b""  # read, and not yet taken
+        self._ended = False
+
+    def take(self, lines_max: int) -> Slices:
+        """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.
+
+        There are fewer where the stream ends or an odd line follows; none where it comes first.
+        """
+        data = np.empty(CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
+        filled = len(self._rest)
+        if filled + SLACK > len(data):
+            data = np.empty(filled + SLACK, np.uint8)
+        data[:filled] = np.frombuffer(self._rest, np.uint8)
+        ends = np.empty(lines_max, np.int64)
+        count = searched = last = 0
+        at_end = False
+        while not at_end:
+            count, searched = find_line_ends(data, searched, filled, ends, count, CHUNK_BYTES_MAX)
+            last = int(ends[count - 1]) if count else 0
+            if count == lines_max or last >= CHUNK_BYTES_MAX or filled - last > self._limit:
+                break
+            if filled + _LINE_ENDS_IN_BYTES + SLACK > len(data):
+                data = np.concatenate((data, np.empty(len(data), np.uint8)))
+            part = self._read_into(data.data[filled : _read_to(filled)])
+            at_end = not part
+            filled += part
+        ends = ends[:count]
+        if at_end and last < filled and self._is_line(data[last:filled]):
+            ends = np.append(ends, filled)
+        lines = self._of_bounded_length(data, ends)
+        cut = int(lines.ends[-1]) if lines else 0
+        self._trail.take(data[:cut])
+        self._rest = data[cut:filled].tobytes()
+        return lines
+
+    def _is_line(self, last: Bytes) -> bool:
+        """Tell whether what has no end is a line."""
+        return not self._stream.damage and self._accepts(last.tobytes())
+
+    def take_odd(self) -> OddLine | None:
+        """Take what stands where `take` returns no line; None at the end of the stream."""
+        rest = self._rest
+        line = rest[: rest.find(b"\n") + 1] or rest
+        if not line:
+            return None
+        self._rest = rest[len(line) :]
+        self._trail.take(line)
+        length, last = len(line), line
+        while not last.endswith(b"\n") and (last := self._stream.reader.readline(BUFFER_BYTES)):
+            self._trail.take(last)
+            length += len(last)
+        has_end = last.endswith(b"\n")
+        return OddLine(line, length - has_end, has_end)
+
+    def _read_into(self, place: memoryview) -> int:
+        """Fill `place` as far as the stream goes; return by how much."""
+        part = 0 if self._ended else self._stream.reader.readinto(place)
+        self._ended = part < len(place)
+        return part
+
+    def _of_bounded_length(self, data: Bytes, ends: Places) -> Slices:
+        """Return the lines before the first that is over the limit."""
+        starts = np.concatenate((np.zeros(1, np.int64), ends))[: len(ends)]
+        over = np.flatnonzero(ends - starts > self._limit)
+        count = int(over[0]) if len(over) else len(ends)
+        return Slices(data, starts[:count], ends[:count])
+
+
+def _read_to(filled: int) -> int:
+    """Return up to where the next read goes: small steps, once the chunk has its bytes."""
+    if filled >= CHUNK_BYTES_MAX:
+        return filled + _LINE_ENDS_IN_BYTES
+    return min(filled + _READ_BYTES, CHUNK_BYTES_MAX)
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(
+    stream: ByteStream,
+    start: int,
+    trail: Trail,
+    ending: Ending,
+    page_bytes_max: int,
+    accepts: Callable[[bytes], bool] = bool,
+) -> Iterator[RawChunk]:
+    """Yield the lines from where `stream` and `trail` are, as the ordinals from `start` on.
+
+    A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line keeps
+    its newline. One of more than `page_bytes_max` bytes, newline included, becomes the dead letter
+    `record_too_large`. What stands behind the last newline is a line if `accepts` says so of it;
+    else it is left, as is what damage has torn off, and `ending` tells of it.
+    """
+    order_mark = b""
+    if not trail.offset and stream.reader.peek(3).startswith(_BYTE_ORDER_MARK):
+        order_mark = stream.reader.read(len(_BYTE_ORDER_MARK))
+        trail.take(order_mark)
+    at = start
+    source = LineReader(stream, page_bytes_max, trail, accepts)
+    while True:
+        lines = source.take(CHUNK_RECORDS_MAX)
+        if lines:
+            if not lines[-1].endswith(b"\n"):
+                trail.take(b"\n")  # so that one which comes later changes nothing
+            heads = [] if at else _heads(lines, order_mark)
+            end = at + len(lines)
+            yield RawChunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
+            at = end
+            continue
+        odd = source.take_odd()
+        if odd is None or not (odd.has_end or _is_line(stream, odd, page_bytes_max, accepts)):
+            _tell_end(stream, odd, ending)
+            return
+        dead = over_limit(at, odd.head, odd.length)
+        yield RawChunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
+        at += 1
+
+
+def _is_line(
+    stream: ByteStream, odd: OddLine, limit: int, accepts: Callable[[bytes], bool]
+) -> bool:
+    """Tell whether a line without an end, of which the head is there, is over the page limit."""
+    return len(odd.head) > limit and not stream.damage and accepts(odd.head)
+
+
+def _tell_end(stream: ByteStream, odd: OddLine | None, ending: Ending) -> None:
+    """Say what was left."""
+    ending.damage = stream.damage or ""
+    if odd is not None and odd.head.strip():
+        ending.unended_bytes = odd.length
+
+
+def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
+    """Return the places behind the first lines of a stream, by which it is known again."""
+    trail, heads = Trail(), []
+    trail.take(order_mark)
+    for number in range(min(len(lines), HEAD_RECORDS_MAX)):
+        trail.take(lines[number].removesuffix(b"\n") + b"\n")
+        heads.append(trail.mark())
+        if trail.offset > HEAD_BYTES_MAX:
+            break
+    return heads

@@ -1,0 +1,292 @@
+"""Records into page batches: every record ends as a page, a dead letter or a count.
+
+Most records are messages of the `page` schema with a plain text body. For these a kernel finds the
+fields of a whole batch, and the body stays as it stands in the JSON: neither decoded, nor
+unescaped, nor copied. Whatever is out of the ordinary takes the careful way through extract.py,
+which finds the page after all or the right code; both ways give the same page. Files, WARC records
+and Kafka messages all come through here. Nothing in a record may raise.
+
+The bodies of a batch in one block: most lie in the messages' own, the others are put behind it.
+
+Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages.chunk import PAGE_BYTES_MAX, PageBatch, RawChunk, Rejected, WarcPage, over_limit
+from streamer.pages.encodings import is_blank_escaped
+from streamer.pages.extract import (
+    URL_BYTES_MAX,
+    Extractor,
+    PageFields,
+    read_message,
+)
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
+from streamer.pages.warc import fields_and_body
+from streamer.text.json_fields import (
+    BODY,
+    ESCAPES,
+    TYPE,
+    UNTOLD,
+    URL,
+    Spans,
+    find_page_fields,
+    gathered,
+    mark_sure,
+    mark_type_changes,
+)
+from streamer.text.scan import Bytes
+from streamer.text.slices import Places, Slices
+from streamer.text.visible import ESCAPED, HTML, Buffer, may_begin_html, sniffed_html, told_html
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class BodySlices:
+    """Takes bodies one after the other."""
+
+    def __init__(self, messages: Slices) -> None:
+        self._messages = messages
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._made: list[Buffer] = []
+        self._end = len(messages.data)
+
+    def add_places(self, starts: Places, ends: Places) -> None:
+        """Take the bodies that lie at data[starts[i]:ends[i]] of the messages."""
+        self._starts += starts.tolist()
+        self._ends += ends.tolist()
+
+    def add(self, body: Buffer) -> None:
+        """Take a body that lies elsewhere."""
+        self._made.append(body)
+        self._starts.append(self._end)
+        self._end += len(body)
+        self._ends.append(self._end)
+
+    def slices(self) -> Slices:
+        """Return all bodies, in the order in which they were taken."""
+        data = self._messages.data
+        if self._made:
+            data = np.concatenate((data, Slices.joined(self._made).data))
+        return Slices(data, np.array(self._starts, np.int64), np.array(self._ends, np.int64))
+
+
+Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
+_VAGUE, _REFUSED = -1, -2
+_KINDS_KEPT_MAX = 256  # a crawl repeats few types
+_TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
+_URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
+
+
+class PlainPages(NamedTuple):
+    """What is told of messages: which are plain, and of these URL, begin and end of body, flags."""
+
+    plain: npt.NDArray[np.bool_]
+    urls: list[bytes]
+    starts: Spans
+    ends: Spans
+    flags: list[int]
+
+
+class PageParser:
+    """Parses the records of any source with one field mapping; safe to use from several threads.
+
+    Attributes:
+        mapping: where a message has its fields.
+    """
+
+    def __init__(
+        self,
+        mapping: FieldMapping = DEFAULT_MAPPING,
+        carry: Sequence[str] = (),
+        page_bytes_max: int = PAGE_BYTES_MAX,
+    ) -> None:
+        """Prepare a parser.
+
+        WARC records have their fields where the format puts them: `mapping` is not for these.
+
+        Raises:
+            ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
+        """
+        self.mapping = mapping
+        self._limit = page_bytes_max
+        self._messages = Extractor(mapping, carry, page_bytes_max)
+        self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
+        self._plain = mapping == DEFAULT_MAPPING and not carry
+        self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
+
+    def parse(self, chunk: RawChunk) -> PageBatch:
+        """Return the batch for a chunk of a file or of standard input."""
+        batch = PageBatch(
+            chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
+        )
+        bodies = BodySlices(chunk.lines)
+        ordinals = range(chunk.start, chunk.start + len(chunk.lines))
+        keys = [None] * len(ordinals)
+        self._add_messages(batch, bodies, chunk.lines, ordinals, keys, "blank_line")
+        for page in chunk.pages:
+            self._add_record(batch, bodies, page)
+        batch.bodies = bodies.slices()
+        if chunk.dead:
+            batch.dead.sort(key=lambda letter: letter.sequence)
+        return batch
+
+    def parse_messages(self, start: int, end: int, messages: Iterable[Message]) -> PageBatch:
+        """Return the batch for messages of one partition, ascending within [start, end).
+
+        Offsets may have gaps. A message without a value, or with an empty one, is skipped as
+        `deletion`.
+        """
+        batch = PageBatch(start, end)
+        each = list(messages)
+        sequences, keys = [sequence for sequence, _, _ in each], [key for _, key, _ in each]
+        slices = Slices.joined([value or b"" for _, _, value in each])
+        bodies = BodySlices(slices)
+        self._add_messages(batch, bodies, slices, sequences, keys, "deletion")
+        batch.bodies = bodies.slices()
+        return batch
+
+    def _add_messages(
+        self,
+        batch: PageBatch,
+        bodies: BodySlices,
+        values: Slices,
+        sequences: Sequence[int],
+        keys: Sequence[bytes | None],
+        empty: str,
+    ) -> None:
+        """Enter messages; one without a value is skipped as `empty`."""
+        pages = self._plain_pages(values)
+        done = 0
+        for odd in np.flatnonzero(~pages.plain).tolist():
+            if done < odd:
+                self._add_plain(batch, bodies, pages, sequences[done:odd], keys[done:odd], done)
+            done = odd + 1
+            page = self._careful_page(batch, sequences[odd], keys[odd], values[odd], empty)
+            if page is not None:
+                self._add_page(batch, bodies, sequences[odd], keys[odd], page)
+        self._add_plain(batch, bodies, pages, sequences[done:], keys[done:], done)
+
+    def _add_plain(
+        self, batch: PageBatch, bodies: BodySlices, pages: PlainPages, sequences: Sequence[int],
+        keys: Sequence[bytes | None], first: int,
+    ) -> None:  # fmt: skip
+        """Enter plain pages that follow each other, from the first on."""
+        chosen = slice(first, first + len(sequences))
+        batch.sequences += sequences
+        batch.keys += keys
+        batch.urls += pages.urls[chosen]
+        batch.flags += pages.flags[chosen]
+        batch.carried += repeat(b"", len(sequences))
+        bodies.add_places(pages.starts[chosen], pages.ends[chosen])
+
+    @staticmethod
+    def _add_page(
+        batch: PageBatch, bodies: BodySlices, sequence: int, key: bytes | None, page: PageFields
+    ) -> None:
+        """Enter one page."""
+        batch.sequences.append(sequence)
+        batch.keys.append(key)
+        batch.urls.append(page.url.encode())
+        batch.flags.append(page.flags)
+        batch.carried.append(page.carried)
+        bodies.add(page.body)
+
+    def _plain_pages(self, values: Slices) -> PlainPages:
+        """Return what is told of all messages at once; those that are not plain need more care."""
+        count, data = len(values), values.data
+        if not self._plain:
+            none = np.zeros(count, np.int64)
+            return PlainPages(none.astype(np.bool_), [b""] * count, none, none, [0] * count)
+        told, spans = find_page_fields(values)
+        told[values.lengths > self._limit] = UNTOLD
+        plain = np.empty(count, np.bool_)
+        mark_sure(data, told, spans, _URL_SURE_MAX, plain)
+        for i in np.flatnonzero((told != UNTOLD) & ~plain).tolist():
+            url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
+            plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
+        kinds = self._kinds(data, spans)
+        plain &= kinds != _REFUSED
+        starts, ends = spans[:, BODY, 0], spans[:, BODY, 1]
+        html = kinds == HTML
+        for i in np.flatnonzero(plain & (kinds == _VAGUE) & may_begin_html(data[starts])).tolist():
+            html[i] = sniffed_html(data[starts[i] : ends[i]].data)
+        flags = np.where(told == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
+        url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
+        urls = gathered(data, spans[:, URL, 0], url_ends)
+        return PlainPages(plain, urls, starts, ends, flags.tolist())
+
+    def _kinds(self, data: Bytes, spans: Spans) -> npt.NDArray[np.int64]:
+        """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""
+        changes = np.empty(len(spans), np.bool_)
+        mark_type_changes(data, spans, changes)
+        places = np.flatnonzero(changes)
+        types = [data[start:end].tobytes() for start, end in spans[places, TYPE].tolist()]
+        kinds = [self._kind(each) if len(each) <= _TYPE_BYTES_MAX else _REFUSED for each in types]
+        return np.repeat(np.array(kinds, np.int64), np.diff(places, append=len(spans)))
+
+    def _found_kind(self, content_type: bytes) -> int:
+        """Return what a type says: HTML, 0 for text, _VAGUE or _REFUSED."""
+        try:
+            text = content_type.decode()
+        except UnicodeDecodeError:
+            return _REFUSED
+        if text and not self._messages.accepts_type(text):
+            return _REFUSED
+        told = told_html(text)
+        return _VAGUE if told is None else HTML if told else 0
+
+    def _careful_page(
+        self, batch: PageBatch, sequence: int, key: bytes | None, value: bytes | None, empty: str
+    ) -> PageFields | None:
+        """Return the page of any message; where there is none, enter why and return None."""
+        if empty == "blank_line" and value is not None:
+            value = value.rstrip(b"\r\n \t")
+        if not value:
+            batch.skipped[empty] += 1
+            return None
+        if len(value) > self._limit:
+            batch.dead.append(over_limit(sequence, value, len(value), key))
+            return None
+        try:
+            return self._messages.page(read_message(value))
+        except InvalidPage as fault:
+            batch.dead.append(_rejected(sequence, fault, key, value))
+        except SkippedRecord as skip:
+            batch.skipped[skip.code] += 1
+        return None
+
+    def _add_record(self, batch: PageBatch, bodies: BodySlices, record: WarcPage) -> None:
+        """Enter a WARC record as a page, a dead letter or a count."""
+        try:
+            fields, body = fields_and_body(record, self._limit)
+            page = self._records.page_with_body(fields, body)
+        except InvalidPage as fault:
+            batch.dead.append(_rejected(record.sequence, fault, None, record.block))
+        except SkippedRecord as skip:
+            batch.skipped[skip.code] += 1
+        else:
+            self._add_page(batch, bodies, record.sequence, None, page)
+
+
+def _is_plain_url(raw: memoryview) -> bool:
+    """Tell whether a URL can stand as it is."""
+    try:
+        url = str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return 0 < len(url) <= _URL_SURE_MAX and url.isprintable() and " " not in url
+
+
+def _rejected(sequence: int, fault: InvalidPage, key: bytes | None, value: bytes) -> Rejected:
+    return Rejected(sequence, fault.code, fault.detail, key, value, len(value))

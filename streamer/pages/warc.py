@@ -1,0 +1,477 @@
+"""Records of a byte stream in WARC or ARC form as chunks.
+
+warcio reads the headers; the way from record to record is our own, because it must survive garbage
+and stay bounded. A length that leads to something other than the next record is believed only if
+no record begins within the block: else the length is wrong, and reading goes on there. After what
+is no record, and behind a damaged gzip member, the next record is searched for. What lies between
+is one dead letter with one ordinal. Only records that may be pages keep their bytes.
+WARC-Payload-Digest is not looked at: producers disagree on what it covers.
+
+A WARC record's block as fields and a body: the HTTP response in it taken apart.
+
+The fields are those that the preset `warc` names. warcio parses the headers; transfer and content
+encodings are undone by what the body is, with the headers as a hint, under their own names or as
+renamed by crawlers (`X-Crawler-Content-Encoding`, `X-Crawler-Transfer-Encoding`). A response that
+begins with no status line is a body without headers; one of another protocol (DNS look-ups, for
+one) is no page.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
+
+from streamer.errors import InvalidPage, SkippedRecord
+from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.chunk import (
+    CHUNK_BYTES_MAX,
+    CHUNK_RECORDS_MAX,
+    HEAD_BYTES_MAX,
+    HEAD_RECORDS_MAX,
+    KEPT_BYTES_MAX,
+    Ending,
+    RawChunk,
+    Rejected,
+    WarcPage,
+    over_limit,
+)
+from streamer.pages.encodings import split_names, undo_chunks, undo_encodings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from streamer.pages.chunk import WarcPage
+    from streamer.pages.extract import Fields
+
+
+HEADERS_BYTES_MAX = 64 << 10
+PAGE_KINDS = frozenset({"response", "resource", "conversion"})
+_NO_PAGE_KINDS = frozenset({"request", "warcinfo", "metadata", "revisit", "continuation"})
+_VERSIONS = ("WARC/1.", "WARC/0.")
+_LENGTH = re.compile(r"[0-9]{1,15}")
+_STEP_BYTES = 1 << 20  # read at once
+_BETWEEN_BYTES_MAX = 64  # of blank lines between two records, to see what follows
+_NOT_BLANK = re.compile(rb"\S")
+_END_OF_HEADERS = re.compile(rb"\n\r?\n")
+_Outcome = WarcPage | Rejected | str
+
+
+class _BrokenRecord(Exception):  # noqa: N818 - becomes a dead letter
+    """What stands here is no record."""
+
+
+class _Truncated(Exception):  # noqa: N818 - as _BrokenRecord
+    """The input ends within a record, or is damaged there."""
+
+
+class _Window:
+    """The part of a stream that is in memory: what comes next, as far as it was asked for."""
+
+    def __init__(self, stream: ByteStream, trail: Trail) -> None:
+        self._stream = stream
+        self._trail = trail
+        self.data = bytearray()
+        self.at = 0
+
+    def ahead(self, size: int) -> int:
+        """Have `size` bytes ahead, as far as the stream goes; return how many there are."""
+        while (have := len(self.data) - self.at) < size:
+            part = self._stream.reader.read(max(_STEP_BYTES, size - have))
+            if not part:
+                return have
+            self.data += part
+        return have
+
+    def let_go(self) -> None:
+        """Forget what was taken: places in `data` are others then."""
+        if self.at > _STEP_BYTES:
+            del self.data[: self.at - 1]  # a line's beginning is told by the byte before it
+            self.at = 1
+
+    def take(self, size: int) -> bytes:
+        """Return the next `size` bytes, which are ahead."""
+        taken = bytes(self.data[self.at : self.at + size])
+        self._trail.take(taken)
+        self.at += size
+        return taken
+
+    @property
+    def offset(self) -> int:
+        """Where in the stream this is, in bytes, expanded."""
+        return self._trail.offset
+
+
+class _Header(NamedTuple):
+    """A record's header: its kind, its fields by lower-case name, and the bytes of both parts."""
+
+    kind: str
+    fields: dict[str, str]
+    size: int
+    length: int
+
+
+class _Format(Protocol):
+    """What the two formats differ in."""
+
+    first: re.Pattern[bytes]  # how a line begins that may begin a record
+    line_bytes: int  # that must be ahead to match it
+
+    def header(self, window: _Window) -> _Header:
+        """Return the header of the record that begins here.
+
+        Raises:
+            _BrokenRecord: there is none.
+            _Truncated: the stream ends within it.
+        """
+
+
+class Warc:
+    """WARC: a version line, named fields, a blank line."""
+
+    first = re.compile(rb"^WARC/[01]\.", re.MULTILINE)
+    line_bytes = 8
+
+    def header(self, window: _Window) -> _Header:
+        """Return the header of the record that begins here; see `_Format`."""
+        window.ahead(self.line_bytes)
+        if not self.first.match(window.data, window.at):
+            raise _BrokenRecord("no WARC version line")
+        have = window.ahead(HEADERS_BYTES_MAX)
+        data, at = window.data, window.at
+        following = self.first.search(data, at + 1, at + min(have, HEADERS_BYTES_MAX))
+        limit = following.start() if following else at + min(have, HEADERS_BYTES_MAX)
+        end = _END_OF_HEADERS.search(data, at, limit)
+        if end is None and following:
+            raise _BrokenRecord("headers that another record's follow")
+        if end is None and have >= HEADERS_BYTES_MAX:
+            raise _BrokenRecord(f"headers of more than {HEADERS_BYTES_MAX} bytes")
+        if end is None:
+            raise _Truncated("the headers end early")
+        size = end.end() - at
+        lines = io.BytesIO(bytes(data[at : at + size]))
+        parsed = StatusAndHeadersParser(_VERSIONS, verify=False).parse(lines, lines.readline())
+        fields: dict[str, str] = {}
+        for name, value in parsed.headers:
+            fields.setdefault(name.lower(), value)
+        length = fields.get("content-length", "").strip()
+        if not _LENGTH.fullmatch(length):
+            raise _BrokenRecord("no usable Content-Length")
+        return _Header(fields.get("warc-type", "").lower(), fields, size, int(length))
+
+
+class Arc:
+    """ARC: a line of URL, address, time, type and length; in version 2 there are more fields."""
+
+    first = re.compile(
+        rb"^(?P<url>[A-Za-z][A-Za-z0-9+.-]{0,30}:[^\r\n]{1,8192}?) \S{1,64} (?P<time>[0-9]{8,14})"
+        rb" (?P<type>[^ \r\n]{1,255})(?: [^ \r\n]{1,255}){0,6} (?P<length>[0-9]{1,15})\r?\n",
+        re.MULTILINE,
+    )
+    line_bytes = 12 << 10
+
+    def header(self, window: _Window) -> _Header:
+        """Return the header of the record that begins here; see `_Format`."""
+        window.ahead(self.line_bytes)
+        found = self.first.match(window.data, window.at)
+        if found is None:
+            raise _BrokenRecord("no ARC header line")
+        names = {"warc-target-uri": "url", "warc-date": "time", "content-type": "type"}
+        fields = {name: found[group].decode(errors="replace") for name, group in names.items()}
+        kind = "filedesc" if fields["warc-target-uri"].startswith("filedesc:") else "response"
+        return _Header(kind, fields, found.end() - window.at, int(found["length"]))
+
+
+_FORMATS: dict[str, _Format] = {"WARC": Warc(), "ARC": Arc()}
+
+
+def begins_record(kind: str, head: bytes) -> bool:
+    """Tell whether a record of a `kind`, WARC or ARC, begins here."""
+    return bool(_FORMATS[kind].first.match(head))
+
+
+def read_records(
+    kind: str, stream: ByteStream, start: int, trail: Trail, ending: Ending, page_bytes_max: int,
+    *, complete: bool = True,
+) -> Iterator[RawChunk]:  # fmt: skip
+    """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
+
+    Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
+    damaged gzip members before others `damaged_member`, a record longer than `page_bytes_max`
+    `record_too_large`. What the end of the input or damage cuts off is left, and `ending` tells of
+    it; with `complete` what the end cuts off becomes `truncated_input` as well.
+    """
+    records = _Records(kind, stream, trail, ending, page_bytes_max, complete=complete)
+    chunk = RawChunk(start, start, stream.bytes_read)
+    size = 0
+    for ordinal in itertools.count(start):
+        outcome = records.next(ordinal)
+        if outcome is None:
+            break
+        size += _place(chunk, outcome)
+        chunk.end = ordinal + 1
+        if ordinal < HEAD_RECORDS_MAX and (not ordinal or trail.offset <= HEAD_BYTES_MAX):
+            chunk.heads.append(trail.mark())
+        if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
+            chunk.bytes_read, chunk.mark = stream.bytes_read, trail.mark()
+            yield chunk
+            chunk, size = RawChunk(chunk.end, chunk.end, stream.bytes_read), 0
+    if chunk.end > chunk.start:
+        chunk.bytes_read, chunk.mark = stream.bytes_read, trail.mark()
+        yield chunk
+
+
+def _place(chunk: RawChunk, outcome: _Outcome) -> int:
+    """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
+    if isinstance(outcome, str):
+        chunk.skipped[outcome] += 1
+        return 0
+    if isinstance(outcome, Rejected):
+        chunk.dead.append(outcome)
+        return len(outcome.value)
+    chunk.pages.append(outcome)
+    return len(outcome.block)
+
+
+class _Records:
+    """Records of one stream, one after the other."""
+
+    def __init__(
+        self, kind: str, stream: ByteStream, trail: Trail, ending: Ending, page_bytes_max: int,
+        *, complete: bool,
+    ) -> None:  # fmt: skip
+        self._kind = kind
+        self._format = _FORMATS[kind]
+        self._stream = stream
+        self._window = _Window(stream, trail)
+        self._ending = ending
+        self._limit = page_bytes_max
+        self._complete = complete
+
+    def next(self, ordinal: int) -> _Outcome | None:
+        """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
+
+        What is left at the end is told to `ending`.
+        """
+        self._window.let_go()
+        try:
+            if self._pass_blanks():
+                return self._record(ordinal)
+            return self._behind_damage(ordinal, "") if self._stream.damage else None
+        except _BrokenRecord as broken:
+            return self._garbage(ordinal, str(broken))
+        except _Truncated as cut:
+            return self._behind_damage(ordinal, str(cut))
+
+    def _pass_blanks(self) -> bool:
+        """Go to the next line that is not blank; tell whether there is one."""
+        window = self._window
+        while have := window.ahead(_STEP_BYTES):
+            found = _NOT_BLANK.search(window.data, window.at, window.at + have)
+            end = found.start() if found else window.at + have
+            line = window.data.rfind(b"\n", window.at, end) + 1
+            window.take(max(line, window.at) - window.at if found else have)
+            if found:
+                return True
+            window.let_go()
+        return False
+
+    def _record(self, ordinal: int) -> _Outcome:
+        """Read the record that begins here."""
+        window = self._window
+        header = self._format.header(window)
+        size = header.size + header.length
+        is_page = header.kind in PAGE_KINDS
+        if header.length > self._limit:
+            return self._long_record(ordinal, header)
+        have = window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
+        if not self._leads_on(size, have):
+            begin, end = window.at + header.size, window.at + min(size, have)
+            found = self._next_header(begin, end)
+            if found is not None:
+                kept = window.take(found - window.at)
+                return self._bad(ordinal, kept, len(kept), _wrong(header.length))
+            if have < size:
+                raise _Truncated(f"{size - have} bytes of the last record are missing")
+        if not is_page:
+            window.take(size)
+            return self._skip_code(header.kind)
+        window.take(header.size)
+        return WarcPage(ordinal, header.kind, header.fields, window.take(header.length))
+
+    def _skip_code(self, kind: str) -> str:
+        if self._kind == "ARC":
+            return "arc_filedesc"
+        return f"warc_{kind}" if kind in _NO_PAGE_KINDS else "warc_other"
+
+    def _leads_on(self, size: int, have: int) -> bool:
+        """Tell whether after `size` bytes there is the next record, or the end."""
+        window = self._window
+        if have < size:
+            return False
+        begin = window.at + size
+        found = _NOT_BLANK.search(window.data, begin, begin + _BETWEEN_BYTES_MAX)
+        if found is None:
+            return True
+        return self._format.first.match(window.data, found.start()) is not None
+
+    def _next_header(self, begin: int, end: int) -> int | None:
+        """Return where in the window a whole header begins, between these places."""
+        window, first = self._window, self._format.first
+        while found := first.search(window.data, begin, end):
+            here, window.at = window.at, found.start()
+            try:
+                self._format.header(window)
+            except (_BrokenRecord, _Truncated):
+                begin = window.at + 1
+            else:
+                return window.at
+            finally:
+                window.at = here
+        return None
+
+    def _long_record(self, ordinal: int, header: _Header) -> _Outcome:
+        """Pass over a record that is over the limit, unless others begin within."""
+        window, left, kept = self._window, header.length, b""
+        window.take(header.size)
+        while left:
+            window.let_go()
+            have = window.ahead(min(left, _STEP_BYTES) + HEADERS_BYTES_MAX)
+            if not have:
+                raise _Truncated(f"{left} bytes of the last record are missing")
+            step = min(have, left, _STEP_BYTES)
+            inner = self._inner_record(window.at, window.at + step)
+            step = step if inner is None else inner - window.at
+            part = window.take(step)
+            kept += part[: max(0, min(KEPT_BYTES_MAX, self._limit) - len(kept))]
+            left -= step
+            if inner is not None:
+                size = header.size + header.length - left
+                return self._bad(ordinal, kept, size, _wrong(header.length))
+        if header.kind not in PAGE_KINDS:
+            return self._skip_code(header.kind)
+        return over_limit(ordinal, kept, header.length)
+
+    def _inner_record(self, begin: int, end: int) -> int | None:
+        """Return where a record begins that another follows, between these places."""
+        window = self._window
+        while (found := self._next_header(begin, end)) is not None:
+            here, window.at = window.at, found
+            header = self._format.header(window)
+            size = header.size + header.length
+            fits = header.length <= self._limit and self._leads_on(
+                size, window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
+            )
+            window.at = here
+            if fits:
+                return found
+            begin = found + 1
+        return None
+
+    def _garbage(self, ordinal: int, what: str) -> Rejected:
+        """Pass over what is no record, to the next line that may begin one."""
+        window, kept, size = self._window, b"", 0
+        wanted = _STEP_BYTES + self._format.line_bytes
+        while have := window.ahead(wanted):
+            begin = window.at + (0 if size else 1)
+            found = self._format.first.search(window.data, begin, window.at + have)
+            step = have if have < wanted else _STEP_BYTES
+            part = window.take(found.start() - window.at if found else step)
+            kept += part[: max(0, KEPT_BYTES_MAX - len(kept))]
+            size += len(part)
+            if found:
+                break
+            window.let_go()
+        return self._bad(ordinal, kept, size, what)
+
+    def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> Rejected:
+        """Return the dead letter of the `size` bytes that were taken last."""
+        end = self._window.offset
+        detail = f"{what}; bytes {end - size} to {end} of the records"
+        return Rejected(ordinal, "bad_warc_record", detail, None, kept[:KEPT_BYTES_MAX], size)
+
+    def _behind_damage(self, ordinal: int, what: str) -> Rejected | None:
+        """Go on at the next member; where there is none, tell of the end."""
+        window, damage = self._window, self._stream.damage
+        gap = self._stream.recover(lambda head: begins_record(self._kind, head)) if damage else None
+        cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
+        if gap:
+            detail = f"{gap.damage}; bytes {gap.start} to {gap.end} of the file as stored"
+            size = gap.end - gap.start
+            return Rejected(ordinal, "damaged_member", detail, None, gap.head, size)
+        self._ending.damage = damage or f"it ends within a record: {what}"
+        if damage or not cut:
+            return None
+        return Rejected(ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut))
+
+
+def _wrong(length: int) -> str:
+    return f"a length of {length} bytes, which reaches over the next record"
+
+
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(r"\d{3}")
+_PAGE_TYPES = ("text/html", "text/plain", "application/xhtml")
+_UNTOLD_TYPES = ("application/http", "no-type", "unknown")  # the body tells
+
+
+def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], bytes]]:
+    """Return a record's fields and how to get its body, no longer than `limit` bytes.
+
+    Raises:
+        InvalidPage: `bad_warc_record`, where a response has unusable HTTP headers. The body raises
+            `bad_content_encoding` or `decompressed_too_large`.
+        SkippedRecord: `response_not_http`.
+    """
+    fields: Fields = dict(page.headers)
+    if page.kind != "response":
+        if page.kind == "conversion":
+            fields.pop("warc-identified-payload-type", None)  # says what the text was made of
+        return fields, lambda: page.block
+    stored_as = fields.pop("content-type", "application/http").lower()
+    if not page.block.startswith(b"HTTP/"):
+        if stored_as.startswith(_PAGE_TYPES):
+            fields["content-type"] = stored_as
+        elif not stored_as.startswith(_UNTOLD_TYPES):
+            raise SkippedRecord("response_not_http")
+        return fields, lambda: page.block
+    status, headers, body = _split(page.block)
+    fields["http"] = headers
+    fields["status"] = status
+    return fields, lambda: _unwrapped(headers, body, limit)
+
+
+def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
+    """Return the status, the headers by lower-case name, and the body of an HTTP response."""
+    end = _BLANK_LINE.search(block, 0, HEADERS_BYTES_MAX)
+    if end is None and len(block) > HEADERS_BYTES_MAX:
+        raise InvalidPage("bad_warc_record", f"HTTP headers of more than {HEADERS_BYTES_MAX} bytes")
+    cut = end.end() if end else len(block)
+    try:
+        parsed = StatusAndHeadersParser(["HTTP/"]).parse(io.BytesIO(block[:cut]))
+    except (StatusAndHeadersParserException, EOFError) as error:
+        raise InvalidPage("bad_warc_record", "a response without an HTTP status line") from error
+    status = _STATUS.search(parsed.statusline)
+    if status is None:
+        raise InvalidPage("bad_warc_record", "an HTTP status line without a status")
+    headers: dict[str, Any] = {}
+    for name, value in parsed.headers:
+        headers.setdefault(name.lower(), value)
+    return status[0], headers, block[cut:]
+
+
+def _unwrapped(headers: dict[str, Any], body: bytes, limit: int) -> bytes:
+    """Undo chunked transfer, then content encodings; a transfer may be compressed too."""
+    transfer = split_names(_header(headers, "transfer-encoding"))
+    content = split_names(_header(headers, "content-encoding"))
+    body = undo_chunks(body, declared="chunked" in transfer)
+    return undo_encodings(body, content + [name for name in transfer if name != "chunked"], limit)
+
+
+def _header(headers: dict[str, Any], name: str) -> str:
+    """Return a header, or the one that a crawler renamed it to because it no longer holds."""
+    value = headers.get(name) or headers.get(f"x-crawler-{name}") or ""
+    return str(value)

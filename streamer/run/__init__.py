@@ -1,0 +1,1 @@
+"""What replay and worker share, and replay: signing, judging in order, outputs, the catalogue."""

@@ -1,0 +1,195 @@
+"""An index's folder: its secret, its store, and whether they fit the settings of this run.
+
+DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
+DIR/store/        the database: all state
+DIR/rows-N        the rows of shard N
+DIR/postings-N    its postings
+DIR/newest-flush  the number of the newest flush, and the lock of who writes the index
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.codec import StoreMeta
+from streamer.index.store import Store, has_index
+from streamer.sketch.settings import (
+    NATIVE,
+    SignatureSettings,
+    create_secret,
+    derive_keys,
+    read_secret,
+)
+
+Identity = dict[str, str | int | float]
+
+_MEANING = {
+    "method": "--method",
+    "accept": "--accept",
+    "bands": "--bands",
+    "key": "--key-file",
+    "rows": "--rows",
+    "shards": "--shards",
+    "shingle_width": "--shingle-width",
+}
+_ASIDE = {"method": NATIVE, "accept": "none"}  # what an index has that does not say
+
+
+def store_folder(folder: Path) -> Path:
+    """Return where the store of an index lies."""
+    return folder / "store"
+
+
+def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
+    """Return the secret of an index: of the key file, else its own.
+
+    Raises:
+        SettingsError: a key file is unusable, or the index was made with one that is not given.
+    """
+    if key_file is not None:
+        return read_secret(key_file)
+    if not own_key(folder).exists():
+        raise SettingsError(
+            f"The index {folder} has no key: it was made with a key file. Give it with --key-file. "
+            f"If it had one of its own, put {own_key(folder)} back from a copy."
+        )
+    try:
+        return read_secret(own_key(folder))
+    except SettingsError as error:
+        raise SettingsError(
+            f"{error} No other key fits this index: put {own_key(folder)} back from a copy."
+        ) from error
+
+
+def own_key(folder: Path) -> Path:
+    """Return where an index has its own key, if it has one."""
+    return folder / "secret.key"
+
+
+def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
+    """Return the secret of an index, a new random one if neither it nor a key file is there.
+
+    Raises:
+        SettingsError: a key file is unusable, or the index was made with one that is not given.
+        StoreUnavailable: the folder cannot be written.
+    """
+    exists = own_key(folder).exists() or has_index(folder)
+    if key_file is not None or exists:
+        return obtain_existing_secret(folder, key_file)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return create_secret(own_key(folder))
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
+
+
+def identity_of(signature: SignatureSettings, shards: int, secret: bytes) -> Identity:
+    """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
+    key_id = derive_keys(secret, signature.shingle_width, signature.hashes).id
+    return {
+        "fingerprint": signature.fingerprint(key_id),
+        "key": key_id,
+        "shards": shards,
+        **signature.identity(),
+    }
+
+
+def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
+    """Raise StoreMismatch, naming what differs, unless the index fits the settings."""
+    if found == wanted:
+        return
+    differing = [name for name in _MEANING if _part(found, name) != _part(wanted, name)]
+    if "method" in differing:
+        differing = ["method"]  # what belongs to one method says nothing to the other
+    else:
+        others = sorted((found.keys() | wanted.keys()) - _MEANING.keys() - {"fingerprint"})
+        differing += [name for name in others if found.get(name) != wanted.get(name)]
+    parts = [
+        f"{_option(n)} is {_part(found, n)} there and {_part(wanted, n)} here" for n in differing
+    ]
+    what = "; ".join(parts) or "it was made by another version or under another Unicode version"
+    own = ""
+    if "key" in differing and own_key(folder).exists():
+        own = f" If that key was its own, put {own_key(folder)} back from a copy."
+    raise StoreMismatch(
+        f"The index {folder} was made with other settings: {what}. "
+        f"Use the index's settings, or another --index.{own}"
+    )
+
+
+def check_folder(folder: Path, wanted: Identity) -> None:
+    """Raise StoreMismatch as `check_identity`, if there is an index in `folder` with a flush."""
+    if not has_index(folder):
+        return
+    store = Store.open(store_folder(folder), writable=False)
+    try:
+        if store.meta is not None:
+            check_identity(folder, store.meta.identity, wanted)
+    finally:
+        store.close()
+
+
+def _part(identity: Identity, name: str) -> str | int | float:
+    return identity.get(name) or _ASIDE.get(name, "not set")
+
+
+def _option(name: str) -> str:
+    """Return how the command line gives a part of the identity."""
+    kind, dot, own = name.partition(".")
+    if not dot:
+        return _MEANING[name]
+    return f"{'--canonical' if kind == 'canonical' else '--method-option'} {own}"
+
+
+@dataclass(slots=True)
+class IndexFolder:
+    """An open index: its store, what identifies it, and its secret."""
+
+    path: Path
+    store: Store
+    identity: Identity
+    secret: bytes
+
+    @classmethod
+    def open(
+        cls, path: Path, signature: SignatureSettings, shards: int, key_file: Path | None = None
+    ) -> IndexFolder:
+        """Open or create the index in `path` for writing.
+
+        Raises:
+            SettingsError: the key file is unusable or missing.
+            StoreMismatch: the index was made with other settings.
+            StoreDamaged: something of it is missing, or cannot be read.
+            StoreUnavailable: it is in use, or the disk refuses.
+        """
+        secret = obtain_secret(path, key_file)
+        identity = identity_of(signature, shards, secret)
+        store = Store.open(store_folder(path))
+        try:
+            if store.meta is not None:
+                check_identity(path, store.meta.identity, identity)
+        except StoreMismatch:
+            store.close()
+            raise
+        return cls(path, store, identity, secret)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint that verdicts carry."""
+        return str(self.identity["fingerprint"])
+
+
+def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
+    """Open an index for reading, beside a writer if there is one.
+
+    Raises:
+        StoreDamaged: something of it is missing, or cannot be read.
+        StoreUnavailable: there is none, or it has no flush yet.
+    """
+    store = Store.open(store_folder(folder), writable=False)
+    if store.meta is None:
+        store.close()
+        raise StoreUnavailable(f"The index {folder} is empty: nothing has been flushed to it yet.")
+    return store, store.meta

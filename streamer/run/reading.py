@@ -1,0 +1,341 @@
+"""What a replay reads, step by step, and in which order: the one thing that inputs differ in.
+
+A replay takes steps as they come: a chunk of a source, the end of a source, other settings.
+Verdicts depend on the order of the steps, so an input gives the same ones in every run over the
+same records; and a run that is taken up again gives those that a quiet one would have given from
+there on. Files are read here, one after the other; streamer/kafka/topic_replay.py reads topics.
+
+Dead letters of earlier runs as records to judge once more, under their own page refs.
+
+Their bytes are those of the dead-letter file. A record that is a page now gets the verdict that it
+lacked, and the catalogue notes that (`SourceEntry.rescue`): it is never judged again. One that
+fails again stays the dead letter that it is, and no second one is written. What is judged here is a
+source of its own in the log, numbered on and on, whose pages have the refs of the records' sources.
+
+Chunks are cut by lines of the file, whatever is left out of them: so a run that is taken up cuts as
+one that was left in peace. WARC records cannot be judged again: their letters lack their headers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.types import IndexSettings
+from streamer.model import DeadLetter, page_ref
+from streamer.pages.bytestream import ByteStream, Mark, Trail
+from streamer.pages.chunk import Ending, PageBatch, RawChunk
+from streamer.pages.files import Source, kind_by_name, status_of
+from streamer.pages.parse import Message, PageParser
+from streamer.run.catalogue import Catalogue, SourceEntry, changed
+
+_LINES_MAX = 1_000
+_BYTES_MAX = 8 << 20
+
+_DECODE = msgspec.json.Decoder(DeadLetter).decode
+
+
+@dataclass(frozen=True, slots=True)
+class SecondChunk:
+    """Dead letters of one source, one a record, ascending; `codes` are theirs by ordinal."""
+
+    source: int
+    messages: list[Message]
+    codes: dict[int, str]
+
+    def parse(self, parser: PageParser) -> PageBatch:
+        """Return the batch of what they are now."""
+        sequences = [sequence for sequence, _, _ in self.messages]
+        return parser.parse_messages(sequences[0], sequences[-1] + 1, self.messages)
+
+
+def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[SecondChunk]:
+    """Yield what can be judged again of the first `length` bytes of a dead-letter file.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is no dead letter.
+    """
+    numbers = {
+        (entry.name, entry.partition): number for number, entry in enumerate(catalogue.entries)
+    }
+    found: dict[int, DeadLetter] = {}  # by page ref
+    lines = bytes_in_chunk = 0
+    for letter in _letters(Path(path), length):
+        number = numbers.get((letter.page.topic, letter.page.partition))
+        lines += 1
+        bytes_in_chunk += len(letter.value_base64)
+        if number is not None and _can_be_judged(letter):
+            found[page_ref(number, letter.page.offset)] = letter
+        if lines >= _LINES_MAX or bytes_in_chunk >= _BYTES_MAX:
+            yield from _chunks(found, numbers, catalogue)
+            found, lines, bytes_in_chunk = {}, 0, 0
+    yield from _chunks(found, numbers, catalogue)
+
+
+def _chunks(
+    found: dict[int, DeadLetter], numbers: dict[tuple[str, int], int], catalogue: Catalogue
+) -> Iterator[SecondChunk]:
+    """Yield a chunk a source of what has no verdict yet."""
+    by_source: dict[int, list[DeadLetter]] = {}
+    for _, letter in sorted(found.items()):
+        number = numbers[letter.page.topic, letter.page.partition]
+        entry = catalogue.entries[number]
+        if letter.page.offset < entry.position and not entry.is_rescued(letter.page.offset):
+            by_source.setdefault(number, []).append(letter)
+    for number, letters in by_source.items():
+        codes = {letter.page.offset: letter.code for letter in letters}
+        yield SecondChunk(number, [_message(letter) for letter in letters], codes)
+
+
+def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while file.tell() < length:
+                number += 1
+                yield _DECODE(file.readline())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
+
+
+def _can_be_judged(letter: DeadLetter) -> bool:
+    name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
+    return not letter.truncated and not kind_by_name(name)
+
+
+def _message(letter: DeadLetter) -> Message:
+    key = None if letter.key_base64 is None else base64.b64decode(letter.key_base64)
+    return letter.page.offset, key, base64.b64decode(letter.value_base64)
+
+
+class Chunk(Protocol):
+    """Consecutive records [start, end) of one source."""
+
+    @property
+    def start(self) -> int:
+        """Return the ordinal of the first record."""
+
+    @property
+    def end(self) -> int:
+        """Return the ordinal after the last record's."""
+
+    def parse(self, parser: PageParser) -> PageBatch:
+        """Return the chunk's batch; called in any thread."""
+
+    @property
+    def mark(self) -> Mark:
+        """Return where in its stream the chunk ends, as the catalogue keeps it."""
+
+    @property
+    def heads(self) -> Sequence[Mark]:
+        """Return where the first records of the stream end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """A chunk of the source with this number; `amount` is how much was read of all sources."""
+
+    source: int
+    chunk: Chunk
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """The end of a source, as far as there is anything now; `status` as the catalogue keeps it."""
+
+    source: int
+    amount: int
+    status: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """Settings that are in force from here on."""
+
+    settings: IndexSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SecondRead:
+    """Dead letters of the source with this number, to judge once more."""
+
+    source: int
+    chunk: SecondChunk
+
+
+Step = ChunkRead | SecondRead | SourceEnd | SettingsChange
+
+
+@dataclass(slots=True)
+class InputReport:
+    """What is to be told of sources, by name.
+
+    Attributes:
+        done_before: how many had nothing new.
+        empty: those without a single byte.
+        unended: those whose last line has no end yet, and was left.
+        incomplete: those that cannot be read to their end, with what is wrong and where.
+        passed_over: files that lay in directories and are no page files.
+    """
+
+    done_before: int = 0
+    empty: list[str] = field(default_factory=list)
+    unended: list[str] = field(default_factory=list)
+    incomplete: dict[str, str] = field(default_factory=dict)
+    passed_over: list[str] = field(default_factory=list)
+
+
+class Input(Protocol):
+    """What a replay is given; `report` is whole once all steps are taken."""
+
+    report: InputReport
+
+    def enter(self, catalogue: Catalogue) -> None:
+        """Enter all sources in the catalogue; called once, before `steps`.
+
+        Raises:
+            StoreMismatch: a source is another one than the index has read under its name.
+        """
+
+    def steps(self) -> Iterator[Step]:
+        """Yield what has not been judged.
+
+        Raises:
+            StreamerError: the input cannot be read, or has changed.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class FileChunk:
+    """A chunk of a file."""
+
+    raw: RawChunk
+
+    @property
+    def start(self) -> int:
+        """Return the ordinal of the first record."""
+        return self.raw.start
+
+    @property
+    def end(self) -> int:
+        """Return the ordinal after the last record's."""
+        return self.raw.end
+
+    def parse(self, parser: PageParser) -> PageBatch:
+        """Return the chunk's batch."""
+        return parser.parse(self.raw)
+
+    @property
+    def mark(self) -> Mark:
+        """Return where in its stream the chunk ends."""
+        return self.raw.mark
+
+    @property
+    def heads(self) -> Sequence[Mark]:
+        """Return where the first records of the stream end."""
+        return self.raw.heads
+
+
+class FileInput:
+    """Files and pipes, one after the other; amounts are bytes as stored.
+
+    Without `complete`, more may come: the last line of a file that has no end is no record yet.
+    """
+
+    def __init__(self, sources: Sequence[Source], *, complete: bool = True) -> None:
+        self._sources = sources
+        self._complete = complete
+        self._catalogue = Catalogue()
+        self._numbers: dict[str, int] = {}
+        self.report = InputReport()
+
+    def enter(self, catalogue: Catalogue) -> None:
+        """Enter all files in the catalogue; pipes are known once they are read.
+
+        Raises:
+            StoreMismatch: one of them has changed since the index read it.
+            InputError: one of them cannot be read.
+        """
+        self._catalogue = catalogue
+        for source in self._sources:
+            if source.is_regular:
+                self._numbers[source.name] = catalogue.enter(source)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the chunks after each file's position, and its end.
+
+        Raises:
+            StoreMismatch: the records before the position are others.
+            InputError: a file cannot be read.
+        """
+        before = 0
+        for source in self._sources:
+            size = source.total_bytes or 0
+            number = self._numbers.get(source.name, -1)
+            if number >= 0 and self._catalogue.entries[number].finished:
+                self._tell_nothing_new(self._catalogue.entries[number])
+            else:
+                yield from self._steps_of(source, number, before, before + size)
+            before += size
+
+    def _steps_of(self, source: Source, number: int, before: int, after: int) -> Iterator[Step]:
+        """Yield what is new of one source, once what was judged is found unchanged."""
+        with ByteStream(source.name) as stream:
+            if number < 0:
+                stream.first  # noqa: B018 - what it is must be told before all else
+                number = self._catalogue.enter_stream(source.name, stream.look)
+            entry = self._catalogue.entries[number]
+            trail = source.follow(stream, entry.mark)
+            if trail.mark() != entry.mark and entry.position:
+                if not stream.damage:
+                    raise StoreMismatch(_other_records(entry, source, trail))
+                self.report.incomplete[source.name] = stream.damage
+                return
+            ending, at = Ending(), entry.position
+            for raw in source.chunks(stream, at, trail, ending, complete=self._complete):
+                at = raw.end
+                yield ChunkRead(number, FileChunk(raw), before + raw.bytes_read)
+            self._tell_end(source, ending, at)
+            if ending.damage or ending.unended_bytes:
+                return
+            if at == entry.position:
+                self._tell_nothing_new(entry)
+            yield SourceEnd(number, after, status_of(stream.status))
+
+    def _tell_end(self, source: Source, ending: Ending, records: int) -> None:
+        if ending.unended_bytes and not source.is_regular:
+            ending.damage = ending.damage or "it ends within a line"
+        if ending.damage:
+            self.report.incomplete[source.name] = f"{ending.damage}, after {records:,} records"
+        elif ending.unended_bytes:
+            self.report.unended.append(source.name)
+
+    def _tell_nothing_new(self, entry: SourceEntry) -> None:
+        if entry.position:
+            self.report.done_before += 1
+        else:
+            self.report.empty.append(entry.name)
+
+
+def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
+    """Return the message about a source that begins otherwise than what was judged of it."""
+    short = trail.offset < entry.mark.offset
+    if source.is_regular:
+        return changed(
+            source.name, "it is shorter" if short else "records that were judged are others now"
+        )
+    what = "ends" if short else "goes on with others"
+    return (
+        f"{source.name} begins with records that the index has read from a pipe, and {what} within "
+        f"the {entry.position:,} that were judged of it. Nothing of it was judged. Give the same "
+        "pipe again, or put these pages into a file and give that."
+    )

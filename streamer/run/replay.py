@@ -1,0 +1,440 @@
+"""The detector in one process: read, parse and sign ahead; judge in order; write.
+
+One thread reads and judges; others parse and sign the next batches meanwhile, in native code
+without the interpreter lock, and one writes what was judged. Batches come back in the order of
+reading, so verdicts do not depend on the number of threads. With each flush of the index go the
+positions in all sources and the lengths of all outputs: a run that ends in any way is taken up
+where the last flush stands.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from streamer.errors import SettingsError
+from streamer.index.prefetch import Found
+from streamer.index.rule import BASIS_NAMES, TOO_SHORT
+from streamer.index.types import Pages, Verdicts
+from streamer.model import page_ref
+from streamer.pages.chunk import PageBatch
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import Catalogue, Totals, pack_catalogue
+from streamer.run.detector import Detector
+from streamer.run.first_records import FirstRecords
+from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
+from streamer.run.outputs import OutputFile
+from streamer.run.reading import (
+    Chunk,
+    ChunkRead,
+    Input,
+    InputReport,
+    SecondChunk,
+    SecondRead,
+    SettingsChange,
+    SourceEnd,
+    Step,
+    read_dead_letters,
+)
+from streamer.run.stages import dead_letter, dead_letter_lines, sign, verdict_lines
+from streamer.sketch.signer import PageSigner
+
+CHUNKS_AHEAD = 6  # of up to 8 MiB: what is signed while a flush keeps the judging thread
+SIGNING_NICENESS = 5
+BLOCKS_BEHIND = 32  # judged and not yet written
+LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
+
+Prepared = tuple[PageBatch, Pages, Found]
+Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
+Progress = Callable[[int, int], None]  # amount read of all sources, records judged
+Notice = Callable[[str, LargeCluster], None]  # a source's name, a cluster of it
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What a run looks out for.
+
+    Attributes:
+        keep_going: go on where the first records of a source all fail in the same way.
+        second_judgements: judge dead letters of earlier runs again, before anything new.
+        share_min: the share of a source's pages that makes a cluster suspicious.
+        notice: is told of such a cluster as soon as it shows.
+    """
+
+    keep_going: bool = False
+    second_judgements: bool = False
+    share_min: float = SHARE_MIN
+    notice: Notice = lambda _source, _cluster: None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run did: its own totals, and how it ended.
+
+    Attributes:
+        examples: for each code of dead letters and skipped records, where the first one stands.
+        large_clusters: by their sources' names, the largest shares first.
+        judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none;
+            `not_whole`: that could not be tried, since their file does not hold all of them.
+        report: what is to be told of the sources.
+    """
+
+    totals: Totals = field(default_factory=Totals)
+    seconds: float = 0.0
+    interrupted: bool = False
+    report: InputReport = field(default_factory=InputReport)
+    judged_again: int = 0
+    still_dead: int = 0
+    not_whole: int = 0
+    examples: dict[str, str] = field(default_factory=dict)
+    large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
+
+
+class Interrupted(BaseException):
+    """Raised by `Replay.interrupt` out of a read that may never return."""
+
+
+class Replay:
+    """Run an input through a detector into output files.
+
+    `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
+    """
+
+    def __init__(
+        self,
+        detector: Detector,
+        catalogue: Catalogue,
+        parser: PageParser,
+        make_signer: Callable[[], PageSigner],
+        fingerprint: str,
+        threads: int,
+        checks: Checks = Checks(),
+    ) -> None:
+        self._detector = detector
+        self._catalogue = catalogue
+        self._parser = parser
+        self._make_signer = make_signer
+        self._fingerprint = fingerprint
+        self._threads = threads
+        self._checks = checks
+        self._mapping = parser.mapping.id
+        self._first = FirstRecords(catalogue, parser.mapping, keep_going=checks.keep_going)
+        self._held: list[Work] = []  # read, and nothing is said of their sources' first records
+        self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
+        self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
+        self._told: set[tuple[int, int]] = set()
+        self.begun = False  # something of this run is in the index and the outputs
+        self._local = threading.local()
+        self._outcome = Outcome()
+        self._writing: deque[Future[None]] = deque()
+        self._stop = False
+        self._reading = False
+
+    def interrupt(self) -> None:
+        """Ask the run to end; to be called in the thread that runs it.
+
+        Raises:
+            Interrupted: the thread is reading, and might wait for input for ever.
+        """
+        self._stop = True
+        if self._reading:
+            raise Interrupted
+
+    def run(
+        self,
+        pages: Input,
+        verdicts: OutputFile,
+        dead_letters: OutputFile | None,
+        progress: Progress = lambda _bytes, _records: None,
+    ) -> Outcome:
+        """Judge all records of `pages` that have not been judged; return what was done.
+
+        Raises:
+            StreamerError: the input or the index cannot be used; everything up to the last flush
+                stands, and the same command goes on from there.
+        """
+        started = time.perf_counter()
+        pages.enter(self._catalogue)
+        steps = itertools.chain(self._second_reads(dead_letters), pages.steps())
+        self._locate = self._catalogue.locator()
+        self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
+        with (
+            ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
+            ThreadPoolExecutor(1, "write") as self._writer,
+        ):
+            try:
+                for work in self._ahead(pool, steps):
+                    self._take_or_hold(work, progress)
+                if not self._stop:
+                    self._first.see_all()
+                    self._take_held(progress)
+            except SettingsError:
+                if self.begun:
+                    self._flush()  # what was judged before stands
+                raise
+            self._outcome.interrupted = self._stop
+            self._outcome.report = pages.report
+            self._begin()
+            self._flush()
+            self._note_clusters()
+        if self._checks.second_judgements and not self._stop:
+            dead, own = self._catalogue.totals.dead, self._outcome.totals.dead
+            self._outcome.not_whole = sum(dead.values()) - sum(own.values())
+        self._outcome.seconds = time.perf_counter() - started
+        return self._outcome
+
+    def _second_reads(self, dead_letters: OutputFile | None) -> Iterator[Step]:
+        """Return the dead letters of earlier runs as steps, if they are asked for."""
+        if not self._checks.second_judgements or dead_letters is None:
+            return iter(())
+        self._second = self._catalogue.enter_second_judgements()
+        letters = read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
+        return (SecondRead(chunk.source, chunk) for chunk in letters)
+
+    def _begin(self) -> None:
+        """Let the index know its sources and outputs, before anything is written to them."""
+        if not self.begun:
+            for output in self._outputs:
+                output.start()
+            self._flush()
+            self.begun = True
+
+    # ---- ahead of the judgement ------------------------------------------------------------------
+
+    def _ahead(self, pool: ThreadPoolExecutor, steps: Iterator[Step]) -> Iterator[Work]:
+        """Yield work in the order of reading, with some of it parsed and signed ahead."""
+        waiting: deque[Work] = deque()
+        while (step := self._next(steps)) is not None:
+            result = None
+            if isinstance(step, ChunkRead | SecondRead):
+                result = pool.submit(self._prepare, step.source, step.chunk)
+            waiting.append((step, result))
+            if len(waiting) > CHUNKS_AHEAD:
+                yield waiting.popleft()
+        while waiting and not self._stop:
+            yield waiting.popleft()
+        for _, result in waiting:
+            if result:
+                result.cancel()
+
+    def _next(self, steps: Iterator[Step]) -> Step | None:
+        """Return what is read next; None at the end of all sources, or when the run shall end."""
+        try:
+            self._reading = not self._stop
+            return None if self._stop else next(steps, None)
+        except Interrupted:
+            return None
+        finally:
+            self._reading = False
+
+    def _prepare(self, number: int, chunk: Chunk | SecondChunk) -> Prepared:
+        """Parse, sign and look up a chunk, in a thread of the pool."""
+        signer: PageSigner | None = getattr(self._local, "signer", None)
+        if signer is None:
+            signer = self._local.signer = self._make_signer()
+        batch = chunk.parse(self._parser)
+        pages = sign(signer, number, batch)
+        batch.bodies = ()  # nothing needs them any more
+        return batch, pages, self._detector.look_up(pages)
+
+    # ---- judgement -------------------------------------------------------------------------------
+
+    def _take_or_hold(self, work: Work, progress: Progress) -> None:
+        """Take a step, and those before it, unless it is not yet known whether they count."""
+        step, result = work
+        self._held.append(work)
+        if isinstance(step, ChunkRead):
+            assert result is not None, step
+            self._first.see(step.source, result.result()[0])
+        elif isinstance(step, SourceEnd):
+            self._first.see_end(step.source)
+        if not self._first.undecided:
+            self._take_held(progress)
+
+    def _take_held(self, progress: Progress) -> None:
+        held, self._held = self._held, []
+        for step, result in held:
+            self._begin()
+            self._take(step, result)
+            if isinstance(step, ChunkRead | SourceEnd):
+                progress(step.amount, self._outcome.totals.records)
+            self._tell_of_clusters()
+            if self._detector.flush_is_due:
+                self._begin_flush()
+
+    def _take(self, step: Step, result: Future[Prepared] | None) -> None:
+        if isinstance(step, SettingsChange):
+            self._detector.configure(step.settings)
+        elif isinstance(step, SourceEnd):
+            entry = self._catalogue.entries[step.source]
+            entry.finished, entry.status = True, step.status
+            self._behind(partial(self._end_counting, step.source))
+        elif isinstance(step, SecondRead):
+            assert result is not None, step
+            self._judge_again(step.source, step.chunk, result.result())
+        else:
+            assert result is not None, step
+            self._judge(step.source, step.chunk, result.result())
+
+    def _judge(self, source: int, chunk: Chunk, prepared: Prepared) -> None:
+        batch, pages, found = prepared
+        if len(self._outputs) > 1 and batch.dead:
+            letters = [
+                dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
+            ]
+            self._write(self._outputs[1], partial(dead_letter_lines, letters))
+        each = (self._catalogue.totals, self._outcome.totals)
+        for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
+            self._write(self._outputs[0], partial(self._lines, source, block))
+            _count_verdicts(block, *each)
+        for totals in each:
+            _count_batch(totals, batch)
+        self._note_examples(source, batch)
+        entry = self._catalogue.entries[source]
+        entry.position = chunk.end
+        entry.mark = chunk.mark
+        if entry.identity is None:
+            entry.heads += chunk.heads
+        if len(batch) or batch.dead:
+            entry.mapping = self._mapping
+
+    def _judge_again(self, source: int, chunk: SecondChunk, prepared: Prepared) -> None:
+        """Judge the dead letters that are pages now; all others stay what they are."""
+        batch, pages, found = prepared
+        ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
+        log, entry = self._catalogue.entries[self._second], self._catalogue.entries[source]
+        start, log.position = log.position, log.position + len(ordinals)
+        numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
+        each = (self._catalogue.totals, self._outcome.totals)
+        for block in self._detector.judge(self._second, start, log.position, pages, found, numbers):
+            self._write(self._outputs[0], partial(self._lines, source, block))
+            _count_verdicts(block, *each)
+        for sequence in batch.sequences:
+            entry.rescue(sequence)
+            dead, code = self._catalogue.totals.dead, chunk.codes[sequence]
+            dead[code] -= 1
+            if not dead[code]:
+                del dead[code]
+        _count_batch(self._outcome.totals, batch)
+        self._note_examples(source, batch)
+        self._outcome.judged_again += len(batch)
+        self._outcome.still_dead += len(ordinals) - len(batch)
+
+    def _note_examples(self, source: int, batch: PageBatch) -> None:
+        """Remember where the first record of each code stands."""
+        examples = self._outcome.examples
+        for rejected in batch.dead:
+            if rejected.code not in examples:
+                at = f"record {rejected.sequence} of {self._name_of(source)}"
+                detail = f" ({rejected.detail})" if rejected.detail else ""
+                examples[rejected.code] = f"{at}{detail}"
+        for code in batch.skipped:
+            if code not in examples:
+                name = self._name_of(source)
+                examples[code] = f"among the records {batch.start} to {batch.end - 1} of {name}"
+
+    def _name_of(self, source: int) -> str:
+        entry = self._catalogue.entries[source]
+        return f"{entry.name}/{entry.partition}" if entry.partition else entry.name
+
+    # ---- clusters that swallow a source ----------------------------------------------------------
+
+    def _lines(self, source: int, block: Verdicts) -> bytes:
+        """Return a block's lines, and count its clusters; in the writing thread."""
+        self._noticed.extend(self._clusters.add(source, block))
+        return verdict_lines(block, self._locate, self._fingerprint)
+
+    def _end_counting(self, source: int) -> None:
+        """Note the large clusters of a source that has ended; in the writing thread."""
+        found = [(self._name_of(source), cluster) for cluster in self._clusters.of(source)]
+        self._noticed.extend(cluster for _, cluster in found)
+        largest = self._outcome.large_clusters + found
+        largest.sort(key=lambda each: (-each[1].share, each[0]))
+        self._outcome.large_clusters = largest[:LARGE_CLUSTERS_MAX]
+        self._clusters.forget(source)
+
+    def _note_clusters(self) -> None:
+        """Note those of the sources that have not ended, once everything is written."""
+        for source in range(len(self._catalogue.entries)):
+            self._end_counting(source)
+        self._tell_of_clusters()
+
+    def _tell_of_clusters(self) -> None:
+        while self._noticed:
+            cluster = self._noticed.popleft()
+            which = cluster.source, cluster.representative
+            if which not in self._told and len(self._told) < LARGE_CLUSTERS_MAX:
+                self._told.add(which)
+                self._checks.notice(self._name_of(cluster.source), cluster)
+
+    # ---- to the disk -----------------------------------------------------------------------------
+
+    def _write(self, output: OutputFile, lines: Callable[[], bytes]) -> None:
+        """Have lines made and written, after those before them; raise what failed of one before."""
+        self._behind(lambda: output.write(lines()))
+
+    def _behind(self, task: Callable[[], None]) -> None:
+        """Have something done in the writing thread, after all that was judged until now."""
+        if len(self._writing) >= BLOCKS_BEHIND:
+            self._writing.popleft().result()
+        self._writing.append(self._writer.submit(task))
+
+    def _begin_flush(self) -> None:
+        """Have the outputs brought to the disk, then the index with their lengths."""
+        state = self._catalogue.snapshot()
+        lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
+
+        def owner_state() -> bytes:
+            for key, (length, digest) in lengths.result().items():
+                state.outputs[key], state.digests[key] = length, digest
+            return pack_catalogue(state)
+
+        self._detector.begin_flush(owner_state)
+
+    def _flush(self) -> None:
+        """Bring everything to the disk, and see the end of it."""
+        self._begin_flush()
+        while self._writing:
+            self._writing.popleft().result()
+        self._detector.finish()
+
+
+def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
+    """Bring outputs to the disk; return the length of each and the digest of what it holds."""
+    for output in outputs:
+        output.sync()
+    return {output.key: (output.length, output.digest()) for output in outputs}
+
+
+def _give_way() -> None:
+    """Let this thread come after the judging one, for which all wait, where a core is short."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SIGNING_NICENESS)
+
+
+def _count_verdicts(block: Verdicts, *each: Totals) -> None:
+    duplicate = block.similarities >= 0
+    found = np.bincount(block.basis[duplicate], minlength=len(BASIS_NAMES)).tolist()
+    unique, too_short = len(block) - sum(found), int(np.count_nonzero(block.basis == TOO_SHORT))
+    for totals in each:
+        totals.unique += unique
+        totals.too_short += too_short
+        for name, count in zip(BASIS_NAMES, found, strict=True):
+            if count:
+                totals.duplicates[name] = totals.duplicates.get(name, 0) + count
+
+
+def _count_batch(totals: Totals, batch: PageBatch) -> None:
+    totals.records += len(batch) + len(batch.dead) + batch.skipped.total()  # offsets have gaps
+    for rejected in batch.dead:
+        totals.dead[rejected.code] = totals.dead.get(rejected.code, 0) + 1
+    for code, count in batch.skipped.items():
+        totals.skipped[code] = totals.skipped.get(code, 0) + count

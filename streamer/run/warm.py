@@ -1,0 +1,160 @@
+"""Compiling the kernels ahead, so that nobody waits for them in the middle of a run.
+
+`compile_kernels` does it once for a version and a machine, in two processes that share what they
+have compiled through the disk. `warm_kernels` goes the way of a page, so that all code on it is in
+memory: for whoever must answer soon, a worker that joins a group.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from streamer.index.row_scan import scan_rows
+from streamer.index.rule import matching_pairs
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import IndexSettings, Pages
+from streamer.kernel import (
+    FOLDER,
+    KERNELS,
+    all_compiled,
+    kernels_on_disk,
+    mark_all_compiled,
+    uint64,
+)
+from streamer.pages.bytestream import ByteStream
+from streamer.pages.chunk import PAGE_BYTES_MAX, RawChunk
+from streamer.pages.lines import LineReader
+from streamer.pages.parse import PageParser
+from streamer.run.detector import Detector
+from streamer.run.index_folder import IndexFolder
+from streamer.run.large_clusters import unite
+from streamer.run.stages import sign
+from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.signer import PageSigner
+from streamer.text.short_tokens import token_tables
+from streamer.text.slices import Slices
+from streamer.text.tokens import SPARE, hash_tokens, token_scratch
+from streamer.text.visible import ESCAPED, HTML, visible_text
+
+NATIVE_SIGNATURE = SignatureSettings()
+POLL_SECONDS = 0.1
+
+_BODY = "<p>a b c d e f g h i j k l m n"
+_LINE = json.dumps({"url": "u", "body": _BODY}).encode() + b"\n"
+
+Report = Callable[[int, int], None]  # is told how many kernels are done, of how many
+
+
+def compile_kernels(report: Report = lambda _done, _of: None) -> None:
+    """Compile every kernel that is not on disk yet, in two processes; others who come wait."""
+    with _alone():
+        if not all_compiled():
+            _compile(report)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other processes from compiling the same: several at once are slower than one."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # where nothing can be written each compiles for itself
+            lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(report: Report) -> None:
+    commands = [[sys.executable, "-m", "streamer.run.warm", part] for part in _PARTS]
+    none = subprocess.DEVNULL
+    running = [
+        subprocess.Popen(each, stdin=none, stdout=none, stderr=none)  # noqa: S603 - this module
+        for each in commands
+    ]
+    try:
+        while any(process.poll() is None for process in running):
+            report(min(kernels_on_disk(), len(KERNELS)), len(KERNELS))
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    if any(process.returncode for process in running):
+        for part in _PARTS.values():  # this tells what has failed
+            part()
+    mark_all_compiled()
+    report(len(KERNELS), len(KERNELS))
+
+
+def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
+    """Have every kernel on the way of a page in memory, by two pages that go it."""
+    signer = make_signer(signature, bytes(32))
+    _judge(signature, (_signed(signer, number) for number in range(2)))
+
+
+def _compile_text() -> None:
+    """Go from text to signatures; the other part has begun with the text of HTML."""
+    text = Slices.joined([_BODY.encode()])
+    room = np.empty(2 * SPARE, np.uint64)
+    hash_tokens(text.data, 0, len(_BODY), uint64(0), token_tables(), token_scratch(), room, 0)
+    _signed(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
+
+
+def _compile_index() -> None:
+    """Find the text of HTML; go from signatures to verdicts, and on to what these are read for."""
+    visible_text(_BODY.encode(), ESCAPED | HTML)
+    _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
+    sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
+    sketch_similarity(0, sketches[0], sketches[1])
+    places, pairs = np.arange(2), np.zeros((1, 2), np.int64)
+    matching_pairs(places, np.array([0, 2]), sketches, (1, 0, 0), np.zeros(2, np.int64), pairs)
+    unite(pairs, places)
+
+
+_PARTS = {"text": _compile_text, "index": _compile_index}
+
+
+def _signed(signer: PageSigner, number: int) -> Pages:
+    """Return a page that was read from a file and signed."""
+    with TemporaryDirectory(prefix="streamer-") as folder:
+        path = Path(folder) / "pages.jsonl"
+        path.write_bytes(_LINE)
+        with ByteStream(str(path)) as stream:
+            lines = LineReader(stream, PAGE_BYTES_MAX).take(1)
+    return sign(signer, 0, PageParser().parse(RawChunk(number, number + 1, 0, lines)))
+
+
+def _made_up(number: int) -> Pages:
+    """Return a page as if signed, without a kernel."""
+    keys = np.zeros((1, NATIVE_SIGNATURE.bands + 1), np.uint64)
+    sketches = np.zeros((1, SKETCH_WORDS), np.uint64)
+    counts = np.array([9], np.uint8), np.array([9], np.uint32), np.array([9])
+    return Pages(np.array([number], np.uint64), keys, sketches, *counts, [b"u"], [None], [b""])
+
+
+def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
+    """Judge pages with a flush after each, so that the second meets the first in the store."""
+    with TemporaryDirectory(prefix="streamer-") as folder:
+        index = IndexFolder.open(Path(folder), signature, 1)
+        detector = Detector(index, IndexSettings(measure=signature.measure))
+        for number, pages in enumerate(each):
+            detector.judge(0, number, number + 1, pages, detector.look_up(pages))
+            detector.flush(b"")
+        StoredLookup(index.store, 0)  # as an index that is opened again
+        list(scan_rows(index.store, 0))
+        detector.close()
+
+
+if __name__ == "__main__":
+    _PARTS[sys.argv[1]]()

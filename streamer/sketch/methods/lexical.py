@@ -1,0 +1,335 @@
+"""Methods that hash one string of words, chosen by how common they are.
+
+The two moulds of methods that reduce a page to strings: equal strings, duplicate pages.
+
+A string's hash is a key. Equal hashes are verified by comparing the strings, of which the sketch
+keeps a digest: 256 bits of a single one, 64 bits of each of several. A page that lacks what a
+string is made of has no key for it, and in its sketch the digest of all its words: that equals only
+that of a page of the same words, which meets it under the content key.
+
+Exact content: the hash of all words in order.
+
+The yardstick of the other methods: nothing false, and nothing found that differs in one word. The
+canonical options say what is a difference at all.
+
+IDF string: the rarer words of a page, whatever their order and number.
+
+A page's distinct words are put into descending order of IDF, the rarest 70 % are joined and hashed.
+So the frequent words, which a writer changes freely, do not count. This is I-Match with a cut by
+share instead of a lexicon (Chowdhury, Frieder, Grossman and McCabe 2002, Collection statistics for
+fast duplicate document detection).
+
+Lexicon: which words of a dictionary of middle frequency are on the page.
+
+Frequent words are on all pages, rare ones are names and typing errors; between them lie the words
+that tell topics apart and stay in a copy. Those of a page, by alphabet, are hashed (I-Match:
+Chowdhury, Frieder, Grossman and McCabe 2002; descriptive words: Ilyinsky, Kuzmin, Melkov and
+Segalovich 2002). A page with few of them has no key, since other pages would share these by chance.
+
+Random lexicons: several random parts of the dictionary, one of which bears a change.
+
+Beside the whole dictionary there are k parts, each without a random third of the words. A change of
+one word spares all parts that lack it, (1 - 1/3)**k of the changes hit every part. Pages are
+duplicates if any of the k + 1 strings is equal (Kolcz, Chowdhury and Alspector 2004, Improved
+robustness of signature-based near-replica detection via lexicon randomization). Which words a part
+lacks depends on the secret.
+
+Optimum frequency: the few words that stand out on the page and are neither common nor odd.
+
+A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
+IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
+tell pages apart badly; the rarest are names, numbers and typing errors, which change most. The
+words of greatest weight, by alphabet, are hashed.
+
+After Zelenkov and Segalovich 2007, who hash the six words nearest an optimum of TF and IDF. Ours
+are these two formulas, the best IDF of 6, and that words on all pages are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar, Generic, Self, TypeVar
+
+from pydantic import Field, model_validator
+
+from streamer.sketch.collection import (
+    CollectionOption,
+    WordFrequencies,
+    frequencies_for,
+    idf,
+    rarest_first,
+)
+from streamer.sketch.measures import pack_slots
+from streamer.sketch.method import (
+    ABSENT_KEY,
+    Measure,
+    Method,
+    MethodSignature,
+    PageText,
+    Parameters,
+)
+from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, slots_of
+
+
+class StringParameters(Parameters):
+    """The parameters of each method of strings."""
+
+    hash: HashName = Field(default="md5", description="hash of a string that gives its key")
+
+
+S = TypeVar("S", bound=StringParameters)
+
+
+class SeveralStrings(Method[S], Generic[S]):
+    """A method of as many strings as it has bands, compared one by one by their numbers."""
+
+    measure: ClassVar[Measure] = Measure.SLOTS
+
+    def __init__(self, parameters: S, secret: bytes) -> None:
+        super().__init__(parameters, secret)
+        self._seeds = [seed_of(secret, f"{self.name} {band}") for band in range(self.bands)]
+
+    def strings(self, page: PageText) -> Sequence[str]:
+        """Return the strings of a page, empty where it lacks something; it may have fewer."""
+        raise NotImplementedError
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return a key for each string that is there, and a slot for each."""
+        strings = self.strings(page) or [""]
+        slots = [slots_of(self.digest(string, page))[0] for string in strings]
+        return MethodSignature(self.keys(strings), pack_slots(slots))
+
+    def keys(self, strings: Sequence[str]) -> list[int]:
+        """Return the keys of strings, each under the seed of its number."""
+        return [
+            hash64(string.encode(), seed, self.parameters.hash) if string else ABSENT_KEY
+            for string, seed in zip(strings, self._seeds, strict=False)  # a short page has fewer
+        ]
+
+    def digest(self, string: str, page: PageText) -> int:
+        """Return 256 bits of a string, or of all words of a page that lacks it."""
+        if string:
+            return digest_of(string, self.secret, self.name)
+        return digest_of(page.content, self.secret, f"{self.name} lacking")
+
+
+class OneString(SeveralStrings[S], Generic[S]):
+    """A method of a single string, of which the sketch holds 256 bits."""
+
+    fixed_threshold: ClassVar[float] = 1.0
+
+    @property
+    def bands(self) -> int:
+        """Return 1: the string's hash."""
+        return 1
+
+    def string(self, page: PageText) -> str:
+        """Return the string of a page; empty if the page lacks what it is made of."""
+        raise NotImplementedError
+
+    def strings(self, page: PageText) -> Sequence[str]:
+        """Return the single string."""
+        return [self.string(page)]
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return the key of the string, if it is there, and its digest."""
+        string = self.string(page)
+        return MethodSignature(self.keys([string]), pack_slots(slots_of(self.digest(string, page))))
+
+
+class ExactContent(OneString[StringParameters]):
+    """Pages with the same words in the same order."""
+
+    name: ClassVar[str] = "exact_content"
+    summary: ClassVar[str] = "Hash of all words in order: finds pages of equal text only."
+    advice: ClassVar[str] = (
+        "Take it where only true copies may go, or as the yardstick for other methods. "
+        "A date or a counter on the page already hides a copy from it."
+    )
+    defaults: ClassVar[type[Parameters]] = StringParameters
+
+    def string(self, page: PageText) -> str:
+        """Return the words in order."""
+        return " ".join(page.words)
+
+
+class IdfStringParameters(StringParameters):
+    """The parameters of `idf_string`."""
+
+    collection: CollectionOption | None = Field(
+        default=None, description="file with document frequencies; without one, by word length"
+    )
+    kept_percent: int = Field(
+        default=70, ge=1, le=100, description="share of the distinct words kept, the rarest first"
+    )
+    min_words: int = Field(
+        default=5, ge=1, description="pages that keep fewer words match equal content only"
+    )
+
+
+class IdfString(OneString[IdfStringParameters]):
+    """Pages with the same rarer words."""
+
+    name: ClassVar[str] = "idf_string"
+    summary: ClassVar[str] = "Hash of the 70 % rarest words by descending IDF (I-Match family)."
+    advice: ClassVar[str] = (
+        "Take it for copies that are reordered or differ in frequent words only; it is fast and"
+        " seldom wrong. One new rare word hides a copy, and it is better with a collection of its"
+        " own pages."
+    )
+    defaults: ClassVar[type[Parameters]] = IdfStringParameters
+
+    def string(self, page: PageText) -> str:
+        """Return the kept words, rarest first; their number is rounded up."""
+        frequencies = frequencies_for(self.parameters.collection, page.canonical)
+        words = rarest_first(page.words, frequencies)
+        kept = words[: math.ceil(len(words) * self.parameters.kept_percent / 100)]
+        return " ".join(kept) if len(kept) >= self.parameters.min_words else ""
+
+
+class LexiconParameters(StringParameters):
+    """The parameters of `lexicon`."""
+
+    hash: HashName = Field(default="sha1", description="hash of the string that gives the key")
+    collection: CollectionOption | None = Field(
+        default=None, description="file with document frequencies; without one, by word length"
+    )
+    least_share: float = Field(
+        default=0.001, ge=0, le=1, description="words on a smaller share of pages are too rare"
+    )
+    most_share: float = Field(
+        default=0.05, ge=0, le=1, description="words on a greater share of pages are too frequent"
+    )
+    occurrences: int = Field(
+        default=1, ge=1, description="how often a word must stand on the page to count"
+    )
+    min_words: int = Field(
+        default=5, ge=1, description="pages with fewer words of the dictionary have no key"
+    )
+
+    @model_validator(mode="after")
+    def _some_room(self) -> Self:
+        if self.least_share > self.most_share:
+            raise ValueError("least_share is above most_share: no word lies between; swap them")
+        return self
+
+
+def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
+    """Return the distinct words of a page that the dictionary has, by alphabet."""
+    frequencies = frequencies_for(parameters.collection, page.canonical)
+    least, most = parameters.least_share, parameters.most_share
+    return sorted(
+        word
+        for word, times in Counter(page.words).items()
+        if times >= parameters.occurrences and least <= frequencies.share(word) <= most
+    )
+
+
+class Lexicon(OneString[LexiconParameters]):
+    """Pages with the same words of a dictionary of middle frequency."""
+
+    name: ClassVar[str] = "lexicon"
+    summary: ClassVar[str] = "Hash of the page's words of middle frequency, by alphabet (I-Match)."
+    advice: ClassVar[str] = (
+        "Take it where order and frequent words change, and you have a collection to count words"
+        " in. One word of the dictionary more or less hides a copy: random_lexicon bears that."
+    )
+    defaults: ClassVar[type[Parameters]] = LexiconParameters
+
+    def string(self, page: PageText) -> str:
+        """Return the page's words of the dictionary by alphabet; empty if they are too few."""
+        words = lexicon_words(page, self.parameters)
+        return " ".join(words) if len(words) >= self.parameters.min_words else ""
+
+
+class RandomLexiconParameters(LexiconParameters):
+    """The parameters of `random_lexicon`."""
+
+    parts: int = Field(
+        default=10, ge=1, le=31, description="random parts of the dictionary, beside the whole one"
+    )
+    dropped: float = Field(
+        default=1 / 3, gt=0, lt=1, description="share of the words that each part lacks"
+    )
+
+
+class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
+    """Pages with the same words of the dictionary or of one of its parts."""
+
+    name: ClassVar[str] = "random_lexicon"
+    summary: ClassVar[str] = "The lexicon method over 10 random parts of the dictionary; one match."
+    advice: ClassVar[str] = (
+        "Take it in place of lexicon where copies differ in a few words. "
+        "Each part is one more key a page, and one more chance for pages with few words to collide."
+    )
+    defaults: ClassVar[type[Parameters]] = RandomLexiconParameters
+    fixed_threshold: ClassVar[float] = 0.01  # below 1 of 32: any equal slot
+
+    def __init__(self, parameters: RandomLexiconParameters, secret: bytes) -> None:
+        super().__init__(parameters, secret)
+        self._part_seeds = [
+            seed_of(secret, f"{self.name} part {part}") for part in range(parameters.parts)
+        ]
+        self._dropped_below = int(parameters.dropped * 2**64)
+
+    @property
+    def bands(self) -> int:
+        """Return the number of dictionaries: the whole one and its parts."""
+        return 1 + self.parameters.parts
+
+    def strings(self, page: PageText) -> list[str]:
+        """Return the words of a page by each dictionary, joined; empty where they are too few."""
+        words = lexicon_words(page, self.parameters)
+        kept = [words, *([w for w in words if self._has(s, w)] for s in self._part_seeds)]
+        return [" ".join(one) if len(one) >= self.parameters.min_words else "" for one in kept]
+
+    def _has(self, seed: int, word: str) -> bool:
+        """Tell whether the part of the dictionary with this seed has a word of it."""
+        return hash64(word.encode(), seed) >= self._dropped_below
+
+
+class OptimumFrequencyParameters(StringParameters):
+    """The parameters of `optimum_frequency`."""
+
+    collection: CollectionOption | None = Field(
+        default=None, description="file with document frequencies; without one, by word length"
+    )
+    words: int = Field(default=6, ge=1, le=1000, description="how many words are hashed")
+    best_idf: float = Field(
+        default=6.0, gt=0, le=40, description="natural logarithm: 6 is a word on one page in 403"
+    )
+
+
+class OptimumFrequency(OneString[OptimumFrequencyParameters]):
+    """Pages whose words of best frequency are the same."""
+
+    name: ClassVar[str] = "optimum_frequency"
+    summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest the best."
+    advice: ClassVar[str] = (
+        "Take it for long articles of one topic, whose key words stay when sentences change. "
+        "Short pages of one kind share their few words and are then taken for duplicates."
+    )
+    defaults: ClassVar[type[Parameters]] = OptimumFrequencyParameters
+
+    def string(self, page: PageText) -> str:
+        """Return the words of greatest weight by alphabet; empty if the page has fewer."""
+        frequencies = frequencies_for(self.parameters.collection, page.canonical)
+        weights = self._weights(page.words, frequencies)
+        if len(weights) < self.parameters.words:
+            return ""
+        best = sorted(weights, key=lambda word: (-weights[word], word))
+        return " ".join(sorted(best[: self.parameters.words]))
+
+    def _weights(self, words: list[str], frequencies: WordFrequencies) -> dict[str, float]:
+        """Return the weights of the words; those on all pages weigh nothing and are left out."""
+        counts, best = Counter(words), self.parameters.best_idf
+        most = max(counts.values(), default=1)
+        weights: dict[str, float] = {}
+        for word, times in counts.items():
+            rarity = idf(word, frequencies)
+            if rarity > 0:
+                nearness = min(rarity / best, best / rarity)
+                weights[word] = (0.5 + 0.5 * times / most) * nearness
+        return weights

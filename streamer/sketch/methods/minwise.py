@@ -1,0 +1,236 @@
+"""Methods that keep some of the smallest shingle hashes.
+
+Banded min-hashes and the one-permutation sketch: the default, which the native signer computes.
+
+This is the same signature in Python, bit for bit, for texts whose words are brought to another
+canonical form and for pairings with another method.
+
+The k least hashes of one function: a sample of fixed size.
+
+One permutation in place of many: each shingle is hashed once, and falls into a class.
+
+Only the hashes divisible by p: a sample whose size grows with the text.
+
+Min-hashes alone: bands of them find candidates, and the share of equal ones decides.
+"""
+
+from __future__ import annotations
+
+import mmh3
+import numpy as np
+from pydantic import Field, model_validator
+
+from streamer.sketch.measures import HASHES_MAX, SLOTS_MAX, pack_bottom, pack_sample, pack_slots
+from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
+from streamer.sketch.method_signer import block_hashes, class_keys, min_hashes, resemblance_sketch
+from streamer.sketch.methods.shingled import ShingledMethod, ShingleParameters
+from streamer.sketch.minhash import hash_shingles
+from streamer.sketch.settings import derive_keys
+
+
+class MinHashParameters(Parameters):
+    """The parameters of the native signature."""
+
+    shingle_width: int = Field(default=5, ge=1, le=32, description="words a shingle")
+    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
+    rows: int = Field(default=6, ge=1, le=32, description="min-hashes a key")
+
+
+class MinHash(Method[MinHashParameters]):
+    """Keys from bands of min-hashes (Broder 1997); verified by the sketch of resemblance.py."""
+
+    name = "minhash"
+    summary = "Bands of min-hashes find candidates, a one-permutation sketch verifies them."
+    advice = (
+        "The default: for pages of any length and language, and the only one in native code. "
+        "Take another method to compare with it, or where texts are a few words long."
+    )
+    defaults = MinHashParameters
+    measure = Measure.RESEMBLANCE
+    fixed_threshold = 0.8
+
+    def __init__(self, parameters: MinHashParameters, secret: bytes) -> None:
+        super().__init__(parameters, secret)
+        hashes = parameters.bands * parameters.rows
+        self._keys = derive_keys(secret, parameters.shingle_width, hashes)
+
+    @property
+    def bands(self) -> int:
+        """Return the number of bands."""
+        return self.parameters.bands
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return what the native signer returns of these words."""
+        keys = self._keys
+        seed = keys.token_seed
+        tokens = np.array(
+            [mmh3.hash64(word.encode(), seed, signed=False)[0] for word in page.words], np.uint64
+        )
+        shingles = np.empty_like(tokens)
+        count = hash_shingles(tokens, len(tokens), keys.shingle_powers, shingles)
+        distinct = np.unique(shingles[:count])
+        return MethodSignature(
+            block_hashes(min_hashes(distinct, keys), self.parameters.rows, keys.band_seed),
+            resemblance_sketch(distinct, keys.sketch_mask),
+        )
+
+
+class BottomKParameters(ShingleParameters):
+    """The parameters of a bottom-k sketch."""
+
+    k: int = Field(default=64, ge=4, le=HASHES_MAX, description="hashes a page")
+    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
+    rows: int = Field(default=4, ge=1, le=32, description="classes of hashes a key")
+
+
+class BottomK(ShingledMethod[BottomKParameters]):
+    """Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997)."""
+
+    name = "bottom_k"
+    summary = "Keeps the k least shingle hashes; similarity is what the least of both share."
+    advice = (
+        "For a plain estimate with one hash a shingle; its error is about 0.05 at k = 64. "
+        "A text of fewer than k shingles is compared exactly."
+    )
+    defaults = BottomKParameters
+    measure = Measure.BOTTOM
+    fixed_threshold = 0.8
+
+    @property
+    def bands(self) -> int:
+        """Return the number of keys."""
+        return self.parameters.bands
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return the signature of a page: keys and sketch of its k least hashes."""
+        wanted = self.parameters
+        hashes = self._shingler.hashes(page)[: wanted.k]
+        classes = hashes % np.uint64(wanted.bands * wanted.rows)
+        seed = self._shingler.keys.band_seed
+        return MethodSignature(
+            class_keys(hashes, classes, wanted.bands, wanted.rows, seed),
+            pack_bottom(hashes.tolist(), wanted.k),
+        )
+
+
+class OnePermutationParameters(ShingleParameters):
+    """The parameters of keys of one permutation."""
+
+    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
+    rows: int = Field(default=6, ge=1, le=32, description="classes a key")
+
+
+class OnePermutation(ShingledMethod[OnePermutationParameters]):
+    """One-permutation hashing (Li, Owen, Zhang 2012) for keys and sketch alike."""
+
+    name = "one_permutation"
+    summary = "One hash a shingle: the least one of each class makes the keys and the sketch."
+    advice = (
+        "For long texts, where it is as exact as many functions for a fraction of the work. "
+        "Texts of fewer shingles than classes leave classes empty: lower bands or rows for these."
+    )
+    defaults = OnePermutationParameters
+    measure = Measure.RESEMBLANCE
+    fixed_threshold = 0.8
+
+    @property
+    def bands(self) -> int:
+        """Return the number of keys."""
+        return self.parameters.bands
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return the signature of a page."""
+        wanted, keys = self.parameters, self._shingler.keys
+        hashes = self._shingler.hashes(page)
+        classes = hashes % np.uint64(wanted.bands * wanted.rows)
+        return MethodSignature(
+            class_keys(hashes, classes, wanted.bands, wanted.rows, keys.band_seed),
+            resemblance_sketch(hashes, keys.sketch_mask),
+        )
+
+
+class ModPParameters(ShingleParameters):
+    """The parameters of mod-p sampling."""
+
+    p: int = Field(default=25, ge=1, le=1000, description="one hash in p is kept")
+    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
+    rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes a key")
+
+
+class ModP(ShingledMethod[ModPParameters]):
+    """Sampling by divisibility (Manber 1994; Broder et al. 1997 with p = 25)."""
+
+    name = "mod_p"
+    summary = "Keeps the shingle hashes that p divides; similarity is the samples' resemblance."
+    advice = (
+        "For long texts of unlike lengths, since the longer one keeps more; of more than 64 kept "
+        "hashes the least count. A few hundred words keep a dozen: lower p for these."
+    )
+    defaults = ModPParameters
+    measure = Measure.SAMPLE
+    fixed_threshold = 0.8
+
+    @property
+    def bands(self) -> int:
+        """Return the number of keys."""
+        return self.parameters.bands
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return the signature of a page; one of which nothing is kept keeps its least hash."""
+        wanted = self.parameters
+        hashes = self._shingler.hashes(page)
+        kept = hashes[hashes % np.uint64(wanted.p) == 0]
+        if not len(kept):
+            kept = hashes[:1]
+        classes = kept // np.uint64(wanted.p) % np.uint64(wanted.bands * wanted.rows)
+        seed = self._shingler.keys.band_seed
+        return MethodSignature(
+            class_keys(kept, classes, wanted.bands, wanted.rows, seed),
+            pack_sample(kept.tolist()),
+        )
+
+
+class BandingParameters(ShingleParameters):
+    """The parameters of banded min-hashes."""
+
+    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
+    rows: int = Field(default=6, ge=1, le=64, description="min-hashes a key")
+
+    @model_validator(mode="after")
+    def _in_bounds(self) -> BandingParameters:
+        if self.bands * self.rows > SLOTS_MAX:
+            raise ValueError(f"bands x rows is {SLOTS_MAX} at most, which a sketch holds")
+        return self
+
+
+class Banding(ShingledMethod[BandingParameters]):
+    """Locality-sensitive hashing of min-hashes (Indyk and Motwani 1998), b bands of r rows."""
+
+    name = "banding"
+    summary = "84 min-hashes: 14 bands of 6 find candidates, the share of equal ones decides."
+    advice = (
+        "The textbook form, for comparisons with other systems; its error is about 0.04. "
+        "Found are pairs of resemblance s with probability 1-(1-s^rows)^bands."
+    )
+    defaults = BandingParameters
+    measure = Measure.SLOTS
+    fixed_threshold = 0.8
+
+    @property
+    def permutations(self) -> int:
+        """Return the number of min-hashes."""
+        return self.parameters.bands * self.parameters.rows
+
+    @property
+    def bands(self) -> int:
+        """Return the number of bands."""
+        return self.parameters.bands
+
+    def sign(self, page: PageText) -> MethodSignature:
+        """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
+        keys = self._shingler.keys
+        minima = min_hashes(self._shingler.hashes(page), keys)
+        return MethodSignature(
+            block_hashes(minima, self.parameters.rows, keys.band_seed),
+            pack_slots(minima.tolist()),
+        )

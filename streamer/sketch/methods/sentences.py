@@ -1,0 +1,184 @@
+"""Methods that look at sentences, segments and parts of speech.
+
+Segments: the page cut into n pieces, each signed by itself.
+
+Pages are duplicates if at least m of their n pieces are equal. A change costs the pieces that it
+touches, and those behind it as far as it moves their borders: pieces of whole sentences move less
+than pieces of equal numbers of words.
+
+Long sentences: the two longest of a page stand for it.
+
+What changes from copy to copy (dates, counters, links, headings) is short; the longest sentences
+are the author's. They are put in order of the alphabet, so that it does not matter which comes
+first.
+
+After Zelenkov and Segalovich 2007, who hash the two longest sentences. Ours are where a sentence
+ends (text/words.py), length in words, the least length, and the order.
+
+Page vector: the feature words of a page with their weights in a few steps.
+
+The weights of the words, without stop words, are their counts over the greatest count, rounded up
+to whole steps. The words of greatest count, each with its step, are hashed in order of step. One
+more or less of a frequent word seldom changes a step, and so seldom the digest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from streamer.sketch.method import PageText, Parameters
+from streamer.sketch.methods.hashes import share_of
+from streamer.sketch.methods.lexical import OneString, SeveralStrings, StringParameters
+from streamer.text.words import canonical_words, sentences, stop_word_languages
+
+
+class LongSentencesParameters(StringParameters):
+    """The parameters of `long_sentences`."""
+
+    sentences: int = Field(default=2, ge=1, le=100, description="how many sentences are hashed")
+    min_words: int = Field(
+        default=5, ge=1, description="sentences with fewer distinct words do not count"
+    )
+
+
+class LongSentences(OneString[LongSentencesParameters]):
+    """Pages whose longest sentences are the same."""
+
+    name: ClassVar[str] = "long_sentences"
+    summary: ClassVar[str] = "Hash of the two longest sentences."
+    advice: ClassVar[str] = (
+        "Take it for articles inside changing page furniture. "
+        "Sites that repeat two long legal sentences make their pages duplicates of each other."
+    )
+    defaults: ClassVar[type[Parameters]] = LongSentencesParameters
+
+    def string(self, page: PageText) -> str:
+        """Return the distinct sentences of most words by alphabet, one a line."""
+        parts = (canonical_words(one, page.canonical) for one in sentences(page.text))
+        enough = {tuple(p) for p in parts if len(set(p)) >= self.parameters.min_words}
+        longest = sorted(enough, key=lambda words: (-len(words), words))
+        return "\n".join(sorted(map(" ".join, longest[: self.parameters.sentences])))
+
+
+class Rule(StrEnum):
+    """Where a page is cut."""
+
+    WORDS = "words"
+    SENTENCES = "sentences"
+
+
+class SegmentsParameters(StringParameters):
+    """The parameters of `segments`."""
+
+    segments: int = Field(default=10, ge=2, le=32, description="n: pieces a page")
+    equal: int = Field(default=5, ge=1, description="m: pieces that are equal in duplicates")
+    rule: Rule = Field(
+        default=Rule.WORDS, description="cut into equal numbers of words, or of sentences"
+    )
+    min_words: int = Field(default=5, ge=1, description="pieces with fewer words have no key")
+
+    @model_validator(mode="after")
+    def _no_more_equal_than_there_are(self) -> Self:
+        if self.equal > self.segments:
+            raise ValueError("equal is above segments, the number of pieces; give at most that")
+        return self
+
+
+def cut(parts: Sequence[str], pieces: int) -> list[list[str]]:
+    """Return `parts` in that many pieces in order, whose lengths differ by one at most."""
+    borders = [len(parts) * (i + 1) // pieces for i in range(pieces)]
+    return [list(parts[start:end]) for start, end in pairwise([0, *borders])]
+
+
+class Segments(SeveralStrings[SegmentsParameters]):
+    """Pages of which most pieces are equal."""
+
+    name: ClassVar[str] = "segments"
+    summary: ClassVar[str] = "The page in 10 pieces, each hashed; duplicates if half are equal."
+    advice: ClassVar[str] = (
+        "Take it where copies are changed in one place, such as a header or the end. "
+        "Words put in or taken out move the borders of all pieces behind them; by sentences less."
+    )
+    defaults: ClassVar[type[Parameters]] = SegmentsParameters
+
+    @property
+    def bands(self) -> int:
+        """Return the number of pieces."""
+        return self.parameters.segments
+
+    @property
+    def threshold(self) -> float:
+        """Return the similarity of two pages of which m pieces are equal."""
+        return share_of(self.parameters.equal, self.parameters.segments)
+
+    def strings(self, page: PageText) -> list[str]:
+        """Return the pieces of a page, empty where they have too few words.
+
+        A short page has fewer: a piece by words has `min_words` at least, a piece by sentences one
+        sentence at least, of any length.
+        """
+        least = self.parameters.min_words
+        if self.parameters.rule is Rule.WORDS:
+            parts, most = page.words, len(page.words) // least
+        else:
+            parts = self._sentences(page)
+            most = len(parts)
+        pieces = map(" ".join, cut(parts, min(self.parameters.segments, most)))
+        return [piece if piece.count(" ") + 1 >= least else "" for piece in pieces]
+
+    def _sentences(self, page: PageText) -> list[str]:
+        """Return the sentences that have words, in canonical form."""
+        said = (" ".join(canonical_words(one, page.canonical)) for one in sentences(page.text))
+        return [sentence for sentence in said if sentence]
+
+
+class PageVectorParameters(StringParameters):
+    """The parameters of `page_vector`."""
+
+    words: int = Field(default=10, ge=1, le=1000, description="how many feature words are hashed")
+    steps: int = Field(default=4, ge=1, le=255, description="steps that weights are rounded up to")
+    stop_words: tuple[str, ...] = Field(
+        default=("english", "russian"),
+        description="leave out the stop words of these languages",
+    )
+
+    @field_validator("stop_words")
+    @classmethod
+    def _known(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = sorted(set(languages) - stop_word_languages())
+        if unknown:
+            known = ", ".join(sorted(stop_word_languages()))
+            raise ValueError(f"no stop words for {unknown[0]!r}; there are {known}")
+        return languages
+
+
+class PageVector(OneString[PageVectorParameters]):
+    """Pages with the same feature words of about the same weight."""
+
+    name: ClassVar[str] = "page_vector"
+    summary: ClassVar[str] = "Hash of the most frequent words without stop words, weights in steps."
+    advice: ClassVar[str] = (
+        "Take it for long pages on one topic that are copied with small changes anywhere. "
+        "Words of about equal count change places easily, so it misses copies of short pages."
+    )
+    defaults: ClassVar[type[Parameters]] = PageVectorParameters
+
+    def string(self, page: PageText) -> str:
+        """Return `word:step` by descending step, then alphabet; empty with too few words."""
+        dropped = tuple(sorted({*page.canonical.stop_words, *self.parameters.stop_words}))
+        options = page.canonical.model_copy(update={"stop_words": dropped})
+        counts = Counter(canonical_words(page.text, options))
+        if len(counts) < self.parameters.words:
+            return ""
+        features = sorted(counts, key=lambda word: (-counts[word], word))[: self.parameters.words]
+        most = counts[features[0]]
+        steps = {word: -(-self.parameters.steps * counts[word] // most) for word in features}
+        return " ".join(
+            f"{word}:{steps[word]}" for word in sorted(features, key=lambda w: (-steps[w], w))
+        )

@@ -1,0 +1,384 @@
+"""Where the fields of a page stand in its message, found for a batch of messages at once.
+
+Most messages of the `page` schema are plain: one JSON object with a `url` and a `body`, each a
+string, each once, the URL without escapes. Of such a message a kernel tells where these begin and
+end; the bytes stay where they are, and nothing is made of a message in the interpreter. Any other
+message is told to be `UNTOLD`, and a full parser has the say.
+
+Where a JSON value ends, found without making anything of it.
+
+The grammar is that of RFC 8259, and what these kernels pass is JSON by it, but for two things that
+need a reader of the text: whether it is UTF-8, and whether surrogates come in pairs. Whatever they
+do not pass they answer with -1 and leave to a full parser; so they may be narrower (nesting has a
+limit), never wider.
+
+What is told of a batch of page messages at once, of those whose fields have been found.
+
+Most have a URL of printable ASCII characters, a body that begins with one that is no white space,
+and the type of the message before. A kernel sees that, and gathers URLs: only of the others does
+the interpreter look at each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.kernel import kernel
+from streamer.text.escapes import BACKSLASH, MEANING, UNIT_BYTES, code_unit
+from streamer.text.scan import VECTOR_BYTES, Bytes, string_lane
+from streamer.text.slices import Slices
+
+QUOTE = 0x22
+OPEN_OBJECT = ord("{")
+CLOSE_OBJECT = ord("}")
+OPEN_ARRAY = ord("[")
+CLOSE_ARRAY = ord("]")
+COLON = ord(":")
+COMMA = ord(",")
+DEPTH_MAX = 60  # a bit each of one word
+
+_SPACES = np.zeros(256, np.bool_)
+_SPACES[list(b" \t\n\r")] = True
+_DIGIT = np.zeros(256, np.bool_)
+_DIGIT[list(b"0123456789")] = True
+_TRUE = np.frombuffer(b"true", np.uint8)
+_FALSE = np.frombuffer(b"false", np.uint8)
+_NULL = np.frombuffer(b"null", np.uint8)
+
+
+@kernel
+def skip_space(data: Bytes, at: int, end: int) -> int:
+    """Return the first place in data[at:end] that is no white space, or `end`."""
+    while at < end and _SPACES[data[at]]:
+        at += 1
+    return at
+
+
+@kernel
+def skip_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
+    """Return where the quote stands that ends a string, and whether the string has escapes.
+
+    `at` is the first place inside the string. The place is -1 where no string ends before `end`.
+    """
+    escaped = False
+    while True:
+        while at + VECTOR_BYTES <= end:
+            lane = string_lane(data, at)
+            if lane < VECTOR_BYTES:
+                at += lane
+                break
+            at += VECTOR_BYTES
+        while at < end and data[at] != QUOTE and data[at] != BACKSLASH and data[at] >= ord(" "):
+            at += 1
+        if at >= end or data[at] < ord(" "):
+            return -1, escaped
+        if data[at] == QUOTE:
+            return at, escaped
+        escaped = True
+        at = _skip_escape(data, at, end)
+        if at < 0:
+            return -1, escaped
+
+
+@kernel
+def _skip_escape(data: Bytes, at: int, end: int) -> int:
+    r"""Return the place behind the escape at `at`, or -1 for what is none."""
+    if at + 1 < end and MEANING[data[at + 1]]:
+        return at + 2
+    return at + UNIT_BYTES if code_unit(data, at, end) >= 0 else -1
+
+
+@kernel
+def _skip_digits(data: Bytes, at: int, end: int) -> int:
+    """Return the place behind the digits at `at`, of which there must be one; else -1."""
+    start = at
+    while at < end and _DIGIT[data[at]]:
+        at += 1
+    return at if at > start else -1
+
+
+@kernel
+def _skip_number(data: Bytes, at: int, end: int) -> int:
+    """Return the place behind the number at `at`, or -1."""
+    if data[at] == ord("-"):
+        at += 1
+    if at < end and data[at] == ord("0"):
+        at += 1
+    else:
+        at = _skip_digits(data, at, end)
+    if at >= 0 and at < end and data[at] == ord("."):
+        at = _skip_digits(data, at + 1, end)
+    if at >= 0 and at < end and (data[at] == ord("e") or data[at] == ord("E")):
+        at += 1
+        if at < end and (data[at] == ord("+") or data[at] == ord("-")):
+            at += 1
+        at = _skip_digits(data, at, end)
+    return at
+
+
+@kernel
+def _skip_word(data: Bytes, at: int, end: int, word: Bytes) -> int:
+    """Return the place behind `word` where it stands at `at`, or -1."""
+    if at + word.shape[0] > end:
+        return -1
+    for i in range(word.shape[0]):
+        if data[at + i] != word[i]:
+            return -1
+    return at + int(word.shape[0])
+
+
+@kernel
+def _skip_scalar(data: Bytes, at: int, end: int) -> int:
+    """Return the place behind the string, number or literal at `at`, or -1."""
+    first = data[at]
+    if first == QUOTE:
+        at, _ = skip_string(data, at + 1, end)
+        return at + 1 if at >= 0 else -1
+    if first == ord("t"):
+        return _skip_word(data, at, end, _TRUE)
+    if first == ord("f"):
+        return _skip_word(data, at, end, _FALSE)
+    if first == ord("n"):
+        return _skip_word(data, at, end, _NULL)
+    return _skip_number(data, at, end)
+
+
+@kernel
+def skip_name(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return where a member's name ends, and where its value begins; -1 twice for no plain name.
+
+    `at` is the first place inside the name's quotes, the first place returned is the closing one.
+    A name with escapes is not plain: it may be another than its bytes say.
+    """
+    close, escaped = skip_string(data, at, end)
+    if close < 0 or escaped:
+        return -1, -1
+    at = skip_space(data, close + 1, end)
+    if at >= end or data[at] != COLON:
+        return -1, -1
+    return close, skip_space(data, at + 1, end)
+
+
+@kernel
+def _enter_value(data: Bytes, at: int, end: int, stack: int) -> tuple[int, int]:
+    """Pass the scalar at `at`, or the bracket that opens a container; return place and stack."""
+    is_object = data[at] == OPEN_OBJECT
+    if not is_object and data[at] != OPEN_ARRAY:
+        return _skip_scalar(data, at, end), stack
+    if stack >> DEPTH_MAX:
+        return -1, stack
+    return at + 1, stack << 1 | is_object
+
+
+@kernel
+def _leave_containers(data: Bytes, at: int, end: int, stack: int) -> tuple[int, int]:
+    """Pass the brackets at `at` that close containers; return place and stack."""
+    while at >= 0 and stack > 1:
+        at = skip_space(data, at, end)
+        if at >= end:
+            return -1, stack
+        if data[at] != (CLOSE_OBJECT if stack & 1 else CLOSE_ARRAY):
+            break
+        stack >>= 1
+        at += 1
+    return at, stack
+
+
+@kernel
+def _next_value(data: Bytes, at: int, end: int, in_object: int, is_first: int) -> int:
+    """Return where a container's next value begins, behind its comma and its name; or -1."""
+    if not is_first:
+        if data[at] != COMMA:
+            return -1
+        at = skip_space(data, at + 1, end)
+    if in_object:
+        if at >= end or data[at] != QUOTE:
+            return -1
+        _, at = skip_name(data, at + 1, end)
+    return at
+
+
+@kernel
+def skip_value(data: Bytes, at: int, end: int) -> int:
+    """Return the place behind the value that begins at `at`, or -1 for what is none."""
+    stack = 1  # below its highest one, a bit for each open container: one for an object
+    while 0 <= at < end:
+        before = stack
+        at, opened = _enter_value(data, at, end, stack)
+        at, stack = _leave_containers(data, at, end, opened)
+        if at < 0 or stack == 1:
+            return at
+        at = _next_value(data, at, end, stack & 1, before < opened == stack)
+    return -1
+
+
+UNTOLD, PLAIN, ESCAPES = 0, 1, 2  # what is known of a message; ESCAPES: plain, its body has some
+
+Spans = npt.NDArray[np.int64]
+
+URL, BODY, TYPE = 0, 1, 2
+FIELDS = 3
+_NEEDED = 1 << URL | 1 << BODY
+_NAMES = (
+    np.frombuffer(b"url", np.uint8),
+    np.frombuffer(b"body", np.uint8),
+    np.frombuffer(b"content_type", np.uint8),
+)
+
+
+class FieldSpans(NamedTuple):
+    """The places of the fields of n messages.
+
+    Attributes:
+        told: uint8[n], UNTOLD, PLAIN or ESCAPES.
+        spans: int64[n, 3, 2], begin and end of URL, body and content type, without their quotes;
+            equal where there is no content type. Nothing is said of a message that is UNTOLD.
+    """
+
+    told: npt.NDArray[np.uint8]
+    spans: Spans
+
+
+def find_page_fields(messages: Slices) -> FieldSpans:
+    """Return the places of the fields of `messages`, in their block."""
+    count = len(messages)
+    found = FieldSpans(np.zeros(count, np.uint8), np.zeros((count, FIELDS, 2), np.int64))
+    _find_batch(messages.data, messages.starts, messages.ends, _NAMES, found.told, found.spans)
+    return found
+
+
+@kernel
+def _find_batch(
+    data: Bytes,
+    starts: Spans,
+    ends: Spans,
+    names: tuple[Bytes, Bytes, Bytes],
+    told: npt.NDArray[np.uint8],
+    spans: Spans,
+) -> None:
+    """Write the places of each message's fields, and what is known of it."""
+    for i in range(starts.shape[0]):
+        told[i] = _find_fields(data, starts[i], ends[i], names, spans[i])
+
+
+@kernel
+def _find_fields(
+    data: Bytes, at: int, end: int, names: tuple[Bytes, Bytes, Bytes], spans: Spans
+) -> int:
+    """Write the places of one message's fields; return what is known of it."""
+    at = skip_space(data, at, end)
+    more = at < end and data[at] == OPEN_OBJECT
+    seen = 0
+    told = PLAIN
+    while more:
+        name = skip_space(data, at + 1, end) + 1
+        if name >= end or data[name - 1] != QUOTE:
+            return UNTOLD
+        close, at = skip_name(data, name, end)
+        if at < 0 or at >= end:
+            return UNTOLD
+        field = _field_of(data, name, close, names)
+        if field < FIELDS and seen >> field & 1:
+            return UNTOLD
+        seen |= 1 << field
+        at, escaped = _take_value(data, at, end, field, spans)
+        if escaped:
+            told = ESCAPES
+        at = skip_space(data, at, end) if at >= 0 else end
+        if at >= end or (data[at] != COMMA and data[at] != CLOSE_OBJECT):
+            return UNTOLD
+        more = data[at] == COMMA
+    if skip_space(data, at + 1, end) < end or seen & _NEEDED != _NEEDED:
+        return UNTOLD
+    return told
+
+
+@kernel
+def _field_of(data: Bytes, start: int, end: int, names: tuple[Bytes, Bytes, Bytes]) -> int:
+    """Return which field has the name data[start:end]; FIELDS for none."""
+    for field in range(FIELDS):
+        name = names[field]
+        if name.shape[0] != end - start:
+            continue
+        same = 0
+        while same < name.shape[0] and data[start + same] == name[same]:
+            same += 1
+        if same == name.shape[0]:
+            return field
+    return FIELDS
+
+
+@kernel
+def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tuple[int, bool]:
+    """Write the place of a field's string; return the place behind it, and whether it has escapes.
+
+    The place is -1 for a value that is not JSON, or not plain for this field.
+    """
+    if field == FIELDS or (field == TYPE and data[at] == ord("n")):
+        return skip_value(data, at, end), False
+    if data[at] != QUOTE:
+        return -1, False
+    begin = at + 1
+    close, escaped = skip_string(data, begin, end)
+    if close <= begin or (escaped and field != BODY):
+        return -1, False
+    spans[field, 0] = begin
+    spans[field, 1] = close
+    return close + 1, escaped
+
+
+_SPACE, _BACKSLASH, _NEWLINE, _DELETE = 0x20, 0x5C, 0x0A, 0x7F
+
+Mask = npt.NDArray[np.bool_]
+
+
+@kernel
+def mark_sure(
+    data: Bytes, told: npt.NDArray[np.uint8], spans: Spans, url_bytes_max: int, sure: Mask
+) -> None:
+    """Mark the pages whose URL can stand as it is, and whose body is not blank, beyond doubt."""
+    for i in range(told.shape[0]):
+        start, end = spans[i, URL, 0], spans[i, URL, 1]
+        first = data[spans[i, BODY, 0]]
+        sure[i] = told[i] != UNTOLD and first not in (_SPACE, _BACKSLASH)
+        sure[i] &= start < end <= start + url_bytes_max
+        at = start
+        while sure[i] and at < end:
+            sure[i] = _SPACE < data[at] < _DELETE
+            at += 1
+
+
+@kernel
+def mark_type_changes(data: Bytes, spans: Spans, changes: Mask) -> None:
+    """Mark the pages whose content type is not, byte by byte, that of the one before."""
+    for i in range(spans.shape[0]):
+        start, length = spans[i, TYPE, 0], spans[i, TYPE, 1] - spans[i, TYPE, 0]
+        changes[i] = i == 0
+        if i > 0:
+            before = spans[i - 1, TYPE, 0]
+            changes[i] = spans[i - 1, TYPE, 1] - before != length
+            at = 0
+            while not changes[i] and at < length:
+                changes[i] = data[start + at] != data[before + at]
+                at += 1
+
+
+@kernel
+def _gather_lines(data: Bytes, starts: Spans, ends: Spans, out: Bytes) -> None:
+    at = 0
+    for i in range(starts.shape[0]):
+        for j in range(starts[i], ends[i]):
+            out[at] = data[j]
+            at += 1
+        out[at] = _NEWLINE
+        at += 1
+
+
+def gathered(data: Bytes, starts: Spans, ends: Spans) -> list[bytes]:
+    """Return the strings data[starts[i]:ends[i]], none of which has a newline."""
+    lines = np.empty(int((ends - starts).sum()) + len(starts), np.uint8)
+    _gather_lines(data, np.ascontiguousarray(starts), ends, lines)
+    return lines[:-1].tobytes().split(b"\n") if len(starts) else []
