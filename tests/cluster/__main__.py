@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tests.cluster import page
+from tests.cluster.chart import try_chart
 from tests.cluster.life import Life
 from tests.cluster.machines import ROOT, ClusterError, Machines, say
 
@@ -23,6 +24,7 @@ commands:
   up      start two nodes with names, volumes, Kafka and a crawler, apply the base, and leave it so
   run     that and all that a deployment lives through; write docs/kubernetes.md; end it
   short   that, as continuous integration does it: verdicts, rollout, a killed pod, verify; end it
+  chart   the base, and the Helm chart beside it: installed, tested, upgraded, removed; end it
   down    end it, and leave nothing of it behind
 
 The first time Kubernetes is built from its Go module, which takes 6 minutes or more (deploy/tools
@@ -125,10 +127,18 @@ def _run(life: Life) -> Iterator[Step]:
     yield life.lose_volume
     yield life.policies
     yield life.end
+    yield lambda: try_chart(life)
     assert not life.readme.left, f"never run: {life.readme.left}"
 
 
-STORIES = {"up": _up, "short": _short, "run": _run}
+def _chart(life: Life) -> Iterator[Step]:
+    yield life.secrets
+    yield life.base
+    yield life.end
+    yield lambda: try_chart(life)
+
+
+STORIES = {"chart": _chart, "up": _up, "short": _short, "run": _run}
 
 
 def _asked() -> argparse.Namespace:

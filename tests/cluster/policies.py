@@ -120,6 +120,8 @@ def _ports(rule: Object, pod: Object) -> Iterator[str]:
         yield ""
     for port in rule.get("ports", ()):
         assert not set(port) - {"protocol", "port"}, port
+        if isinstance(port["port"], str) and port["port"] not in named:
+            continue  # a pod without a port of that name is not reached
         number = named[port["port"]] if isinstance(port["port"], str) else port["port"]
         yield f"{port.get('protocol', 'TCP').lower()} dport {number} "
 
