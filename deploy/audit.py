@@ -19,7 +19,7 @@ unknown: list[str] = []
 
 def session_with_both_pages(*arguments: Any, **options: Any) -> requests.Session:  # noqa: ANN401 - pip-audit's
     """Make pip-audit's session, and have it ask a package's page where a version's is missing."""
-    session = make_session(*arguments, **options)
+    session: requests.Session = make_session(*arguments, **options)
     ask = session.get
 
     def ask_both(url: str, **given: Any) -> requests.Response:  # noqa: ANN401 - of requests
@@ -33,7 +33,7 @@ def session_with_both_pages(*arguments: Any, **options: Any) -> requests.Session
         unknown.append(f"{package.rpartition('/')[2]} {version}")
         return answer
 
-    session.get = ask_both  # type: ignore[method-assign]
+    session.get = ask_both  # type: ignore[method-assign, assignment]
     return session
 
 
