@@ -74,8 +74,9 @@ class Podman:
         self("run", "--detach", "--name", name, "--network", "host", *HARDENED, *arguments)
 
     def remove(self, name: str) -> None:
-        """Kill and remove a container with its unnamed volumes."""
-        self("rm", "--force", "--time", "1", "--volumes", name)
+        """Stop and remove a container with its unnamed volumes."""
+        self("stop", "--time", "60", name)
+        self("rm", "--volumes", name)
         self._started.remove(name)
 
     def remove_all(self) -> None:

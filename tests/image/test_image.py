@@ -128,15 +128,6 @@ def test_the_archives_name_the_images_as_manifests_do() -> None:
         assert tags, described
 
 
-def test_an_archive_is_loaded_on_another_machine(podman: Podman, tmp_path: Path) -> None:
-    store = ("--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run"))
-    podman(*store, "load", "--input", str(ROOT / "build" / "images" / "streamer.tar"))
-    assert podman(*store, "image", "inspect", "--format", "{{.Id}}", WORKER) == podman(
-        "image", "inspect", "--format", "{{.Id}}", WORKER
-    )
-    podman(*store, "system", "reset", "--force")
-
-
 def test_the_image_is_small_and_says_what_it_is(podman: Podman) -> None:
     image = inspected(podman, WORKER)
     print(f"\n{WORKER}: {image['Size'] / 1e6:.0f} MB")  # noqa: T201 - what was measured
