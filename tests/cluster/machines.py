@@ -130,8 +130,9 @@ class Machines:
         for file in self.folder.glob("*.pid"):
             _kill(int(file.read_text()), self.folder)
             file.unlink()
-        for machine in MACHINES:
+        for machine, number in MACHINES.items():
             _try("ip", "netns", "delete", f"streamer-{machine}")
+            _try("ip", "link", "delete", f"streamer-{number}")  # else it goes some time later
         _try("ip", "link", "delete", BRIDGE)
         for group in sorted(CGROUPS.glob("*/streamer/**"), key=lambda path: -len(path.parts)):
             with suppress(OSError):
