@@ -134,9 +134,7 @@ class Machines:
             _try("ip", "netns", "delete", f"streamer-{machine}")
             _try("ip", "link", "delete", f"streamer-{number}")  # else it goes some time later
         _try("ip", "link", "delete", BRIDGE)
-        for group in sorted(CGROUPS.glob("*/streamer/**"), key=lambda path: -len(path.parts)):
-            with suppress(OSError):
-                group.rmdir()
+        wait_for("the end of all that ran in them", _no_groups, 60)
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
@@ -304,6 +302,15 @@ def _kill(process: int, folder: Path) -> None:
     with suppress(ChildProcessError):
         os.waitpid(process, 0)
     wait_for("the end of a machine", lambda: not Path(f"/proc/{process}").exists(), 30)
+
+
+def _no_groups() -> bool:
+    """Remove the control groups; those of processes that are about to end can go a little later."""
+    groups = CGROUPS.glob("*/streamer/**/")
+    for group in sorted(groups, key=lambda path: -len(path.parts)):
+        with suppress(OSError):
+            group.rmdir()
+    return not any(CGROUPS.glob("*/streamer"))
 
 
 def _children(process: int) -> list[int]:
