@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from deploy.monitoring.make import (
     rule_text,
 )
 from streamer.metrics import Metrics
+from tests.helpers.left_out import leave_out
 from tests.helpers.metric_values import metrics_in_use
 
 ROOT = Path(__file__).parents[2]
@@ -43,9 +43,8 @@ each_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: str(aler
 def promtool(*arguments: object, given: str | None = None, code: int = 0) -> str:
     """Run promtool, and see that it is content; return what it says."""
     tool = shutil.which("promtool")
-    if tool is None and "CI" not in os.environ:
-        pytest.skip("promtool is not installed: .ci/monitoring-tools")
-    assert tool is not None, "promtool is not installed: .ci/monitoring-tools"
+    if tool is None:
+        leave_out("promtool is not installed: .ci/monitoring-tools")
     done = subprocess.run(
         [tool, *map(str, arguments)], input=given, check=False, capture_output=True, text=True
     )
