@@ -29,6 +29,7 @@ from tests.cluster.machines import (
     ClusterError,
     Machines,
     address,
+    is_ready,
     say,
     wait_for,
 )
@@ -254,7 +255,7 @@ class Life:
         ctr = ("ctr", "--namespace", "k8s.io", "task", "kill", "--signal", "SIGKILL", container)
         with self.step("a shard's process is killed"):
             self.machines.inside(pod["spec"]["nodeName"], *ctr)
-            wait_for("its end", lambda: not _is_ready(self._pods("index")[0]), 30)
+            wait_for("its end", lambda: not _serves(self._pods("index")[0]), 30)
         self._do("logs --previous")
 
     def kill_pod(self, component: str) -> None:
@@ -402,7 +403,7 @@ class Life:
         """Wait until all pods are ready, and none of before is left."""
         for what in (INDEX, SIGN):
             self.kubectl(f"--namespace={SPACE}", "rollout", "status", what, "--timeout=240s")
-        wait_for("the end of old pods", lambda: all(map(_is_ready, self._pods())))
+        wait_for("the end of old pods", lambda: all(map(_serves, self._pods())))
 
     def _pods(self, component: str = "index,sign") -> list[dict[str, Any]]:
         wanted = f"--selector=app.kubernetes.io/component in ({component.replace(',', ', ')})"
@@ -525,8 +526,5 @@ def longest_pause(times: list[float], began: float, ended: float) -> float:
     return max(after - before for before, after in gaps if after >= began and before <= ended)
 
 
-def _is_ready(pod: dict[str, Any]) -> bool:
-    if "deletionTimestamp" in pod["metadata"]:
-        return False
-    conditions = pod["status"].get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+def _serves(pod: dict[str, Any]) -> bool:
+    return "deletionTimestamp" not in pod["metadata"] and is_ready(pod)

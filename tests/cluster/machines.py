@@ -77,8 +77,8 @@ def run(*command: str | Path, given: str | None = None, seconds: float = 300) ->
     return done.stdout
 
 
-def wait_for(what: str, true: Callable[[], bool], seconds: float = 120) -> float:
-    """Wait until `true` says so; return the seconds that it took.
+def wait_for(what: str, true: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait until `true` says so.
 
     Raises:
         ClusterError: it does not in time.
@@ -88,7 +88,12 @@ def wait_for(what: str, true: Callable[[], bool], seconds: float = 120) -> float
         if time.monotonic() - began > seconds:
             raise ClusterError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.3)
-    return time.monotonic() - began
+
+
+def is_ready(found: Mapping[str, Any]) -> bool:
+    """Tell whether a pod or a node is ready, as the API server has it."""
+    conditions = found["status"].get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 class Machines:
@@ -272,12 +277,7 @@ class Machines:
             return False
 
     def _ready_nodes(self) -> int:
-        conditions = [
-            condition
-            for node in self.get("nodes")["items"]
-            for condition in node["status"].get("conditions", ())
-        ]
-        return sum(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return sum(map(is_ready, self.get("nodes")["items"]))
 
 
 def _ip(*arguments: str) -> str:
