@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.pages import lines as line_reader
+from streamer.pages import lines as module
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.lines import LineReader
 from streamer.text.tokens import SLACK
@@ -50,7 +50,7 @@ def taken(path: Path) -> Iterator[list[bytes] | int]:
         "_READ_BYTES": 7,
         "_LINE_ENDS_IN_BYTES": 3,
     }
-    with mock.patch.multiple(line_reader, **small), ByteStream(str(path)) as stream:
+    with mock.patch.multiple(module, **small), ByteStream(str(path)) as stream:
         reader = LineReader(stream, LIMIT)
         while True:
             lines = reader.take(LINES_MAX)

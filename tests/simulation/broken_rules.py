@@ -16,7 +16,7 @@ from unittest.mock import patch
 import numba
 import numpy as np
 
-import streamer.index.rule as place_module
+from streamer.index import rule as rule_module
 from streamer.index import shard as shard_module
 from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
 from streamer.index.rule import FREE
@@ -142,7 +142,7 @@ class DropForgets(Shard):
 
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose placing kernel has `old` replaced by `new` in its source."""
-    source = Path(place_module.__file__).read_text()
+    source = Path(rule_module.__file__).read_text()
     assert source.count(old) == 1, f"the kernel has changed: {old!r}"
     module = types.ModuleType("broken_place")
     uncached = source.replace(old, new).replace("@kernel\n", "@uncached\n")

@@ -12,7 +12,7 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StreamerError
-from streamer.kafka import faust_chunks as chunk_app
+from streamer.kafka import faust_chunks
 from streamer.kafka.faust_chunks import ChunkApp, Start
 
 PLACE = TP("pages", 0)
@@ -110,8 +110,8 @@ def test_a_rebalance_that_does_not_end_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, seconds_between: float
 ) -> None:
     """Also where one follows the other before the first has ended."""
-    monkeypatch.setattr(chunk_app, "REBALANCE_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(chunk_app, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(faust_chunks, "REBALANCE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(faust_chunks, "WATCH_SECONDS", 0.01)
 
     async def run() -> None:
         failures: list[BaseException] = []

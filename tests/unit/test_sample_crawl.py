@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import InputError
-from streamer.lab.sample import prose as words
+from streamer.lab.sample import prose
 from streamer.lab.sample.crawl import PER_MILLE, SITES, Crawl, Kind
 from streamer.lab.sample.pages import Shingler, page_text, read_page, resemblance, tokens
 from streamer.lab.sample.prose import (
@@ -49,7 +49,7 @@ def page_lines(crawl: Path) -> list[bytes]:
     return (crawl / PAGES_FILE).read_bytes().splitlines()
 
 
-def article(language: words.Language = words.ENGLISH, count: int = 400) -> Article:
+def article(language: prose.Language = prose.ENGLISH, count: int = 400) -> Article:
     return write_article(Random(7), language, count)
 
 
@@ -169,7 +169,7 @@ def test_copies_are_told_from_origins_by_what_their_kind_says(
 
 
 def test_unrelated_articles_of_a_language_share_few_shingles() -> None:
-    for language in words.LANGUAGES:
+    for language in prose.LANGUAGES:
         shingler = Shingler()
         sets = [
             shingler.exact(
@@ -219,7 +219,7 @@ def test_moving_paragraphs_keeps_their_words() -> None:
 
 
 def test_an_article_has_the_words_that_were_asked_for() -> None:
-    for language in words.LANGUAGES:
+    for language in prose.LANGUAGES:
         assert article(language, 123).words() == 123
 
 

@@ -23,8 +23,7 @@ from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, Decisions, IndexSettings, Record, shard_name, source_name
-from streamer.kafka import topic_input as source_module
-from streamer.kafka import topic_replay
+from streamer.kafka import topic_input, topic_replay
 from streamer.kafka.topic_input import (
     Interval,
     LogOrder,
@@ -278,7 +277,7 @@ def topics(loop: WaitingLoop, monkeypatch: pytest.MonkeyPatch) -> Topics:
     async def topic_id(_admin: object, topic: str) -> str:
         return "topic-id" if topic == "pages" else "log-id"
 
-    monkeypatch.setattr(source_module, "topic_id", topic_id)
+    monkeypatch.setattr(topic_input, "topic_id", topic_id)
     return Topics(loop)
 
 
