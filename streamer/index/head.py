@@ -10,7 +10,7 @@ stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,22 @@ _PLACE_BITS = 6
 ENTRIES_MAX = 1 << 26
 
 Words = npt.NDArray[np.uint64]
+
+
+class HeadColumns(NamedTuple):
+    """The arrays of a head's entries, one element an entry, and the hash table that finds them.
+
+    Attributes:
+        rows: int64; keys: uint64[n, own keys]; masks: uint64, which keys are posted, by bit.
+        sketches: uint64[n, 33]; states: uint8, as in rule.py; table: uint64, a power of two.
+    """
+
+    rows: npt.NDArray[np.int64]
+    keys: Words
+    masks: Words
+    sketches: Words
+    states: npt.NDArray[np.uint8]
+    table: Words
 
 
 @inline_kernel
@@ -95,20 +111,12 @@ class Head:
         """Return the entries that fit."""
         return len(self.rows)
 
-    def arrays(
-        self,
-    ) -> tuple[
-        npt.NDArray[np.int64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint8],
-    ]:
-        """Return the columns that the placing kernel works on."""
-        return self.rows, self.keys, self.masks, self.sketches, self.states
+    def columns(self) -> HeadColumns:
+        """Return what the placing kernel works on."""
+        return HeadColumns(self.rows, self.keys, self.masks, self.sketches, self.states, self.table)
 
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
-        return (self.refs, *self.arrays())
+        return (self.refs, self.rows, self.keys, self.masks, self.sketches, self.states)
 
     def reserve(self, entries: int) -> None:
         """Make room for so many more entries, by doubling where the head may not be flushed."""

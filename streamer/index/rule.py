@@ -5,22 +5,103 @@ postings under the page's own keys, in store and head together, in row order (th
 insertion), no more than the limit. The best kept match makes the page a duplicate: highest
 similarity, then lowest row. Otherwise the earliest undecided match holds the page; otherwise the
 page is inserted, with a posting under each key whose bucket, store and head together, has room.
-
-What pages may resemble: the rows posted under their keys, as far as they count.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import EMPTY_SLOT, add_posting, entry_of, find_slot
+from streamer.index.head import EMPTY_SLOT, HeadColumns, add_posting, entry_of, find_slot
 from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.measures import compare_sketches
 
+UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
+SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
+BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
+
+# States of a head entry. A flushed one is kept, and may be found in the store already.
+FREE, UNDECIDED, KEPT, FLUSHED = range(4)
+
 Places = npt.NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """What the rule compares with.
+
+    Attributes:
+        similarity_min, bucket_max, candidates_max, measure: as in the index's settings.
+        content_bit: the place of the content key among the own keys, -1 if another shard's.
+        newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
+    """
+
+    similarity_min: int
+    bucket_max: int
+    candidates_max: int
+    measure: int
+    content_bit: int
+    newest_state: int
+
+
+class Arrivals(NamedTuple):
+    """The pages that are placed, in order.
+
+    Attributes:
+        keys: uint64[n, own keys]; masks: uint64[n], which of them the page has, by bit.
+        sketches: uint64[n, 33].
+        final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
+    """
+
+    keys: Keys
+    masks: Keys
+    sketches: Keys
+    final: npt.NDArray[np.bool_]
+
+
+class StoredHits(NamedTuple):
+    """The postings that the store has under the pages' keys.
+
+    Attributes:
+        keys: int64, the places of keys that have any, in the flat array of all, ascending.
+        starts: int64, where each one's list starts, and the end of the last.
+        rows: int64, ascending in a list.
+        places: int64, of each row among `sketches`; -1: not fetched, since it cannot count.
+        sketches: uint64[rows fetched, 33].
+    """
+
+    keys: Places
+    starts: Places
+    rows: Places
+    places: Places
+    sketches: Keys
+
+
+class Placed(NamedTuple):
+    """What has become of the pages: one entry a page.
+
+    Attributes:
+        outcome: uint8; content: bool, whether a match has the page's own content.
+        best: int64, the head entry of the match, or -1 - its place among the stored sketches.
+        similarity: int32, of the match, in ten-thousandths.
+    """
+
+    outcome: npt.NDArray[np.uint8]
+    best: Places
+    similarity: npt.NDArray[np.int32]
+    content: npt.NDArray[np.bool_]
+
+
+class Scratch(NamedTuple):
+    """Memory to place a page in: rows and places of candidates; sizes and slots of its buckets."""
+
+    rows: Places
+    places: Places
+    sizes: Places
+    slots: Places
 
 
 def key_masks(
@@ -98,18 +179,6 @@ def matching_pairs(
     return compared, matching
 
 
-UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
-SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
-BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
-
-Scratch = tuple[
-    npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
-]
-
-# States of a head entry. A flushed one is kept, and may be found in the store already.
-FREE, UNDECIDED, KEPT, FLUSHED = range(4)
-
-
 @inline_kernel
 def _insert_sorted(
     rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], count: int, row: int, place: int
@@ -136,180 +205,187 @@ def _insert_sorted(
     return count + 1
 
 
+def new_placed(pages: int) -> Placed:
+    """Return room for what becomes of so many pages."""
+    return Placed(
+        np.empty(pages, np.uint8),
+        np.empty(pages, np.int64),
+        np.empty(pages, np.int32),
+        np.empty(pages, np.bool_),
+    )
+
+
 def placing_scratch(own_keys: int, candidates_max: int) -> Scratch:
-    """Return memory to place pages in: rows, places of candidates; sizes, slots of buckets."""
+    """Return memory to place pages in."""
     candidates = np.empty((2, candidates_max), np.int64)
     buckets = np.empty((2, own_keys), np.int64)
-    return candidates[0], candidates[1], buckets[0], buckets[1]
+    return Scratch(candidates[0], candidates[1], buckets[0], buckets[1])
 
 
 @kernel
-def place_pages(  # noqa: C901, PLR0912, PLR0913, PLR0915 - the rule reads in one piece, and a batch is one call
-    keys: npt.NDArray[np.uint64],
-    key_masks: npt.NDArray[np.uint64],
-    sketches: npt.NDArray[np.uint64],
-    content_bit: int,
-    limits: tuple[int, int, int, int],
-    final: npt.NDArray[np.bool_],
-    hits: tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
-    ],
-    stored_sketches: npt.NDArray[np.uint64],
-    table: npt.NDArray[np.uint64],
-    head: tuple[
-        npt.NDArray[np.int64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint64],
-        npt.NDArray[np.uint8],
-    ],
-    head_count: int,
+def place_pages(
+    pages: Arrivals,
+    limits: Limits,
+    hits: StoredHits,
+    head: HeadColumns,
+    count: int,
     next_row: int,
-    newest_state: int,
-    outcome: npt.NDArray[np.uint8],
-    best: npt.NDArray[np.int64],
-    best_similarity: npt.NDArray[np.int32],
-    best_content: npt.NDArray[np.bool_],
+    placed: Placed,
     scratch: Scratch,
 ) -> tuple[int, int, int]:
     """Place the pages in order; return (entries in the head, next row, postings refused).
 
-    Arguments in columns:
-        keys: uint64[n, own keys]; key_masks: uint64[n], which of them the page has, by bit.
-        sketches: uint64[n, 33].
-        content_bit: the place of the content key among the own keys, -1 if another shard's.
-        limits: similarity_min, bucket_max, candidates_max, and the measure of the sketches.
-        final: whether this shard is the page's last: inserted pages are kept at once.
-        hits: postings in the store, for keys that have any: flat key places (ascending), starts of
-            their lists (one more than keys), rows (ascending in a list), places in stored_sketches
-            (-1: not fetched, beyond the candidates that could count).
-        table: the head's hash table.
-        head: rows, keys, posting masks, sketches, states of the head's entries.
-        newest_state: KEPT where `hits` have the flushed entries, FLUSHED where they do not.
-        outcome, best, best_similarity, best_content: results, one entry a page. `best` is the
-            head entry, or -1 - the place in stored_sketches' rows, of the match.
-        scratch: as `placing_scratch` makes it.
+    The head has `count` entries, and room for all pages; the first new row is `next_row`.
     """
-    hit_keys, hit_starts, hit_rows, hit_places = hits
-    head_rows, head_keys, head_masks, head_sketches, head_states = head
-    similarity_min, bucket_max, _, measure = limits
-    own = keys.shape[1]
-    rows, places, sizes, free = scratch
-    address = table.ctypes.data
+    own = pages.keys.shape[1]
+    address = head.table.ctypes.data
     hit = refused = 0
-    for i in range(keys.shape[0]):
-        count = 0
-        if i + 1 < keys.shape[0]:
+    for i in range(pages.keys.shape[0]):
+        if i + 1 < pages.keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
-                prefetch(address, find_slot(table, keys[i + 1, j]))
-        for j in range(own):
-            sizes[j] = 0
-            while hit < hit_keys.shape[0] and hit_keys[hit] < i * own + j:
-                hit += 1
-            if not key_masks[i] >> uint64(j) & uint64(1):
-                continue
-            if hit < hit_keys.shape[0] and hit_keys[hit] == i * own + j:
-                sizes[j] = hit_starts[hit + 1] - hit_starts[hit]
-                for k in range(hit_starts[hit], hit_starts[hit + 1]):
-                    if hit_places[k] >= 0:
-                        count = _insert_sorted(rows, places, count, hit_rows[k], -1 - hit_places[k])
-            slot = find_slot(table, keys[i, j])
-            while table[slot] != uint64(EMPTY_SLOT):
-                entry = entry_of(table[slot], keys[i, j], head_keys)
-                if entry >= 0 and FREE < head_states[entry] <= newest_state:
-                    sizes[j] += 1
-                    count = _insert_sorted(rows, places, count, head_rows[entry], entry)
-                slot = (slot + 1) & (table.shape[0] - 1)
-            free[j] = slot
-        best_place = waits_for = int64(-1)
-        best_score = int64(-1)
-        found = False
-        for k in range(count):
-            place = places[k]
-            if place < 0:
-                score = compare_sketches(measure, sketches[i], stored_sketches[-1 - place])
-            else:
-                score = compare_sketches(measure, sketches[i], head_sketches[place])
-            if score < similarity_min:
-                continue
-            if place < 0 or head_states[place] >= KEPT:
-                if score > best_score:
-                    best_score, best_place, found = score, place, True
-            elif waits_for < 0:
-                waits_for = place
-        best[i] = best_place if found else waits_for
-        best_similarity[i] = best_score
-        best_content[i] = False
-        if found:
-            outcome[i] = DUPLICATE
-            if content_bit >= 0 and key_masks[i] >> uint64(content_bit) & uint64(1):
-                best_content[i] = _same_content(
-                    keys[i, content_bit],
-                    i * own + content_bit,
-                    best_place,
-                    content_bit,
-                    hits,
-                    head_keys,
-                    head_masks,
-                )
-            continue
-        if waits_for >= 0:
-            outcome[i] = HELD
-            continue
-        outcome[i] = UNIQUE
-        if key_masks[i] == 0:
-            outcome[i] = EMPTY
-            continue
-        mask = uint64(0)
-        for j in range(own):
-            head_keys[head_count, j] = keys[i, j]
-            if not key_masks[i] >> uint64(j) & uint64(1):
-                continue
-            if sizes[j] >= bucket_max:
-                refused += 1
-                continue
-            mask |= uint64(1) << uint64(j)
-            add_posting(table, free[j], keys[i, j], head_count, j)
-        head_rows[head_count] = next_row
-        head_masks[head_count] = mask
-        for word in range(sketches.shape[1]):
-            head_sketches[head_count, word] = sketches[i, word]
-        head_states[head_count] = uint8(KEPT if final[i] else UNDECIDED)
-        best[i] = head_count
-        head_count += 1
-        next_row += 1
-    return head_count, next_row, refused
+                prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
+        candidates, hit = _collect_candidates(pages, i, limits, hits, hit, head, scratch)
+        placed.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, placed)
+        if placed.outcome[i] == UNIQUE:
+            refused += _insert(pages, i, limits, head, count, next_row, scratch)
+            placed.best[i] = count
+            count += 1
+            next_row += 1
+    return count, next_row, refused
 
 
 @inline_kernel
+def _collect_candidates(
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    hits: StoredHits,
+    hit: int,
+    head: HeadColumns,
+    scratch: Scratch,
+) -> tuple[int, int]:
+    """Collect the candidates of page i in row order; return (how many, next hit of the store).
+
+    Sets the sizes of its buckets, and the slots of the head's table where their searches ended.
+    """
+    rows, places, sizes, slots = scratch
+    own = pages.keys.shape[1]
+    count = 0
+    for j in range(own):
+        sizes[j] = 0
+        while hit < hits.keys.shape[0] and hits.keys[hit] < i * own + j:
+            hit += 1
+        if not pages.masks[i] >> uint64(j) & uint64(1):
+            continue
+        if hit < hits.keys.shape[0] and hits.keys[hit] == i * own + j:
+            sizes[j] = hits.starts[hit + 1] - hits.starts[hit]
+            for k in range(hits.starts[hit], hits.starts[hit + 1]):
+                if hits.places[k] >= 0:
+                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - hits.places[k])
+        slot = find_slot(head.table, pages.keys[i, j])
+        while head.table[slot] != uint64(EMPTY_SLOT):
+            entry = entry_of(head.table[slot], pages.keys[i, j], head.keys)
+            if entry >= 0 and FREE < head.states[entry] <= limits.newest_state:
+                sizes[j] += 1
+                count = _insert_sorted(rows, places, count, head.rows[entry], entry)
+            slot = (slot + 1) & (head.table.shape[0] - 1)
+        slots[j] = slot
+    return count, hit
+
+
+@inline_kernel
+def _choose(
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    hits: StoredHits,
+    head: HeadColumns,
+    candidates: int,
+    scratch: Scratch,
+    placed: Placed,
+) -> int:
+    """Compare page i with its candidates; set its match, and return what becomes of the page."""
+    best = waits_for = score_max = int64(-1)
+    found = False
+    for k in range(candidates):
+        place = scratch.places[k]
+        if place < 0:
+            score = compare_sketches(limits.measure, pages.sketches[i], hits.sketches[-1 - place])
+        else:
+            score = compare_sketches(limits.measure, pages.sketches[i], head.sketches[place])
+        if score < limits.similarity_min:
+            continue
+        if place < 0 or head.states[place] >= KEPT:
+            if score > score_max:
+                score_max, best, found = score, place, True
+        elif waits_for < 0:
+            waits_for = place
+    placed.best[i] = best if found else waits_for
+    placed.similarity[i] = score_max
+    placed.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
+    outcome = UNIQUE if pages.masks[i] else EMPTY
+    if found:
+        outcome = DUPLICATE
+    elif waits_for >= 0:
+        outcome = HELD
+    return outcome
+
+
+@inline_kernel
+def _insert(
+    pages: Arrivals,
+    i: int,
+    limits: Limits,
+    head: HeadColumns,
+    entry: int,
+    row: int,
+    scratch: Scratch,
+) -> int:
+    """Write page i to an entry of the head, with its postings; return how many are refused."""
+    refused = 0
+    mask = uint64(0)
+    for j in range(pages.keys.shape[1]):
+        head.keys[entry, j] = pages.keys[i, j]
+        if not pages.masks[i] >> uint64(j) & uint64(1):
+            continue
+        if scratch.sizes[j] >= limits.bucket_max:
+            refused += 1
+            continue
+        mask |= uint64(1) << uint64(j)
+        add_posting(head.table, scratch.slots[j], pages.keys[i, j], entry, j)
+    head.rows[entry] = row
+    head.masks[entry] = mask
+    for word in range(pages.sketches.shape[1]):
+        head.sketches[entry, word] = pages.sketches[i, word]
+    head.states[entry] = uint8(KEPT if pages.final[i] else UNDECIDED)
+    return refused
+
+
+@kernel
 def _same_content(
-    key: int,
-    flat: int,
-    place: int,
-    content_bit: int,
-    hits: tuple[
-        npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]
-    ],
-    head_keys: npt.NDArray[np.uint64],
-    head_masks: npt.NDArray[np.uint64],
+    pages: Arrivals, i: int, content_bit: int, place: int, hits: StoredHits, head: HeadColumns
 ) -> bool:
-    """Tell whether the match at `place` has a posting under the same content key.
+    """Tell whether the match at `place` has a posting under the content key of page i.
 
     A posting, not just the key: the store has no other trace of it, and where the match lies must
     not show.
     """
+    if content_bit < 0 or not pages.masks[i] >> uint64(content_bit) & uint64(1):
+        return False
     if place >= 0:
-        posted = head_masks[place] >> uint64(content_bit) & uint64(1)
-        return bool(posted != 0 and head_keys[place, content_bit] == key)
-    low, high = 0, hits[0].shape[0]
+        posted = head.masks[place] >> uint64(content_bit) & uint64(1)
+        same = head.keys[place, content_bit] == pages.keys[i, content_bit]
+        return bool(posted != 0 and same)
+    flat = i * pages.keys.shape[1] + content_bit
+    low, high = 0, hits.keys.shape[0]
     while low < high:
         middle = (low + high) >> 1
-        if hits[0][middle] < flat:
+        if hits.keys[middle] < flat:
             low = middle + 1
         else:
             high = middle
-    if low < hits[0].shape[0] and hits[0][low] == flat:
-        for k in range(hits[1][low], hits[1][low + 1]):
-            if hits[3][k] == -1 - place:
+    if low < hits.keys.shape[0] and hits.keys[low] == flat:
+        for k in range(hits.starts[low], hits.starts[low + 1]):
+            if hits.places[k] == -1 - place:
                 return True
     return False

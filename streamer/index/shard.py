@@ -46,8 +46,13 @@ from streamer.index.rule import (
     TOO_SHORT,
     UNDECIDED,
     UNIQUE,
+    Arrivals,
+    Limits,
+    Placed,
+    StoredHits,
     fetch_candidates,
     key_masks,
+    new_placed,
     place_pages,
     placing_scratch,
 )
@@ -237,30 +242,36 @@ class Shard:
         keys = self.own_keys(pages)
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         hits = self._lookup.find(keys, self._let_go)
-        newest_state = KEPT if hits.flushes >= self._snapshots else FLUSHED
         fetched, places = fetch_candidates(
             self._lookup, hits, masks, self._own_keys, settings.candidates_max
         )
-        outcome, best = np.empty(count, np.uint8), np.empty(count, np.int64)
-        scores, content = np.empty(count, np.int32), np.empty(count, np.bool_)
+        limits = Limits(
+            settings.similarity_min,
+            settings.bucket_max,
+            settings.candidates_max,
+            int(settings.measure),
+            self._content_bit,
+            KEPT if hits.flushes >= self._snapshots else FLUSHED,
+        )
+        placed = new_placed(count)
         self.head.reserve(count)
         before = self.head.count
         self.head.count, self.next_row, refused = place_pages(
-            keys, masks, np.ascontiguousarray(pages.sketches), self._content_bit,
-            (settings.similarity_min, settings.bucket_max, settings.candidates_max,
-             int(settings.measure)),
-            ~comparable | self.last,
-            (hits.places, hits.starts, hits.rows, places), fetched.sketches,
-            self.head.table, self.head.arrays(), self.head.count, self.next_row,
-            newest_state, outcome, best, scores, content,
+            Arrivals(keys, masks, np.ascontiguousarray(pages.sketches), ~comparable | self.last),
+            limits,
+            StoredHits(hits.places, hits.starts, hits.rows, places, fetched.sketches),
+            self.head.columns(),
+            self.head.count,
+            self.next_row,
+            placed,
             placing_scratch(self._own_keys, settings.candidates_max),
-        )  # fmt: skip
+        )
         self.refused += refused
-        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
+        basis = np.where(placed.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
-        self._note_inserted(pages, outcome == UNIQUE, before)
-        self._hold(pages, np.flatnonzero(outcome == HELD), best)
-        self._publish(pages, outcome, best, scores, basis, fetched)
+        self._note_inserted(pages, placed.outcome == UNIQUE, before)
+        self._hold(pages, np.flatnonzero(placed.outcome == HELD), placed.best)
+        self._publish(pages, placed, basis, fetched)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -283,13 +294,12 @@ class Shard:
     def _publish(
         self,
         pages: Pages,
-        outcome: npt.NDArray[np.uint8],
-        best: Places,
-        scores: npt.NDArray[np.int32],
+        placed: Placed,
         basis: npt.NDArray[np.uint8],
         fetched: KeptRows,
     ) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
+        outcome, best, scores, _ = placed
         inserted = outcome == UNIQUE
         kept = inserted.copy()
         kept[inserted] = self.head.states[best[inserted]] == KEPT

@@ -172,14 +172,16 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "no-drop": lambda: NoDrop,
     "drop-forgets": lambda: DropForgets,
     "cap-per-store": lambda: _with_kernel(
-        "sizes[j] = hit_starts[hit + 1] - hit_starts[hit]", "sizes[j] = 0"
+        "sizes[j] = hits.starts[hit + 1] - hits.starts[hit]", "sizes[j] = 0"
     ),
-    "cap-at-flush": lambda: _with_kernel("if sizes[j] >= bucket_max:", "if False:", CapAtFlush),
+    "cap-at-flush": lambda: _with_kernel(
+        "if scratch.sizes[j] >= limits.bucket_max:", "if False:", CapAtFlush
+    ),
     "candidates-head-first": lambda: _with_kernel(
-        "count, hit_rows[k], -1 - hit_places[k])",
-        "count, hit_rows[k] + (1 << 40), -1 - hit_places[k])",
+        "count, hits.rows[k], -1 - hits.places[k])",
+        "count, hits.rows[k] + (1 << 40), -1 - hits.places[k])",
     ),
-    "no-hold": lambda: _with_kernel("if waits_for >= 0:", "if False:"),
-    "hold-is-kept": lambda: _with_kernel("if place < 0 or head_states[place] >= KEPT:", "if True:"),
+    "no-hold": lambda: _with_kernel("elif waits_for >= 0:", "elif False:"),
+    "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
 }
 WORLD_FLAWS = ("settings-in-code",)
