@@ -61,6 +61,14 @@ _ONES = 0x0101010101010101  # eight bytes worked on at once, in one word ("SWAR"
 _HIGHS = 0x8080808080808080
 
 
+class Stretch(NamedTuple):
+    """A text from `place` to `end`."""
+
+    text: npt.NDArray[np.uint8]
+    place: int
+    end: int
+
+
 class Window(NamedTuple):
     """What is known of a window of text; made by `new_window`.
 
@@ -331,12 +339,9 @@ def _accented(
 
 
 @kernel
-def _collect_simple(  # noqa: PLR0913 - as _accented
-    text: npt.NDArray[np.uint8],
-    place: int,
-    folded: npt.NDArray[np.uint8],
-    others: npt.NDArray[np.uint8],
-    edges: npt.NDArray[np.uint16],
+def _collect_simple(
+    stretch: Stretch,
+    window: Window,
     pieces: npt.NDArray[np.uint64],
     first: int,
     last: int,
@@ -348,6 +353,8 @@ def _collect_simple(  # noqa: PLR0913 - as _accented
     That is before the first run that is long or has other characters than ASCII, but for one of two
     bytes.
     """
+    text, place, _ = stretch
+    folded, others, edges = window.folded_bytes, window.others, window.edges
     run, slot = uint64(first), uint64(count)
     size = uint64(0)
     while size < uint64(SHORT) and run < uint64(last):
@@ -369,12 +376,9 @@ def _collect_simple(  # noqa: PLR0913 - as _accented
 
 
 @kernel
-def _collect_mixed(  # noqa: PLR0913 - a kernel takes its arrays one by one
-    text: npt.NDArray[np.uint8],
-    place: int,
-    end: int,
-    folded: npt.NDArray[np.uint8],
-    others: npt.NDArray[np.uint8],
+def _collect_mixed(
+    stretch: Stretch,
+    window: Window,
     at: int,
     stop: int,
     pieces: npt.NDArray[np.uint64],
@@ -384,9 +388,11 @@ def _collect_mixed(  # noqa: PLR0913 - a kernel takes its arrays one by one
 ) -> int:
     """Collect the tokens of a run [at, stop) behind `count` others; return how many there are.
 
-    The window begins at `place` of the text. Returns -1 if a token is long or has a character that
+    The window begins where the stretch does. Returns -1 if a token is long or has a character that
     is not plain, and if there would be more than `room`.
     """
+    text, place, end = stretch
+    folded, others = window.folded_bytes, window.others
     low = high = filled = uint64(0)
     plain = True
     while plain and at < stop:
@@ -414,16 +420,14 @@ def _collect_mixed(  # noqa: PLR0913 - a kernel takes its arrays one by one
 
 
 @kernel
-def hash_short(  # noqa: PLR0913 - as _collect_mixed
-    text: npt.NDArray[np.uint8],
-    place: int,
-    end: int,
+def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
+    stretch: Stretch,
     seed: int,
     window: Window,
-    run: int,
-    runs: int,
     pieces: npt.NDArray[np.uint64],
     halves: npt.NDArray[np.uint64],
+    run: int,
+    runs: int,
     out: npt.NDArray[np.uint64],
     count: int,
     limit: int,
@@ -434,22 +438,21 @@ def hash_short(  # noqa: PLR0913 - as _collect_mixed
     full or has no room for all tokens of a run. The hashes are computed in a loop of their own,
     eight at once: a hash takes long, but hardly longer than its words alone take to be found.
     """
-    folded, others, edges = window.folded_bytes, window.others, window.edges
+    edges = window.edges
     going = True
     while going and run < runs and count < limit:
         room = min(TOGETHER, limit - count)
         found = 0
         while going and run < runs and found < room:
             after = _collect_simple(
-                text, place, folded, others, edges, pieces, run, min(runs, run + room - found),
-                halves, found,
+                stretch, window, pieces, run, min(runs, run + room - found), halves, found
             )  # fmt: skip
             found += after - run
             run = after
             if run < runs and found < room:
                 after = _collect_mixed(
-                    text, place, end, folded, others, int64(edges[2 * run]),
-                    int64(edges[2 * run + 1]), pieces, halves, found, room,
+                    stretch, window, int64(edges[2 * run]), int64(edges[2 * run + 1]),
+                    pieces, halves, found, room,
                 )  # fmt: skip
                 going = after >= 0
                 run += going

@@ -38,6 +38,7 @@ from streamer.text.canonical import (
 from streamer.text.scan import INVALID, decode, pack_code_point
 from streamer.text.short_tokens import (
     LOW_BYTES,
+    Stretch,
     TokenTables,
     Window,
     ascii_size,
@@ -92,11 +93,26 @@ def in_canonical_order(token: str) -> str:
     return ordered.replace(IOTA_MARK, IOTA_LETTER)
 
 
+class Token(NamedTuple):
+    """The hash of the open token: lanes, two words not absorbed yet, length in bytes."""
+
+    lane1: int
+    lane2: int
+    low: int
+    word: int
+    length: int
+
+
 @inline_kernel
-def _push(
-    lane1: int, lane2: int, low: int, word: int, length: int, packed: int, size: int
-) -> tuple[int, int, int, int, int]:
+def _no_token(seed: int) -> Token:
+    """Return a token of no bytes."""
+    return Token(uint64(seed), uint64(seed), uint64(0), uint64(0), uint64(0))
+
+
+@inline_kernel
+def _push(token: Token, packed: int, size: int) -> Token:
     """Feed one to eight bytes to the hash of the open token."""
+    lane1, lane2, low, word, length = token
     filled = length & uint64(7)
     word |= packed << (uint64(8) * filled)
     if filled + size >= uint64(8):
@@ -107,12 +123,13 @@ def _push(
             low = word
         # in two steps, since a shift by 64 is undefined
         word = packed >> (uint64(8) * (uint64(7) - filled)) >> uint64(8)
-    return lane1, lane2, low, word, length + size
+    return Token(lane1, lane2, low, word, length + size)
 
 
 @inline_kernel
-def _close(lane1: int, lane2: int, low: int, word: int, length: int) -> int:
+def _close(token: Token) -> int:
     """Return the hash of the open token."""
+    lane1, lane2, low, word, length = token
     if length & uint64(8):
         return finish(lane1, lane2, low, word, length)
     return finish(lane1, lane2, word, uint64(0), length)
@@ -137,6 +154,15 @@ def _letter_of(mark: int) -> int:
     return uint32(_IOTA_LETTER) if mark == _IOTA_MARK else uint32(mark)
 
 
+@inline_kernel
+def _push_marks(token: Token, marks: npt.NDArray[np.uint32], waiting: int) -> Token:
+    """Feed the marks that are waiting, which are in order."""
+    for i in range(waiting):
+        packed, size = pack_code_point(_letter_of(marks[i]))
+        token = _push(token, packed, size)
+    return token
+
+
 class TokenScratch(NamedTuple):
     """Memory that the kernel works in, made once for many texts by `token_scratch`.
 
@@ -155,6 +181,31 @@ def token_scratch() -> TokenScratch:
     """Return memory for the kernel to work in."""
     marks = np.empty(MARKS_MAX + 1, np.uint32)
     return TokenScratch(new_window(), new_halves(), marks, np.zeros(1, np.int64))
+
+
+class View(NamedTuple):
+    """What a window shows of the text.
+
+    Attributes:
+        first, end: where the window begins and ends; whole_end: where its last whole run does.
+        runs: how many whole runs it has.
+    """
+
+    first: int
+    end: int
+    whole_end: int
+    runs: int
+
+
+@inline_kernel
+def _look(text: npt.NDArray[np.uint8], place: int, end: int, window: Window) -> View:
+    """Classify a window of the text from `place` on."""
+    window_end = whole_end = classify(text, place, end, window)
+    runs = find_edges(window, window_end - place)
+    if window_end < end and runs and place + window.edges[2 * runs - 1] == window_end:
+        runs -= 1
+        whole_end = place + window.edges[2 * runs]
+    return View(place, window_end, whole_end, runs)
 
 
 @kernel
@@ -180,11 +231,9 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
     window, halves, marks, taken = scratch
     skipped = taken[0]  # of the first code point's expansion
     taken[0] = 0
-    waiting = 0
-    first = window_end = whole_end = place  # of a window; whole_end: of its last whole run
-    run = runs = 0
-    lane1 = lane2 = uint64(seed)
-    low = word = length = uint64(0)
+    waiting = run = 0
+    view = View(place, place, place, 0)
+    token = _no_token(seed)
     unspaced = False  # the open token is a character of an unspaced script
     sequence = left = 0
     origin, begin = place, 0  # of the expansion that is read: its code point, its first character
@@ -194,38 +243,35 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             entry = sequences[sequence]
             sequence += 1
             left -= 1
-        elif place >= end or (length == 0 and count >= limit):
+        elif place >= end or (token.length == 0 and count >= limit):
             break
         else:
-            if place >= window_end or (
-                length == 0 and place >= whole_end and first < place and place + NEAR > window_end
-            ):
-                first = place
-                window_end = whole_end = classify(text, place, end, window)
-                run, runs = 0, find_edges(window, window_end - first)
-                if window_end < end and runs and first + window.edges[2 * runs - 1] == window_end:
-                    runs -= 1
-                    whole_end = first + window.edges[2 * runs]
-            if length == 0 and skipped == 0 and place < whole_end:
-                while run < runs and first + window.edges[2 * run] < place:
+            between = token.length == 0
+            if place >= view.end or (
+                between and place >= view.whole_end and view.first < place
+                and place + NEAR > view.end
+            ):  # fmt: skip
+                view = _look(text, place, end, window)
+                run = 0
+            if between and skipped == 0 and place < view.whole_end:
+                while run < view.runs and view.first + window.edges[2 * run] < place:
                     run += 1
-                if run == 0 or first + window.edges[2 * run - 1] <= place:
+                if run == 0 or view.first + window.edges[2 * run - 1] <= place:
                     run, count = hash_short(
-                        text, first, end, seed, window, run, runs, tables.pieces, halves,
-                        out, count, limit,
+                        Stretch(text, view.first, end), seed, window, tables.pieces, halves,
+                        run, view.runs, out, count, limit,
                     )  # fmt: skip
-                    place = first + window.edges[2 * run] if run < runs else whole_end
+                    place = view.whole_end
+                    if run < view.runs:
+                        place = view.first + window.edges[2 * run]
                     if start < place:
                         continue
             if text[place] < 128:
                 if waiting == 0 and not unspaced:
-                    size8 = ascii_size(window, place - first)
+                    size8 = ascii_size(window, place - view.first)
                     if size8:
-                        packed = load_u64(window.folded_bytes, place - first)
-                        packed &= LOW_BYTES[size8]
-                        lane1, lane2, low, word, length = _push(
-                            lane1, lane2, low, word, length, packed, size8
-                        )
+                        packed = load_u64(window.folded_bytes, place - view.first)
+                        token = _push(token, packed & LOW_BYTES[size8], size8)
                         place += size8
                         continue
                 code, size = uint32(text[place]), 1
@@ -241,23 +287,20 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
             sequence = begin + skipped
             skipped = 0
             continue
-        if kind == IGNORED or (kind == MARK and length == 0):
+        if kind == IGNORED or (kind == MARK and token.length == 0):
             continue
         if kind == MARK and combining[value] != 0 and waiting < MARKS_MAX:
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
-        for i in range(waiting):
-            packed, size8 = pack_code_point(_letter_of(marks[i]))
-            lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
+        token = _push_marks(token, marks, waiting)
         waiting = 0
         if kind == MARK and combining[value] != 0:
             waiting = _keep_mark(marks, waiting, value, combining)
             continue
-        if kind != MARK and length != 0 and (kind != WORD or unspaced):
-            out[count] = _close(lane1, lane2, low, word, length)
+        if kind != MARK and token.length != 0 and (kind != WORD or unspaced):
+            out[count] = _close(token)
             count += 1
-            lane1 = lane2 = uint64(seed)
-            low = word = length = uint64(0)
+            token = _no_token(seed)
             unspaced = False
             if count >= limit:
                 if start == place:  # what has closed the token comes from an expansion
@@ -267,12 +310,9 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                 break
         if kind != SEPARATOR:
             packed, size8 = pack_code_point(value)
-            lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
+            token = _push(token, packed, size8)
             unspaced = unspaced or kind == UNSPACED
-    if length != 0:
-        for i in range(waiting):
-            packed, size8 = pack_code_point(_letter_of(marks[i]))
-            lane1, lane2, low, word, length = _push(lane1, lane2, low, word, length, packed, size8)
-        out[count] = _close(lane1, lane2, low, word, length)
+    if token.length != 0:
+        out[count] = _close(_push_marks(token, marks, waiting))
         count += 1
     return place, count
