@@ -13,6 +13,7 @@ from pathlib import Path
 from aiokafka import AIOKafkaProducer
 
 STEP_SECONDS = 0.1
+SILENCE_SECONDS_MAX = 180  # without a page that arrives: a busy machine is slow, but goes on
 
 
 class Feeder(threading.Thread):
@@ -68,9 +69,16 @@ class Feeder(threading.Thread):
     def finish(self) -> None:
         """Send what is left at once, and wait until all has arrived."""
         self._hurry.set()
-        self.join(180)
+        sent = -1
+        while self.is_alive() and self.sent > sent:
+            sent = self.sent
+            self.join(SILENCE_SECONDS_MAX)
         assert self.error is None, self.error
         assert not self.is_alive(), self.sent
+
+    def abandon(self) -> None:
+        """Send no more, whatever has arrived."""
+        self._ended.set()
 
 
 @contextmanager
@@ -78,5 +86,8 @@ def fed(brokers: str, topic: str, file: Path, pages: int, seconds: float) -> Ite
     """Feed a topic while the block runs; all of the pages have arrived at its end."""
     feeder = Feeder(brokers, topic, file, pages, seconds)
     feeder.start()
-    yield feeder
-    feeder.finish()
+    try:
+        yield feeder
+        feeder.finish()
+    finally:
+        feeder.abandon()  # else it would knock at a broker that has gone, to the end of its days
