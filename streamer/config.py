@@ -1,18 +1,27 @@
-"""All settings, in one frozen tree: flags before environment before a file before defaults.
+"""All settings, each declared once, in one frozen tree: flags, environment, file, defaults.
 
-Every setting `name` can be given as a flag, as the environment variable STREAMER_NAME, or in a TOML
-file. Nothing needs to be set. The tree is built at the edge; each part of the program gets only the
-part that it needs.
+A field of `Settings` is all that there is to a setting: its type, default, bounds, help text and
+panel. The flags of the commands (cli/options.py), the variables STREAMER_NAME, the keys of a TOML
+file, what `streamer check` shows and the table in README.md are made from it; `python -m
+streamer.config` prints that table. Nothing needs to be set.
+
+What shapes signatures and verdicts has its default and bounds where it is used (SignatureSettings,
+IndexSettings). The tree is built at the edge; each part of the program gets only the part that it
+needs.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.config import JsonDict
+from pydantic_core import PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -24,81 +33,208 @@ from pydantic_settings import (
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
 from streamer.index.types import IndexSettings
+from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.mapping import PRESETS
 from streamer.sketch.settings import NATIVE, SignatureSettings
+
+# The panels of a command's help, and the parts of the table in README.md.
+VERDICTS = "Verdicts"
+SIGNATURE = "Signature (fixed when an index is made)"
+FIELDS = "Fields of a page"
+RUNNING = "Running"
+KAFKA = "Kafka"
+WORKER = "Worker"
+SECURITY = "Security"
+
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class Role(StrEnum):
+    """What a worker does."""
+
+    ALL = "all"
+    SIGN = "sign"
+    INDEX = "index"
 
 
 def _split(value: object) -> object:
     return tuple(value.split()) if isinstance(value, str) else value
 
 
-# A list in the file; in the environment, words with spaces between.
+# A list in the file; in the environment, words with spaces between; as a flag, one a time.
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
+def _setting(
+    panel: str,
+    text: str,
+    default: object = PydanticUndefined,
+    *,
+    shown: str = "{}",
+    form: str = "",
+    flag: bool = True,
+    **bounds: Any,  # noqa: ANN401 - what pydantic's Field takes
+) -> Any:  # noqa: ANN401 - as that, it stands for a value of the field's own type
+    """Declare a setting.
+
+    `shown` is how its default is told, `form` what a value looks like. One that is no `flag` is
+    taken from the environment and the file only.
+    """
+    told: JsonDict = {"panel": panel, "shown": shown, "form": form, "flag": flag}
+    return Field(default, description=text, json_schema_extra=told, **bounds)
+
+
+_SIGNED, _JUDGED = SignatureSettings.model_fields, IndexSettings.model_fields
+
+
 class Settings(BaseSettings):
-    """The settings of a run; see each field's description."""
+    """The settings of a run; see each field's text."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="STREAMER_")
     config_file: ClassVar[Path | None] = None
 
-    threshold: float = Field(
-        0.8, gt=0, le=1, description="least similarity of duplicates; not set: the method's"
+    threshold: Annotated[float, _JUDGED["threshold"]] = _setting(
+        VERDICTS,
+        "Least similarity of duplicates, 0 to 1; of minhash that is the share of five-word "
+        "sequences that two pages have in common.",
+        shown="the method's, {}",
     )
-    method: str = Field(NATIVE, description="method or preset; `streamer methods` lists them")
-    accept: str = Field("", description="method that decides on the candidates of `method`")
-    method_option: Words = Field((), description="parameters of the method, as name=value")
-    canonical: Words = Field((), description="options of the canonical form, as name=value")
-    shingle_width: int = Field(5, ge=1, le=32, description="tokens a shingle")
-    bands: int = Field(14, ge=1, le=48, description="band keys a page")
-    rows: int = Field(6, ge=1, le=32, description="min-hashes a band")
-    min_shingles: int = Field(
-        5, ge=1, le=32, description="fewer distinct ones match equal content only"
+    min_shingles: Annotated[int, _JUDGED["shingles_min"]] = _setting(
+        VERDICTS,
+        "Pages with fewer distinct shingles (sequences of words) match equal content only.",
+        shown="the method's, {}",
     )
-    bucket_max: int = Field(
-        64, ge=1, le=4096, description="pages under one band key; the earliest stay"
+    bucket_max: Annotated[int, _JUDGED["bucket_max"]] = _setting(
+        VERDICTS, "Kept pages under one band key, at most; the earliest stay."
     )
-    candidates_max: int = Field(1024, ge=1, le=4096, description="candidates verified a page")
-    shards: int = Field(1, ge=1, le=48, description="shards that the bands are split over")
-    key_file: Path | None = Field(None, description="file with the secret of all hashes")
-    threads: int = Field(
-        0, ge=0, le=256, description="threads that sign pages; 0: one more than cores"
+    candidates_max: Annotated[int, _JUDGED["candidates_max"]] = _setting(
+        VERDICTS, "Kept pages that one page is compared with, at most; the earliest."
     )
-    page_bytes_max: int = Field(16 << 20, ge=1024, description="bytes of a record, and of its body")
-    head_pages: int = Field(HEAD_PAGES, ge=1, description="kept pages in memory before a flush")
 
-    brokers: str = Field("localhost:9092", description="HOST:PORT of some brokers, with commas")
-    input_topic: str = Field("pages", description="topic of crawled pages")
-    index_name: str = Field("streamer", description="how the topics and groups of an index begin")
-    role: Literal["all", "sign", "index"] = Field("all", description="what a worker does")
-    own_shards: str = Field("", description="shards that a worker owns, as 0,2; empty: all")
-    replicas: int = Field(1, ge=1, le=32, description="copies of topics that are made")
-    verdict_partitions: int = Field(
-        0, ge=0, description="partitions of the verdicts; 0: as many as the pages"
+    method: str = _setting(
+        SIGNATURE,
+        "How pages are compared: a method or preset that `streamer methods` lists, or two of them, "
+        "as simhash+minhash.",
+        NATIVE,
     )
-    window: int = Field(65_536, ge=1000, description="open pages at which signing pauses")
-    instance_id: str = Field(
-        "", description="name that a worker keeps over restarts; so these cause no rebalance"
+    accept: str = _setting(
+        SIGNATURE,
+        "The second method, that decides on the candidates of the first, if `method` names one.",
+        "",
     )
-    accept_loss: bool = Field(
-        default=False, description="go on where messages have expired before they were read"
+    method_option: Words = _setting(
+        SIGNATURE,
+        "Parameter of the method; accept.NAME=VALUE of the second one.",
+        (),
+        form="NAME=VALUE",
     )
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="how brokers are talked to"
+    canonical: Words = _setting(
+        SIGNATURE,
+        "Option of the words' canonical form, as stop_words=english.",
+        (),
+        form="NAME=VALUE",
     )
-    ssl_cafile: Path | None = Field(None, description="certificates that brokers may show")
-    ssl_certfile: Path | None = Field(None, description="certificate to show to brokers")
-    ssl_keyfile: Path | None = Field(None, description="its private key")
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        None, description="how a password is proved"
+    shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
+        SIGNATURE, "Tokens (words) a shingle."
     )
-    sasl_username: str | None = Field(None, description="user to log in as")
-    sasl_password: SecretStr | None = Field(None, description="its password")
-    sasl_password_file: Path | None = Field(None, description="file with the password")
-    health_host: str = Field("127.0.0.1", description="address of the health port")
-    health_port: int = Field(8080, ge=0, le=65_535, description="health and metrics; 0: none")
-    log_format: Literal["json", "console"] = Field("json", description="form of a worker's logs")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level of a worker's logs"
+    bands: int = _setting(
+        SIGNATURE,
+        "Band keys a page. 14 x 6 find 98.6 % at 0.8.",
+        _SIGNED["bands"].default,
+        ge=1,
+        le=48,
+    )
+    rows: Annotated[int, _SIGNED["rows"]] = _setting(SIGNATURE, "Min-hashes a band.")
+    shards: int = _setting(
+        SIGNATURE, "Shards that the bands are split over.", _JUDGED["shards"].default, ge=1, le=48
+    )
+    key_file: Path | None = _setting(
+        SIGNATURE,
+        "File with the secret of all hashes (64 hexadecimal digits). Without it a random one is "
+        "made with the index.",
+        None,
+    )
+
+    preset: str = _setting(FIELDS, f"Field mapping of a crawler: {', '.join(sorted(PRESETS))}.", "")
+    fields: str = _setting(
+        FIELDS,
+        'Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.',
+        "",
+    )
+    carry: Words = _setting(FIELDS, "Input field to copy into the verdict.", ())
+
+    threads: int = _setting(
+        RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
+    )
+    head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    page_bytes_max: int = _setting(
+        RUNNING,
+        "Bytes of a record, and of what its body expands to, at most.",
+        PAGE_BYTES_MAX,
+        shown=f"{PAGE_BYTES_MAX >> 20} MiB",
+        ge=1024,
+    )
+
+    brokers: str = _setting(
+        KAFKA, "HOST:PORT of some brokers, with commas between.", "localhost:9092"
+    )
+    input_topic: str = _setting(KAFKA, "Topic of crawled pages.", "pages")
+    index_name: str = _setting(KAFKA, "How the index's topics and groups begin.", "streamer")
+
+    role: Role = _setting(
+        WORKER, "What a worker does: `sign` pages, `index` them, or `all`.", Role.ALL
+    )
+    own_shards: str = _setting(WORKER, "Shards that a worker owns, as 0,2.", "", shown="all")
+    replicas: int = _setting(WORKER, "Copies of topics that are made.", 1, ge=1, le=32)
+    verdict_partitions: int = _setting(
+        WORKER, "Partitions of the verdicts.", 0, shown="as many as the pages", ge=0
+    )
+    window: int = _setting(WORKER, "Open pages at which signing pauses.", 65_536, ge=1000)
+    instance_id: str = _setting(
+        WORKER,
+        "Name that a worker keeps over restarts, and no other has: a quick restart then causes no "
+        "rebalance.",
+        "",
+    )
+    accept_loss: bool = _setting(
+        WORKER,
+        "Go on where messages have expired before they were read.",
+        default=False,
+        shown="no",
+    )
+    health_host: str = _setting(WORKER, "Address of the health port.", "127.0.0.1")
+    health_port: int = _setting(
+        WORKER, "Port of health and metrics; 0: none.", 8080, ge=0, le=65_535
+    )
+    log_format: Literal["json", "console"] = _setting(
+        WORKER, "Of a worker's logs: json or console.", "json"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        WORKER, "Least level of them: debug, info, warning or error.", "info"
+    )
+
+    security_protocol: Protocol = _setting(
+        SECURITY,
+        "How brokers are talked to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+        "PLAINTEXT",
+    )
+    ssl_cafile: Path | None = _setting(SECURITY, "Certificates that brokers may show.", None)
+    ssl_certfile: Path | None = _setting(SECURITY, "Certificate to show to brokers.", None)
+    ssl_keyfile: Path | None = _setting(SECURITY, "Its private key.", None)
+    sasl_mechanism: Mechanism | None = _setting(
+        SECURITY, "How a password is proved: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", None
+    )
+    sasl_username: str | None = _setting(SECURITY, "User to log in as.", None)
+    sasl_password_file: Path | None = _setting(
+        SECURITY, "File with the password; STREAMER_SASL_PASSWORD is another way.", None
+    )
+    sasl_password: SecretStr | None = _setting(
+        SECURITY,
+        "The password itself. It is no flag, since command lines are seen by others.",
+        None,
+        flag=False,
     )
 
     @classmethod
@@ -122,19 +258,17 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: there is no such method, or it cannot take what is set.
         """
+        numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
         if self._is_native:
-            return SignatureSettings(
-                shingle_width=self.shingle_width, bands=self.bands, rows=self.rows
-            )
+            return SignatureSettings(**numbers)
         from streamer.sketch.scheme import choose  # noqa: PLC0415 - imports every method
 
-        numbers = ("shingle_width", "bands", "rows")
         return choose(
             self.method,
             accept=self.accept,
             options=self.method_option,
             canonical=self.canonical,
-            flags={n: getattr(self, n) for n in numbers if n in self.model_fields_set},
+            flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
 
     @property
@@ -206,3 +340,45 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  #
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."
         )
     return settings
+
+
+class Declared(NamedTuple):
+    """A setting as it is declared; `default` is how the default is told, "" where there is none."""
+
+    name: str
+    type: Any
+    panel: str
+    text: str
+    default: str
+    form: str
+    flag: bool
+
+
+def declared() -> list[Declared]:
+    """Return all settings, in the order of their declaration."""
+    result = []
+    for name, field in Settings.model_fields.items():
+        told = field.json_schema_extra
+        assert isinstance(told, dict)
+        own = "" if field.default in (None, ()) else str(field.default)
+        text = field.description or ""
+        panel, shown, form = (str(told[key]) for key in ("panel", "shown", "form"))
+        default, flag = shown.format(own), bool(told["flag"])
+        result.append(Declared(name, field.annotation, panel, text, default, form, flag))
+    return result
+
+
+def settings_table() -> str:
+    """Return the table of all settings in Markdown, as README.md has it."""
+    lines = ["| setting | default | meaning |", "|---|---|---|"]
+    panel = ""
+    for one in declared():
+        if one.panel != panel:
+            panel = one.panel
+            lines.append(f"| **{panel}** | | |")
+        lines.append(f"| `{one.name}` | {one.default} | {one.text} |".replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_table())

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from streamer.cli import options
 from streamer.cli.inspect import named_settings
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
-from streamer.config import Settings, load_settings
+from streamer.config import Settings, declared
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch
 from streamer.index.codec import unpack_snapshot
 from streamer.index.deep_check import Finding, check_index, index_bytes
@@ -27,24 +28,17 @@ from streamer.run.index_folder import (
 from streamer.sketch.settings import derive_keys, read_secret
 
 
-def check(  # noqa: PLR0913 - the options of the command line
+@command
+def check(
     index: Annotated[
         Path | None, typer.Option(help="Folder of the index to hold the settings against.")
     ] = None,
-    threshold: options.Threshold = None,
-    min_shingles: options.MinShingles = None,
-    shingle_width: options.ShingleWidth = None,
-    bands: options.Bands = None,
-    rows: options.RowsOption = None,
-    shards: options.Shards = None,
-    key_file: options.KeyFile = None,
-    threads: options.Threads = None,
-    head_pages: options.HeadPages = None,
-    deep: Annotated[  # noqa: FBT002 - a flag
+    *,
+    deep: Annotated[
         bool,
         typer.Option("--deep", help="Read every byte of the index instead; say what is damaged."),
     ] = False,
-    config: options.ConfigFile = None,
+    settings: Settings,
 ) -> None:
     """Show the settings in force and whether they fit an index; exit code 3 if they do not.
 
@@ -58,18 +52,13 @@ def check(  # noqa: PLR0913 - the options of the command line
     if deep:
         if index is None:
             raise SettingsError("--deep needs an index. Name its folder with --index.")
-        _read_all(index, key_file)
+        _read_all(index, settings.key_file)
         return
-    settings = load_settings(
-        config, threshold=threshold, min_shingles=min_shingles, shingle_width=shingle_width,
-        bands=bands, rows=rows, shards=shards, key_file=key_file, threads=threads,
-        head_pages=head_pages,
-    )  # fmt: skip
     console = Console()
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
-    for name, field in Settings.model_fields.items():
-        value = getattr(settings, name)
-        table.add_row(name, "" if value is None else str(value), field.description)
+    for one in declared():
+        value = getattr(settings, one.name)
+        table.add_row(one.name, "" if value is None else escape(str(value)), escape(one.text))
     console.print(table)
     if index is not None:
         console.print(_fit(index, settings))

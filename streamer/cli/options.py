@@ -1,116 +1,148 @@
-"""Options that several commands share, with their help; None means that one is not given.
+"""The options of commands: made from the settings and from records, and what is made of them.
 
-The options that say where a message has its fields, and the parser that they make.
-
-Options of the commands that talk to Kafka, and the connection that they make.
+typer takes each option as a parameter of the command's function. `command` writes these parameters,
+so that a command has few of its own: one for all its settings, whose flags come from their
+declaration in config.py, and one for each record of options that belong together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from rich.markup import escape
 
-from streamer.config import Settings
+from streamer.config import RUNNING, Declared, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, parse_fields
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
 
-Preset = Annotated[
-    str | None, typer.Option(help=f"Field mapping of a crawler: {', '.join(sorted(PRESETS))}.")
-]
-Fields = Annotated[
-    str | None,
-    typer.Option(
-        help='Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.'
-    ),
-]
+_CONFIG = inspect.Parameter(
+    "config",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file with settings; flags and STREAMER_* come before it.",
+            rich_help_panel=RUNNING,
+        ),
+    ],
+)
 
 
-def page_parser(
-    preset: str | None, fields: str | None, carry: Sequence[str], page_bytes_max: int
-) -> PageParser:
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command's function as typer is to see it: with each of its options a parameter.
+
+    A parameter `Annotated[Settings, "brokers", SECURITY]` becomes the flags of these settings and
+    panels (all, if none is named) and `--config`; a parameter that is a dataclass becomes its
+    fields, which are annotated as typer wants them. Called with these, it calls `function` with the
+    settings as `load_settings` gives them, and with the records.
+    """
+    spelled: list[inspect.Parameter] = []
+    made: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, *wanted = get_args(hints[name]) if _is_annotated(hints[name]) else [hints[name]]
+        if kind is Settings:
+            own = [*map(_flag, (one for one in declared() if _takes(wanted, one))), _CONFIG]
+            made[name] = _settings, [one.name for one in own]
+        elif isinstance(kind, type) and is_dataclass(kind):
+            own = _fields_of(kind)
+            made[name] = kind, [one.name for one in own]
+        else:
+            own = [parameter.replace(annotation=hints[name])]
+        spelled += own
+    signature = inspect.Signature(spelled)
+
+    @wraps(function)
+    def spelled_out(*args: Any, **options: Any) -> None:  # noqa: ANN401 - as typer parses them
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        given = bound.arguments
+        for name, (make, names) in made.items():
+            given[name] = make(**{one: given.pop(one) for one in names})
+        function(**given)
+
+    vars(spelled_out)["__signature__"] = signature
+    spelled_out.__annotations__ = {one.name: one.annotation for one in spelled}
+    return spelled_out
+
+
+def _is_annotated(hint: object) -> bool:
+    return get_origin(hint) is Annotated
+
+
+def _takes(wanted: list[str], one: Declared) -> bool:
+    return one.flag and (not wanted or one.name in wanted or one.panel in wanted)
+
+
+def _settings(config: Path | None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
+    """Return the settings; a flag that is None, or a list that is empty, was not given."""
+    return load_settings(config, **{k: v for k, v in flags.items() if v not in (None, [])})
+
+
+def _flag(one: Declared) -> inspect.Parameter:
+    """Return the parameter that typer makes the flag of a setting from."""
+    kinds = [one.type, *get_args(one.type)]
+    kind: Any = next((each for each in (bool, int, float, Path) if each in kinds), str)
+    several = get_origin(one.type) is tuple
+    text = escape(one.text) + (" Repeatable." if several else "")
+    if one.default and kind is not bool:
+        text += f" \\[default: {escape(one.default)}]"
+    option = typer.Option(
+        f"--{one.name.replace('_', '-')}",
+        help=text,
+        metavar=one.form or None,
+        rich_help_panel=one.panel,
+    )
+    kind = (list[str] if several else kind) | None
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option]
+    )
+
+
+def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a dataclass
+    """Return the fields of a record of options as parameters."""
+    hints = get_type_hints(record, include_extras=True)
+    return [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if one.default is MISSING else one.default,
+            annotation=hints[one.name],
+        )
+        for one in fields(record)
+    ]
+
+
+def page_parser(settings: Settings) -> PageParser:
     """Return the parser that `--preset`, `--fields` and `--carry` ask for.
 
     Raises:
         SettingsError: one of them cannot be used, or both mappings are given.
     """
-    if preset is not None and fields is not None:
+    if settings.preset and settings.fields:
         raise SettingsError("Give --preset or --fields, not both.")
-    mapping: FieldMapping = DEFAULT_MAPPING
-    if preset is not None:
-        if preset not in PRESETS:
+    mapping = DEFAULT_MAPPING
+    if settings.preset:
+        if settings.preset not in PRESETS:
             raise SettingsError(
-                f"There is no preset {preset}; there are {', '.join(sorted(PRESETS))}."
+                f"There is no preset {settings.preset}; there are {', '.join(sorted(PRESETS))}."
             )
-        mapping = PRESETS[preset]
-    elif fields is not None:
-        mapping = parse_fields(fields)
+        mapping = PRESETS[settings.preset]
+    elif settings.fields:
+        mapping = parse_fields(settings.fields)
     try:
-        return PageParser(mapping, carry, page_bytes_max)
+        return PageParser(mapping, settings.carry, settings.page_bytes_max)
     except ValueError as error:
         raise SettingsError(f"--carry cannot be used: {error}.") from error
-
-
-_KAFKA = "Kafka"
-_SECURITY = "Security"
-
-Brokers = Annotated[
-    str | None,
-    typer.Option(
-        help="HOST:PORT of some brokers, with commas between. \\[default: localhost:9092]",
-        rich_help_panel=_KAFKA,
-    ),
-]
-InputTopic = Annotated[
-    str | None,
-    typer.Option(help="Topic of crawled pages. \\[default: pages]", rich_help_panel=_KAFKA),
-]
-IndexName = Annotated[
-    str | None,
-    typer.Option(
-        help="How the index's topics and groups begin. \\[default: streamer]",
-        rich_help_panel=_KAFKA,
-    ),
-]
-Replicas = Annotated[
-    int | None,
-    typer.Option(help="Copies of topics that are made. \\[default: 1]", rich_help_panel=_KAFKA),
-]
-SecurityProtocol = Annotated[
-    str | None,
-    typer.Option(
-        help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. \\[default: PLAINTEXT]",
-        rich_help_panel=_SECURITY,
-    ),
-]
-SslCafile = Annotated[
-    Path | None,
-    typer.Option(help="Certificates that brokers may show.", rich_help_panel=_SECURITY),
-]
-SslCertfile = Annotated[
-    Path | None, typer.Option(help="Certificate to show to brokers.", rich_help_panel=_SECURITY)
-]
-SslKeyfile = Annotated[
-    Path | None, typer.Option(help="Its private key.", rich_help_panel=_SECURITY)
-]
-SaslMechanism = Annotated[
-    str | None,
-    typer.Option(help="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", rich_help_panel=_SECURITY),
-]
-SaslUsername = Annotated[
-    str | None, typer.Option(help="User to log in as.", rich_help_panel=_SECURITY)
-]
-SaslPasswordFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with the password; STREAMER_SASL_PASSWORD is another way.",
-        rich_help_panel=_SECURITY,
-    ),
-]
 
 
 def connection_of(settings: Settings) -> Connection:
@@ -119,115 +151,5 @@ def connection_of(settings: Settings) -> Connection:
     Raises:
         SettingsError: they do not make sense together.
     """
-    return Connection(
-        settings.brokers,
-        settings.security_protocol,
-        settings.ssl_cafile,
-        settings.ssl_certfile,
-        settings.ssl_keyfile,
-        settings.sasl_mechanism,
-        settings.sasl_username,
-        settings.password,
-    )
-
-
-_SIGNATURE = "Signature (fixed when an index is made)"
-_VERDICTS = "Verdicts"
-_RUN = "Running"
-
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        help="Least similarity of duplicates, 0 to 1. \\[default: the method's, 0.8]",
-        rich_help_panel=_VERDICTS,
-    ),
-]
-MinShingles = Annotated[
-    int | None,
-    typer.Option(
-        help="Pages with fewer distinct shingles match equal content only. \\[default: 5]",
-        rich_help_panel=_VERDICTS,
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option(
-        help="How pages are compared: a method or preset that `streamer methods` lists, or two of "
-        "them, as simhash+minhash. "
-        "\\[default: minhash]",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-Accept = Annotated[
-    str | None,
-    typer.Option(
-        help="The second method, that decides on the candidates of --method, if that names one.",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-MethodOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--method-option",
-        metavar="NAME=VALUE",
-        help="Parameter of the method; accept.NAME=VALUE of the second one. Repeatable.",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-Canonical = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--canonical",
-        metavar="NAME=VALUE",
-        help="Option of the words' canonical form, as stop_words=english. Repeatable.",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-ShingleWidth = Annotated[
-    int | None, typer.Option(help="Tokens a shingle. \\[default: 5]", rich_help_panel=_SIGNATURE)
-]
-Bands = Annotated[
-    int | None,
-    typer.Option(
-        help="Band keys a page. 14 x 6 find 98.6 % at 0.8. \\[default: 14]",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-RowsOption = Annotated[
-    int | None,
-    typer.Option("--rows", help="Min-hashes a band. \\[default: 6]", rich_help_panel=_SIGNATURE),
-]
-Shards = Annotated[
-    int | None,
-    typer.Option(
-        help="Shards that the bands are split over. \\[default: 1]", rich_help_panel=_SIGNATURE
-    ),
-]
-KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with the secret of all hashes (64 hexadecimal digits). "
-        "Without it a random one is made with the index.",
-        rich_help_panel=_SIGNATURE,
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        help="Threads that sign pages. \\[default: one more than cores]", rich_help_panel=_RUN
-    ),
-]
-HeadPages = Annotated[
-    int | None,
-    typer.Option(
-        help="Kept pages in memory before a flush. \\[default: 32768]", rich_help_panel=_RUN
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="TOML file with settings; flags and STREAMER_* come before it.",
-        rich_help_panel=_RUN,
-    ),
-]
+    named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
+    return Connection(**named | {"sasl_password": settings.password})

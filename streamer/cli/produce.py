@@ -10,35 +10,24 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streamer.cli import options
-from streamer.cli.options import Fields, Preset, page_parser
+from streamer.cli.options import command, connection_of, page_parser
 from streamer.cli.progress import progress_bar
-from streamer.config import load_settings
+from streamer.config import SECURITY, Settings
 from streamer.kafka.produce import produce as produce_sources
-from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import open_sources
 
 
-def produce(  # noqa: PLR0913 - the options of the command line
+@command
+def produce(
     pages: Annotated[
         list[str],
         typer.Argument(help="JSONL or WARC/WET files, directories of these, or - ."),
     ],
     *,
     topic: Annotated[str, typer.Option(help="Topic to send to; made where there is none.")],
-    brokers: options.Brokers = None,
-    security_protocol: options.SecurityProtocol = None,
-    ssl_cafile: options.SslCafile = None,
-    ssl_certfile: options.SslCertfile = None,
-    ssl_keyfile: options.SslKeyfile = None,
-    sasl_mechanism: options.SaslMechanism = None,
-    sasl_username: options.SaslUsername = None,
-    sasl_password_file: options.SaslPasswordFile = None,
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a new topic.")] = 4,
     replicas: Annotated[int, typer.Option(min=1, help="Copies of a new topic.")] = 1,
-    preset: Preset = None,
-    fields: Fields = None,
-    config: options.ConfigFile = None,
+    settings: Annotated[Settings, "preset", "fields", "brokers", SECURITY],
 ) -> None:
     """Send the pages of files to a Kafka topic, keyed by URL.
 
@@ -46,14 +35,8 @@ def produce(  # noqa: PLR0913 - the options of the command line
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
     """
-    settings = load_settings(
-        config, brokers=brokers, security_protocol=security_protocol, ssl_cafile=ssl_cafile,
-        ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile, sasl_mechanism=sasl_mechanism,
-        sasl_username=sasl_username, sasl_password_file=sasl_password_file,
-    )  # fmt: skip
-    connection = options.connection_of(settings)
-    parser = page_parser(preset, fields, (), PAGE_BYTES_MAX)
-    sources = open_sources(pages).sources
+    connection, parser = connection_of(settings), page_parser(settings)
+    sources = open_sources(pages, settings.page_bytes_max).sources
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     began = time.perf_counter()
     with progress_bar(sources) as report:

@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,12 +17,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from streamer.cli import options
-from streamer.cli import topic_options as topics
-from streamer.cli.options import Fields, Preset, page_parser
+from streamer.cli.options import command, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
-from streamer.config import Settings, load_settings
+from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
 from streamer.index.store import has_index
@@ -47,7 +46,149 @@ TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
 
 
-def replay(  # noqa: PLR0913 - the options of the command line
+@dataclass(frozen=True)
+class Places:
+    """The options that say where things go."""
+
+    verdicts: Annotated[
+        str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")
+    ]
+    index: Annotated[
+        Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
+    ] = None
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"
+        ),
+    ] = None
+    summary: Annotated[
+        Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
+    ] = None
+
+    def outputs(self) -> tuple[str, str | None]:
+        """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise.
+
+        Raises:
+            SettingsError: they are one.
+        """
+        dead_letters = self.dead_letters
+        if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
+            dead_letters = f"{self.verdicts}.dead.jsonl"
+        if dead_letters is not None and output_key(dead_letters) == output_key(self.verdicts):
+            raise SettingsError("--verdicts and --dead-letters must be different files.")
+        return self.verdicts, dead_letters
+
+
+@dataclass(frozen=True)
+class FromTopic:
+    """The options that name a topic; `from_topic` is there whenever another one is."""
+
+    from_topic: Annotated[
+        str | None,
+        typer.Option(help="Read this topic of pages instead of files.", rich_help_panel=KAFKA),
+    ] = None
+    partitions: Annotated[
+        str | None,
+        typer.Option(help="Partitions to read, as 0,2. \\[default: all]", rich_help_panel=KAFKA),
+    ] = None
+    offsets: Annotated[
+        str | None,
+        typer.Option(
+            help="PARTITION:START-END with commas between, as 0:100-2000,1:50- ; the end is not "
+            "included. \\[default: what is there at the start]",
+            rich_help_panel=KAFKA,
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Read each partition up to its first message of this time, as 2026-01-31T12:00Z.",
+            rich_help_panel=KAFKA,
+        ),
+    ] = None
+    order_of: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the pages that the worker's index of this name has taken, in its order and "
+            "under its settings. Needs its --key-file.",
+            rich_help_panel=KAFKA,
+        ),
+    ] = None
+
+    def check(self, *, files: bool, key: bool) -> None:
+        """Raise SettingsError unless the options make sense together.
+
+        `files` tells whether there are any, `key` whether the signatures' key can be known.
+        """
+        ranges = {"partitions": self.partitions, "offsets": self.offsets, "until": self.until}
+        given = [f"--{name}" for name, value in ranges.items() if value is not None]
+        if files == (self.from_topic is not None):
+            raise SettingsError("Give PAGES or --from-topic, one of the two.")
+        if self.from_topic is None and (given or self.order_of):
+            raise SettingsError(f"{(given or ['--order-of'])[0]} needs --from-topic.")
+        if self.order_of and given:
+            raise SettingsError(
+                f"--order-of takes what the index has taken: leave out {given[0]}, or --order-of."
+            )
+        if self.order_of and not key:
+            raise SettingsError("--order-of needs the worker's key. Give it with --key-file.")
+
+
+@dataclass(frozen=True)
+class Handling:
+    """The options that say what becomes of input that is not as it should be."""
+
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="Take files as whole: with --index, a last line without an end is left for a "
+            "later run otherwise. Without --index it always counts.",
+        ),
+    ] = False
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Go on where the first records of a source all fail in the same way; else that "
+            "ends the run before any of them counts as read.",
+        ),
+    ] = False
+    retry_dead_letters: Annotated[
+        bool,
+        typer.Option(
+            "--retry-dead-letters",
+            help="Judge the dead letters of earlier runs on this index again, before anything new: "
+            "after the mapping was corrected, say.",
+        ),
+    ] = False
+    fail_on_dead_letters: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="End with exit code 4 if more than this share of the records are dead letters.",
+            show_default=False,
+        ),
+    ] = None
+    warn_share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
+    ] = SHARE_MIN
+
+    def checks(self, errors: Console) -> Checks:
+        """Return what the run looks out for; it warns on `errors`, the console of errors."""
+        notice = partial(_warn_of, errors)
+        return Checks(self.keep_going, self.retry_dead_letters, self.warn_share, notice)
+
+
+MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
+
+
+@command
+def replay(
     pages: Annotated[
         list[str] | None,
         typer.Argument(
@@ -58,92 +199,10 @@ def replay(  # noqa: PLR0913 - the options of the command line
         ),
     ] = None,
     *,
-    verdicts: Annotated[
-        str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")
-    ],
-    index: Annotated[
-        Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
-    ] = None,
-    dead_letters: Annotated[
-        str | None,
-        typer.Option(
-            help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"
-        ),
-    ] = None,
-    summary: Annotated[
-        Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
-    ] = None,
-    complete: Annotated[
-        bool,
-        typer.Option(
-            "--complete",
-            help="Take files as whole: with --index, a last line without an end is left for a "
-            "later run otherwise. Without --index it always counts.",
-        ),
-    ] = False,
-    from_topic: topics.FromTopic = None,
-    partitions: topics.Partitions = None,
-    offsets: topics.Offsets = None,
-    until: topics.Until = None,
-    order_of: topics.OrderOf = None,
-    brokers: options.Brokers = None,
-    security_protocol: options.SecurityProtocol = None,
-    ssl_cafile: options.SslCafile = None,
-    ssl_certfile: options.SslCertfile = None,
-    ssl_keyfile: options.SslKeyfile = None,
-    sasl_mechanism: options.SaslMechanism = None,
-    sasl_username: options.SaslUsername = None,
-    sasl_password_file: options.SaslPasswordFile = None,
-    preset: Preset = None,
-    fields: Fields = None,
-    keep_going: Annotated[
-        bool,
-        typer.Option(
-            "--keep-going",
-            help="Go on where the first records of a source all fail in the same way; else that "
-            "ends the run before any of them counts as read.",
-        ),
-    ] = False,
-    retry_dead_letters: Annotated[
-        bool,
-        typer.Option(
-            "--retry-dead-letters",
-            help="Judge the dead letters of earlier runs on this index again, before anything new: "
-            "after the mapping was corrected, say.",
-        ),
-    ] = False,
-    fail_on_dead_letters: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="SHARE",
-            help="End with exit code 4 if more than this share of the records are dead letters.",
-            show_default=False,
-        ),
-    ] = None,
-    warn_share: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
-    ] = SHARE_MIN,
-    carry: Annotated[
-        list[str] | None,
-        typer.Option(help="Input field to copy into the verdict; may be given several times."),
-    ] = None,
-    threshold: options.Threshold = None,
-    min_shingles: options.MinShingles = None,
-    method: options.Method = None,
-    accept: options.Accept = None,
-    method_option: options.MethodOptions = None,
-    canonical: options.Canonical = None,
-    shingle_width: options.ShingleWidth = None,
-    bands: options.Bands = None,
-    rows: options.RowsOption = None,
-    shards: options.Shards = None,
-    key_file: options.KeyFile = None,
-    threads: options.Threads = None,
-    head_pages: options.HeadPages = None,
-    config: options.ConfigFile = None,
+    places: Places,
+    handling: Handling,
+    topic: FromTopic,
+    settings: Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY],
 ) -> None:
     """Judge the pages of files, or of a topic: one verdict a page, unique or duplicate of which.
 
@@ -168,60 +227,64 @@ def replay(  # noqa: PLR0913 - the options of the command line
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
-    settings = load_settings(
-        config, threshold=threshold, min_shingles=min_shingles, method=method, accept=accept,
-        method_option=method_option or None, canonical=canonical or None,
-        shingle_width=shingle_width, bands=bands, rows=rows, shards=shards,
-        key_file=key_file, threads=threads, head_pages=head_pages,
-        brokers=brokers, security_protocol=security_protocol,
-        ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile, ssl_keyfile=ssl_keyfile,
-        sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
-        sasl_password_file=sasl_password_file,
-    )  # fmt: skip
-    parser = page_parser(preset, fields, carry or (), settings.page_bytes_max)
-    names = _output_names(verdicts, dead_letters)
-    console, errors = Console(stderr=verdicts == STANDARD_OUTPUT), Console(stderr=True)
-    topic = topics.TopicOptions(from_topic, partitions, offsets, until, order_of)
-    checks = Checks(keep_going, retry_dead_letters, warn_share, partial(_warn_of, errors))
-    if retry_dead_letters:
-        _check_retry(index, names[1], order_of)
-    topic.check(
-        files=bool(pages) or (retry_dead_letters and from_topic is None),
-        key=topics.key_is_known(settings.key_file, index),
-    )
-    if summary is not None:
-        _check_summary(summary, names)
+    parser, names = page_parser(settings), places.outputs()
+    console, errors = Console(stderr=places.verdicts == STANDARD_OUTPUT), Console(stderr=True)
+    _check(pages or [], places, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
-            if from_topic is not None
-            else _file_input(
-                pages or [],
-                [*names, summary, index],
-                settings.page_bytes_max,
-                errors,
-                complete=complete or index is None,
-            )
+            if topic.from_topic is not None
+            else _file_input(pages or [], places, handling, settings.page_bytes_max, errors)
         )
-        folder, lasting = stack.enter_context(_index_folder(index, settings))
+        folder = stack.enter_context(_index_folder(places.index, settings))
+        lasting, checks = places.index is not None, handling.checks(errors)
         outcome, result = _run(folder, make_input, names, parser, settings, checks, lasting=lasting)
     print_summary(console, result)
-    if summary is not None:
-        _write_summary(summary, result)
+    if places.summary is not None:
+        _write_summary(places.summary, result)
+    _conclude(outcome, result, handling, console, errors, lasting=lasting)
+
+
+def _check(
+    pages: Sequence[str], places: Places, handling: Handling, topic: FromTopic, settings: Settings
+) -> None:
+    """Raise SettingsError unless the options make sense together."""
+    names, index = places.outputs(), places.index
+    if handling.retry_dead_letters:
+        _check_retry(index, names[1], topic.order_of)
+    topic.check(
+        files=bool(pages) or (handling.retry_dead_letters and topic.from_topic is None),
+        key=settings.key_file is not None or (index is not None and index.exists()),
+    )
+    if places.summary is not None:
+        _check_summary(places.summary, names)
+
+
+def _conclude(
+    outcome: Outcome,
+    result: Summary,
+    handling: Handling,
+    console: Console,
+    errors: Console,
+    *,
+    lasting: bool,
+) -> None:
+    """Warn of what is odd; end the program where a run is not all that was asked for."""
     for sentence in warnings(result):
         _print(errors, f"[yellow]Warning:[/yellow] {escape(sentence)}")
     if outcome.interrupted:
         console.print(
-            "Interrupted. The same command goes on from here." if index else "Interrupted."
+            "Interrupted. The same command goes on from here." if lasting else "Interrupted."
         )
         raise typer.Exit(INTERRUPTED)
     if incomplete := outcome.report.incomplete:
-        raise InputError(_read_in_part(incomplete, lasting=index is not None))
-    if fail_on_dead_letters is not None and dead_share(result) > fail_on_dead_letters:
+        raise InputError(_read_in_part(incomplete, lasting=lasting))
+    allowed = handling.fail_on_dead_letters
+    if allowed is not None and dead_share(result) > allowed:
         _print(
             errors,
             f"[red]Error:[/red] {dead_share(result):.2%} of the records are dead letters, more "
-            f"than --fail-on-dead-letters {fail_on_dead_letters:g} allows.",
+            f"than --fail-on-dead-letters {allowed:g} allows.",
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
 
@@ -265,18 +328,9 @@ def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
     check_writable(summary)
 
 
-def _output_names(verdicts: str, dead_letters: str | None) -> tuple[str, str | None]:
-    """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise."""
-    if dead_letters is None and verdicts != STANDARD_OUTPUT:
-        dead_letters = f"{verdicts}.dead.jsonl"
-    if dead_letters is not None and output_key(dead_letters) == output_key(verdicts):
-        raise SettingsError("--verdicts and --dead-letters must be different files.")
-    return verdicts, dead_letters
-
-
 def _topic_input(
-    topic: topics.TopicOptions, settings: Settings, console: Console
-) -> AbstractContextManager[topics.MakeInput]:
+    topic: FromTopic, settings: Settings, console: Console
+) -> AbstractContextManager[MakeInput]:
     from streamer.cli.topic_input import topic_input  # noqa: PLC0415 - imports the Kafka client
 
     return topic_input(topic, settings, console)
@@ -284,16 +338,16 @@ def _topic_input(
 
 def _file_input(
     given: Sequence[str],
-    outputs: Sequence[str | Path | None],
+    places: Places,
+    handling: Handling,
     page_bytes_max: int,
     console: Console,
-    *,
-    complete: bool,
-) -> topics.MakeInput:
+) -> MakeInput:
     """Return what makes the input of the files that are given."""
     opened = open_sources(given, page_bytes_max)
-    is_own = _own_files(given, outputs)
+    is_own = _own_files(given, [*places.outputs(), places.summary, places.index])
     sources = [source for source in opened.sources if not is_own(source.name)]
+    complete = handling.complete or places.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
         pages = FileInput(sources, complete=complete)
@@ -327,8 +381,8 @@ def _write_summary(path: Path, result: Summary) -> None:
 
 
 @contextmanager
-def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[IndexFolder, bool]]:
-    """Open the index, or a temporary one; yield it and whether it lasts.
+def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolder]:
+    """Open the index, or a temporary one.
 
     One that this run has made goes again, if the run fails before anything is flushed.
     """
@@ -339,7 +393,7 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[tuple[Inde
         stack.enter_context(_without_empty_folders(path))
         folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
         try:
-            yield folder, index is not None
+            yield folder
         finally:
             is_empty = folder.store.meta is None
             folder.store.close()
@@ -390,7 +444,7 @@ def _removed_if_empty(path: Path) -> Iterator[None]:
 
 def _run(
     folder: IndexFolder,
-    make_input: topics.MakeInput,
+    make_input: MakeInput,
     names: tuple[str, str | None],
     parser: PageParser,
     settings: Settings,

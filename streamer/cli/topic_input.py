@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from streamer.cli.options import connection_of
-from streamer.cli.topic_options import MakeInput, TopicOptions
+from streamer.cli.replay import FromTopic, MakeInput
 from streamer.config import Settings
 from streamer.errors import SettingsError
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
@@ -21,7 +21,7 @@ from streamer.run.replay import Progress as Report
 
 
 @contextmanager
-def topic_input(options: TopicOptions, settings: Settings, console: Console) -> Iterator[MakeInput]:
+def topic_input(options: FromTopic, settings: Settings, console: Console) -> Iterator[MakeInput]:
     """Connect; yield a function from a fingerprint to the input and its progress bar.
 
     The bar is drawn on `console`, that of standard error.
@@ -29,17 +29,17 @@ def topic_input(options: TopicOptions, settings: Settings, console: Console) -> 
     Raises:
         StreamerError: the brokers cannot be reached, or do not have what is asked for.
     """
-    assert options.topic is not None
+    assert options.from_topic is not None
     wanted = parse_wanted(options.partitions, options.offsets, options.until)
     try:
-        log = Names(options.order_of or "streamer", options.topic).log(0)
+        log = Names(options.order_of or "streamer", options.from_topic).log(0)
     except SettingsError as error:
         raise SettingsError(
             "--from-topic or --order-of is no name that Kafka takes. "
             "Use at most 200 letters, digits, '.', '_', '-'."
         ) from error
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
-    with open_topic(connection_of(settings), options.topic) as topic:
+    with open_topic(connection_of(settings), options.from_topic) as topic:
         until = {} if wanted.until_ms is None else topic.first_since(wanted.until_ms)
         ranges = resolve(wanted, topic.name, topic.bounds, until)
 

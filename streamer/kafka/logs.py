@@ -27,11 +27,6 @@ from aiokafka.errors import (
 )
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from streamer.errors import SettingsError
-
-FORMATS = ("json", "console")
-LEVELS = ("debug", "info", "warning", "error")
-
 REPEAT_SECONDS = 30.0
 _LINES_KNOWN_MAX = 256
 
@@ -110,14 +105,7 @@ def _passes_at_a_start(record: logging.LogRecord) -> bool:
 
 
 def configure_logs(log_format: str, level: str) -> None:
-    """Send all logs of the process to standard error, instead of wherever they went.
-
-    Raises:
-        SettingsError: a format or a level that there is not.
-    """
-    for name, value, allowed in (("format", log_format, FORMATS), ("level", level, LEVELS)):
-        if value not in allowed:
-            raise SettingsError(f"There is no log {name} {value!r}. Use {' or '.join(allowed)}.")
+    """Send all logs of the process to standard error, instead of wherever they went."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,

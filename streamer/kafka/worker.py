@@ -18,11 +18,15 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import structlog
 
-from streamer.errors import StreamerError
+from streamer.config import Role, Settings
+from streamer.errors import SettingsError, StreamerError
 from streamer.garbage import spare_what_lasts
+from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.logs import configure_logs
 from streamer.kafka.monitoring import (
@@ -39,11 +43,12 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog
-from streamer.kafka.worker_options import Role, WorkerOptions
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
-from streamer.run.index_folder import identity_of
+from streamer.pages.parse import PageParser
+from streamer.run.index_folder import check_folder, identity_of
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
@@ -71,6 +76,82 @@ _NOT_IN_ORDER = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """What a worker needs to know, checked as far as it can be without the brokers."""
+
+    settings: Settings
+    connection: Connection
+    names: Names
+    index_folder: Path
+    key_file: Path
+    parser: PageParser
+
+    def check(self) -> None:
+        """See what can be seen without the brokers.
+
+        A folder knows each setting that an index was made with, its log their fingerprint alone: so
+        the folders are asked first, and the message names what differs.
+
+        Raises:
+            SettingsError: there is no such shard, or the key cannot be read.
+            StoreMismatch: a shard's index was made with other settings.
+            StoreUnavailable: it cannot be opened.
+        """
+        secret = read_secret(self.key_file)
+        wanted = identity_of(self.settings.signature, self.settings.shards, secret)
+        for shard in self.shards:
+            check_folder(self.shard_folder(shard), wanted)
+
+    def shard_folder(self, shard: int) -> Path:
+        """Return where the index of a shard lies."""
+        return self.index_folder / f"shard-{shard}"
+
+    def faust_options(self) -> dict[str, Any]:
+        """Return what each Faust app is made with."""
+        return {
+            **self.connection.faust_options(),
+            "consumer_group_instance_id": self.settings.instance_id or None,
+        }
+
+    @property
+    def signs(self) -> bool:
+        """Tell whether this worker signs pages."""
+        return self.settings.role is not Role.INDEX
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """Return the shards that this worker owns.
+
+        Raises:
+            SettingsError: there is no such shard, or the setting is no list of numbers.
+        """
+        if self.settings.role is Role.SIGN:
+            return ()
+        own = _shard_numbers(self.settings.own_shards)
+        for shard in own:
+            if not 0 <= shard < self.settings.shards:
+                raise SettingsError(
+                    f"There is no shard {shard}: the index has {self.settings.shards}, from 0 on. "
+                    "Correct --own-shards or --shards."
+                )
+        return own or tuple(range(self.settings.shards))
+
+
+def _shard_numbers(text: str) -> tuple[int, ...]:
+    """Return the shard numbers in `text`, as "0,2"; none for "".
+
+    Raises:
+        SettingsError: it is no list of numbers.
+    """
+    try:
+        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+    except ValueError as error:
+        raise SettingsError(
+            f"--own-shards cannot be {text!r}. Give numbers with commas between, as 0,2."
+        ) from error
+
+
 @dataclass(slots=True)
 class Worker:
     """A worker on its way; `fail` ends the process."""
@@ -96,7 +177,7 @@ class Worker:
         ]
         wanted = set(self.options.shards) - {app.owner.number for app in self.shards}
         reasons += [f"shard {number} is not open yet" for number in sorted(wanted)]
-        if self.options.role is not Role.INDEX and not (self.signers and self.signers.joined):
+        if self.options.signs and not (self.signers and self.signers.joined):
             reasons.append("the signers have not joined their group yet")
         return reasons
 
@@ -116,7 +197,8 @@ class Worker:
                 await publisher.start()
                 prepared, flow = await self._open(reader, publisher)
             await self._start(publisher, prepared, flow)
-            _log.info("worker_started", role=self.options.role, shards=list(self.options.shards))
+            role = self.options.settings.role
+            _log.info("worker_started", role=role, shards=list(self.options.shards))
             self._beside.append(asyncio.create_task(self._progress().run()))
             await self._stop.wait()
             _log.info("worker_stopping")
@@ -139,27 +221,26 @@ class Worker:
             task.cancel()
 
     def _progress(self) -> ProgressLog:
-        role = self.options.role
-        return ProgressLog(
-            self.metrics, self._signing, signs=role is not Role.INDEX, owns=role is not Role.SIGN
-        )
+        signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
+        return ProgressLog(self.metrics, self._signing, signs=signs, owns=owns)
 
     async def _open(self, reader: Reader, publisher: Publisher) -> tuple[Prepared, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
         options, names = self.options, self.options.names
+        settings, index = options.settings, options.settings.index
         secret = read_secret(options.key_file)
-        identity = identity_of(options.signature, options.index.shards, secret)
+        identity = identity_of(settings.signature, index.shards, secret)
         prepared = await prepare(
-            reader, publisher, names, options.index, str(identity["fingerprint"]),
-            options.replicas, options.verdict_partitions,
+            reader, publisher, names, index, str(identity["fingerprint"]),
+            settings.replicas, settings.verdict_partitions,
         )  # fmt: skip
-        signs = [] if options.role is Role.INDEX else [names.sign_group]
+        signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
         clusters = ClusterWatch(self.metrics)
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.position))
-            measures = ShardMeasures(self.metrics, owner.shard, options.head_pages, clusters)
+            measures = ShardMeasures(self.metrics, owner.shard, settings.head_pages, clusters)
             applier = Applier(names, owner, publisher, prepared.verdict_partitions, measures)
             applier.observe_store()
             client = options.connection.client_options()
@@ -167,43 +248,43 @@ class Worker:
                 names,
                 applier,
                 CatchUp(client, names.log(shard), applier),
-                options.index,
+                index,
                 publisher,
                 self.fail,
                 options.faust_options(),
             )
             self.shards.append(app)
         log_end = (await reader.bounds(names.log(0), 0))[1]
-        flow = FlowControl(options.window, log_end)
+        flow = FlowControl(settings.window, log_end)
         if gauge := await last_gauge(reader, names.gauge):
             flow.note_gauge(gauge)
         return prepared, flow
 
     def _owner(self, shard: int, prepared: Prepared) -> Owner:
-        options = self.options
-        log = ShardLog(shard, options.index.shards, prepared.log_ids[shard], prepared.identity)
+        options, settings = self.options, self.options.settings
+        log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
         return Owner(
             options.shard_folder(shard),
             log,
-            options.signature,
+            settings.signature,
             options.key_file,
-            head_pages=options.head_pages,
+            head_pages=settings.head_pages,
         )
 
     async def _start(self, publisher: Publisher, prepared: Prepared, flow: FlowControl) -> None:
         options = self.options
         starting = [app.start() for app in self.shards]
-        if options.role is not Role.INDEX:
+        if options.signs:
             starting.append(self._start_signers(publisher, prepared, flow))
         await asyncio.gather(*starting)
 
     async def _start_signers(
         self, publisher: Publisher, prepared: Prepared, flow: FlowControl
     ) -> None:
-        options = self.options
+        options, settings = self.options, self.options.settings
         secret = read_secret(options.key_file)
         signer = ChunkSigner(
-            options.parser, lambda: make_signer(options.signature, secret), prepared.identity
+            options.parser, lambda: make_signer(settings.signature, secret), prepared.identity
         )
         self.signers = SignApp(
             options.names,
@@ -213,8 +294,8 @@ class Worker:
             SignOptions(
                 prepared.dead_letter_partitions,
                 prepared.dead_letter_bytes_max,
-                options.threads,
-                accept_loss=options.accept_loss,
+                settings.signing_threads,
+                accept_loss=settings.accept_loss,
             ),
             self.fail,
             options.faust_options(),
@@ -236,11 +317,12 @@ async def run_worker(options: WorkerOptions) -> None:
     Raises:
         StreamerError: the start failed. Whatever fails later ends the process at once.
     """
-    configure_logs(*options.logs)
+    settings = options.settings
+    configure_logs(settings.log_format, settings.log_level)
     options.check()
     metrics = Metrics()
     worker = Worker(options, end_process, metrics)
-    health = HealthServer(*options.health, worker.not_ready, metrics)
+    health = HealthServer(settings.health_host, settings.health_port, worker.not_ready, metrics)
     for number in (signal.SIGTERM, signal.SIGINT):  # first, since process 1 has no others
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     await health.start()
@@ -250,7 +332,7 @@ async def run_worker(options: WorkerOptions) -> None:
         if not all_compiled():
             _log.info("kernels_compiling", note="once for this version and machine")
             await asyncio.to_thread(compile_kernels)
-        await asyncio.to_thread(warm_kernels, options.signature)
+        await asyncio.to_thread(warm_kernels, settings.signature)
         spare_what_lasts()
         await worker.run()
     finally:

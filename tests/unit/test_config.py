@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamer.config import Settings, load_settings
+from streamer.config import Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.index.types import IndexSettings
 from streamer.sketch.settings import SignatureSettings
@@ -74,6 +75,7 @@ def test_each_part_gets_what_was_set() -> None:
         ("bucket_max", 0),
         ("candidates_max", 4097),
         ("shards", 0),
+        ("shards", 49),
         ("threads", -1),
         ("page_bytes_max", 1023),
         ("head_pages", 0),
@@ -130,4 +132,7 @@ def test_settings_do_not_change_once_they_are_made() -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+    assert [one.name for one in declared()] == [*Settings.model_fields]
+    for one in declared():
+        assert re.fullmatch(r"[A-Z].*\.", one.text), one
+        assert one.panel

@@ -22,7 +22,6 @@ from aiokafka.errors import (
 )
 from aiokafka.producer import sender
 
-from streamer.errors import SettingsError
 from streamer.kafka import logs
 from streamer.kafka.logs import (
     REPEAT_SECONDS,
@@ -208,14 +207,6 @@ def test_the_last_configuration_holds_alone(capsys: pytest.CaptureFixture[str]) 
     own_log().debug("not shown")
     own_log().info("shown")
     assert [line["event"] for line in lines(capsys)] == ["shown"]
-
-
-@pytest.mark.parametrize(("log_format", "level"), [("xml", "info"), ("json", "loud")])
-def test_an_unknown_format_or_level_is_refused_with_those_that_there_are(
-    log_format: str, level: str
-) -> None:
-    with pytest.raises(SettingsError, match=r"'(xml|loud)'. Use .* or "):
-        configure_logs(log_format, level)
 
 
 class Clock:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from streamer.config import load_settings
+from streamer.config import Role, load_settings
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from streamer.kafka.worker_options import Role, WorkerOptions
+from streamer.kafka.worker import WorkerOptions
 from streamer.pages.parse import PageParser
 from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
@@ -28,18 +28,16 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def options(key_file: Path, role: Role = Role.ALL, **given: Any) -> WorkerOptions:
-    settings = load_settings(**{"shards": SHARDS, **given})
-    return WorkerOptions(
-        Connection("localhost:1"), Names("index", "pages"), settings.signature, settings.index,
-        key_file, key_file.parent / "index", PageParser(), role,
-    )  # fmt: skip
+    settings = load_settings(**{"shards": SHARDS, "role": role, **given})
+    names, folder = Names("index", "pages"), key_file.parent / "index"
+    return WorkerOptions(settings, Connection("localhost:1"), names, folder, key_file, PageParser())
 
 
 def make_shard(wanted: WorkerOptions, number: int) -> None:
     """Leave an index with a flush where the worker has that shard."""
     folder = wanted.shard_folder(number)
-    index = IndexFolder.open(folder, wanted.signature, wanted.index.shards, wanted.key_file)
-    detector = Detector(index, wanted.index)
+    index = IndexFolder.open(folder, wanted.settings.signature, SHARDS, wanted.key_file)
+    detector = Detector(index, wanted.settings.index)
     detector.flush(b"owner")
     detector.close()
 
@@ -80,3 +78,12 @@ def test_a_key_that_cannot_be_read_is_named(key_file: Path) -> None:
     key_file.write_text("no key")
     with pytest.raises(SettingsError, match="64 hexadecimal digits"):
         options(key_file).check()
+
+
+@pytest.mark.parametrize(
+    ("own_shards", "said"), [("0,x", "Give numbers with commas"), ("0,2", "no shard 2")]
+)
+def test_shards_that_are_none_are_refused(key_file: Path, own_shards: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        options(key_file, own_shards=own_shards).check()
+    assert options(key_file, own_shards=" 1, 1").shards == (1,)

@@ -83,6 +83,15 @@ def clusters(
         write(file, _counted(rows(verdicts, grouping), report))
     console = Console(stderr=True)
     console.print(_summary(grouping))
+    _warn(console, rank)
+    for suspect in suspects(verdicts, grouping, warn_share):
+        who = f"survivor is {suspect.survivor}"
+        said = suspicion(suspect.source, suspect.pages, suspect.share, who)
+        console.print(f"[yellow]Warning:[/yellow] {escape(said)}", highlight=False, soft_wrap=True)
+
+
+def _warn(console: Console, rank: _Ranking) -> None:
+    """Tell which fields the verdicts lack by which survivors are chosen."""
     for name, lacking in rank.lacking.items():
         console.print(
             f"[yellow]Warning:[/yellow] {lacking:,} of {rank.pages:,} verdicts in clusters carry no"
@@ -91,10 +100,6 @@ def clusters(
             highlight=False,
             soft_wrap=True,
         )
-    for suspect in suspects(verdicts, grouping, warn_share):
-        who = f"survivor is {suspect.survivor}"
-        said = suspicion(suspect.source, suspect.pages, suspect.share, who)
-        console.print(f"[yellow]Warning:[/yellow] {escape(said)}", highlight=False, soft_wrap=True)
 
 
 class _Ranking:

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.main import Command, Group
-from streamer.cli.options import Canonical, Fields, Preset, page_parser
+from streamer.cli.options import command, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
+from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.lab.documents import page_texts
-from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.files import open_sources
 from streamer.run.outputs import check_writable
 from streamer.sketch.collection import Collection, count_words, load_collection
@@ -31,6 +31,7 @@ collection = typer.Typer(
 
 
 @collection.command(cls=Command)
+@command
 def build(
     pages: Annotated[
         list[str],
@@ -45,9 +46,7 @@ def build(
     min_pages: Annotated[
         int, typer.Option(min=1, help="Leave out words on fewer pages; they count as unseen.")
     ] = 1,
-    canonical: Canonical = None,
-    preset: Preset = None,
-    fields: Fields = None,
+    settings: Annotated[Settings, "canonical", "preset", "fields"],
 ) -> None:
     """Count on how many pages each word stands, and write that to a file.
 
@@ -56,9 +55,11 @@ def build(
 
     Example: streamer collection build crawl/ --out words.json
     """
-    options = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
-    parser = page_parser(preset, fields, (), PAGE_BYTES_MAX)
-    sources = open_sources(pages).sources
+    options = read_options(
+        CanonicalOptions, split_options(settings.canonical), "the canonical form"
+    )
+    parser = page_parser(settings)
+    sources = open_sources(pages, settings.page_bytes_max).sources
     check_writable(out)
     compile_with_bar()
     started = time.perf_counter()

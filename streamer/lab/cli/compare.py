@@ -86,10 +86,8 @@ def compare(  # noqa: PLR0913 - the options of the command
     if pairs is not None:
         if a or b or html:
             raise SettingsError("--pairs goes without A, B and --html; leave those out.")
-        reports = (
-            compare_documents(one, other, shingle_width, panel)
-            for one, other in read_pairs(pairs, form)
-        )
+        both = read_pairs(pairs, form)
+        reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
         return
     if a is None or b is None:

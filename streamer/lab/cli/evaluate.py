@@ -80,6 +80,10 @@ def evaluate(
             for path in datasets
             for trial in _trials(path, names, Path(scratch), threshold, seed, own=own_collection)
         ]
+    _show(trials, threshold, plot, as_json=as_json)
+
+
+def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(trials)).decode())
     else:

@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamer.cli.options import KeyFile
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.config import Settings
 from streamer.lab.documents import FoundText, find_texts, read_body
 from streamer.lab.exact import Edits, edits_needed, expected_sets, jaccard, shingle_sets
 from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
@@ -22,6 +23,7 @@ from streamer.pages.files import open_sources
 from streamer.sketch.settings import SignatureSettings
 
 
+@command
 def explain(
     page: Annotated[
         str,
@@ -36,8 +38,8 @@ def explain(
         list[str] | None,
         typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
     ] = None,
-    key_file: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
 
@@ -48,7 +50,7 @@ def explain(
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
     """
     compile_with_bar()
-    with closing(KeptIndex(index, key_file)) as kept:
+    with closing(KeptIndex(index, settings.key_file)) as kept:
         own, explained = _explain(kept, page, texts or ())
         report = _report(page, kept.signature, own, explained, texts or ())
     if as_json:

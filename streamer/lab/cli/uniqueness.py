@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamer.cli.options import KeyFile
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.lab.cli.compare import AsJson, Canonical, Width
 from streamer.lab.comparison import visible
@@ -30,6 +31,7 @@ NO_TEXTS = (
 )
 
 
+@command
 def uniqueness(
     text: Annotated[Path, typer.Argument(help="A text, an HTML file or a page file.")],
     *,
@@ -40,11 +42,11 @@ def uniqueness(
     index: Annotated[
         Path | None, typer.Option(help="An index instead: the kept pages nearest to the text.")
     ] = None,
-    key_file: KeyFile = None,
     canonical: Canonical = None,
     shingle_width: Width = 5,
     sources: Annotated[int, typer.Option(min=1, help="Sources to show, most first.")] = 20,
     as_json: AsJson = False,
+    settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Tell which share of a text's shingles is found nowhere in a collection.
 
@@ -67,7 +69,7 @@ def uniqueness(
         assert index is not None
         if form != CanonicalOptions():
             raise SettingsError("An index has its own canonical form; leave --canonical out.")
-        near = nearest_kept(index, body.utf8, body.flags, key_file)
+        near = nearest_kept(index, body.utf8, body.flags, settings.key_file)
         report, table = _near_report(document, near, sources), _near_table(near, sources)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())

@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamer.cli import options
-from streamer.cli.options import Fields, Preset, page_parser
+from streamer.cli.options import command, connection_of, page_parser
 from streamer.cli.progress import compile_with_bar
-from streamer.config import load_settings
+from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
 from streamer.lab.audit.scene import EXAMPLES_MAX, Report
@@ -27,20 +26,9 @@ from streamer.lab.audit.verify import VerifyOptions
 from streamer.lab.audit.verify import verify as verify_index
 
 
-def verify(  # noqa: PLR0913 - the options of the command line
+@command
+def verify(
     *,
-    brokers: options.Brokers = None,
-    input_topic: options.InputTopic = None,
-    index_name: options.IndexName = None,
-    security_protocol: options.SecurityProtocol = None,
-    ssl_cafile: options.SslCafile = None,
-    ssl_certfile: options.SslCertfile = None,
-    ssl_keyfile: options.SslKeyfile = None,
-    sasl_mechanism: options.SaslMechanism = None,
-    sasl_username: options.SaslUsername = None,
-    sasl_password_file: options.SaslPasswordFile = None,
-    preset: Preset = None,
-    fields: Fields = None,
     settled: Annotated[
         bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
     ] = False,
@@ -52,7 +40,7 @@ def verify(  # noqa: PLR0913 - the options of the command line
         ),
     ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
-    config: options.ConfigFile = None,
+    settings: Annotated[Settings, "preset", "fields", KAFKA, SECURITY],
 ) -> None:
     """Hold an index in Kafka against its promises; exit code 1 if one is broken.
 
@@ -62,16 +50,10 @@ def verify(  # noqa: PLR0913 - the options of the command line
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
     """
-    settings = load_settings(
-        config, brokers=brokers, input_topic=input_topic, index_name=index_name,
-        security_protocol=security_protocol, ssl_cafile=ssl_cafile, ssl_certfile=ssl_certfile,
-        ssl_keyfile=ssl_keyfile, sasl_mechanism=sasl_mechanism, sasl_username=sasl_username,
-        sasl_password_file=sasl_password_file,
-    )  # fmt: skip
     wanted = VerifyOptions(
-        options.connection_of(settings),
+        connection_of(settings),
         Names(settings.index_name, settings.input_topic),
-        page_parser(preset, fields, (), settings.page_bytes_max),
+        page_parser(settings),
         settled=settled,
         wait_s=wait,
     )

@@ -1,0 +1,149 @@
+"""Each setting is declared once: flags, environment, file and `check` are made from that."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import streamer
+from streamer.cli.main import app
+from streamer.cli.options import command
+from streamer.config import KAFKA, SECURITY, VERDICTS, Declared, Settings, declared
+
+runner = CliRunner()
+WIDE = {"COLUMNS": "400"}
+OTHERS = {  # values that are no default, of settings that do not take "7"
+    "threshold": "0.7",
+    "method": "simhash",
+    "accept": "minhash",
+    "method_option": "width=2",
+    "canonical": "stem=english",
+    "page_bytes_max": "2048",
+    "window": "2048",
+    "role": "sign",
+    "accept_loss": "true",
+    "log_format": "console",
+    "log_level": "debug",
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "SCRAM-SHA-512",
+}
+FLAGS = [one for one in declared() if one.flag]
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def shown(*arguments: str, **environment: str) -> dict[str, str]:
+    """Return the settings that `streamer check` shows, by name."""
+    done = runner.invoke(app, ["check", *arguments], env=WIDE | environment)
+    assert done.exit_code == 0, done.output
+    rows = [re.split(r"\s{2,}", line.rstrip(), maxsplit=2) for line in done.stdout.splitlines()]
+    return {row[0].strip(): row[1] for row in rows if len(row) == 3}
+
+
+def panels(name: str) -> dict[str, str]:
+    """Return the help of a command by panel, on one line each."""
+    done = runner.invoke(app, [name, "--help"], env=WIDE)
+    parts = re.split(r"╭─ (.+?) ─+╮", done.stdout)
+    return {
+        title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+@pytest.mark.parametrize("one", declared(), ids=lambda one: one.name)
+def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
+    one: Declared, tmp_path: Path
+) -> None:
+    value = OTHERS.get(one.name, "7")
+    more = ("--method", "simhash") if one.name == "method_option" else ()
+    words = one.type == tuple[str, ...]
+    expected = str((value,)) if words else value
+    if one.name == "sasl_password":
+        expected = "*" * 10
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{one.name} = {[value] if words else value!r}\n".replace("'true'", "true"))
+    variable = {f"STREAMER_{one.name.upper()}": value}
+    ways = [shown(*more, **variable), shown(*more, "--config", str(file))]
+    if one.flag:
+        given = [flag(one.name)] if one.type is bool else [flag(one.name), value]
+        ways.append(shown(*more, *given))
+    for way in ways:
+        assert way[one.name].lower() == expected.lower()
+
+
+@pytest.mark.parametrize("name", ["check", "worker"])
+def test_the_help_has_each_flag_in_its_panel_with_its_text_and_default(name: str) -> None:
+    told = panels(name)
+    for one in FLAGS:
+        assert f"{flag(one.name)} " in told[one.panel]
+        assert one.text in told[one.panel]
+        if one.default and one.type is not bool:
+            assert f"{one.text.split()[-1]} [default: {one.default}]" in told[one.panel]
+    assert "--sasl-password " not in told[SECURITY]
+
+
+def test_a_command_takes_the_settings_that_it_names_and_no_others() -> None:
+    told = panels("tail")
+    assert {"--brokers", "--index-name"} == set(re.findall(r"--[a-z-]+", told[KAFKA]))
+    assert VERDICTS not in told
+    wanted = {flag(one.name) for one in FLAGS if one.panel == SECURITY}
+    assert wanted == set(re.findall(r"--[a-z-]+", told[SECURITY]))
+
+
+def test_a_list_is_given_flag_by_flag_or_as_words() -> None:
+    words = {"STREAMER_CARRY": "score language"}
+    assert shown(**words)["carry"] == "('score', 'language')"
+    assert shown("--carry", "a b", "--carry", "c", **words)["carry"] == "('a b', 'c')"
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: Annotated[str, typer.Option(help="One.")]
+    second: Annotated[int, typer.Option(help="Another.")] = 2
+
+
+def test_a_record_of_options_and_the_settings_reach_the_command_as_one_value_each() -> None:
+    taken: list[Any] = []
+
+    @command
+    def act(
+        page: str, *, pair: Pair, settings: Annotated[Settings, "bands", KAFKA], last: bool = False
+    ) -> None:
+        """Act."""
+        taken.append((page, pair, settings.bands, settings.brokers, last))
+
+    alone = typer.Typer()
+    alone.command()(act)
+    done = runner.invoke(alone, ["p", "--first", "x", "--bands", "9", "--last"])
+    assert done.exit_code == 0, done.output
+    act("q", first="y", second=5, brokers="b:1")
+    assert taken == [
+        ("p", Pair("x"), 9, "localhost:9092", True),
+        ("q", Pair("y", 5), 14, "b:1", False),
+    ]
+    assert runner.invoke(alone, ["p"]).exit_code == 2, "--first is missing"
+    assert runner.invoke(alone, ["p", "--first", "x", "--rows", "9"]).exit_code == 2
+
+
+def test_no_function_of_the_command_line_is_long_or_takes_more_than_ten_parameters() -> None:
+    folder = Path(streamer.__file__).parent
+    files = [folder / "config.py", *folder.glob("cli/*.py"), *folder.glob("lab/cli/*.py")]
+    functions = [
+        (file.name, one)
+        for file in files
+        for one in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert len(functions) > 100
+    for name, one in functions:
+        assert one.end_lineno
+        assert one.end_lineno - one.lineno < 60, (name, one.name)
+        assert len([*one.args.args, *one.args.kwonlyargs]) <= 10, (name, one.name)
