@@ -56,8 +56,10 @@ def check(
         return
     console = Console()
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
+    own = settings.index  # of what is not set, the method's
+    in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
     for one in declared():
-        value = getattr(settings, one.name)
+        value = in_force.get(one.name, getattr(settings, one.name))
         table.add_row(one.name, "" if value is None else escape(str(value)), escape(one.text))
     console.print(table)
     if index is not None:

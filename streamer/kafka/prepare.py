@@ -17,13 +17,13 @@ from streamer.errors import InputError, StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, IndexSettings, Record
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
-from streamer.kafka.topic_id import topic_id
 from streamer.kafka.topics import (
     Names,
     dead_letter_bytes_max,
     ensure_topic,
     index_topics,
     topic_config,
+    topic_id,
 )
 from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_record
 

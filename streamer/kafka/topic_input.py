@@ -42,7 +42,7 @@ from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.types import IndexSettings, Pages, source_name
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import Chunk, Options, Reader, fetch, open_reader, reach
-from streamer.kafka.topic_id import topic_id
+from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.pages.parse import Message
 

@@ -4,6 +4,8 @@ The names of an index in Kafka: its topics and its consumer groups.
 
 All of them begin with the index's name, so that an old and a new index stand side by side over the
 same pages. Only dead letters are named after the pages' topic, as other tools expect them there.
+
+The id of a topic, which tells it from one that was deleted and made anew under its name.
 """
 
 from __future__ import annotations
@@ -12,16 +14,32 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
+from time import monotonic
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
+    IncompatibleBrokerVersion,
     InvalidConfigurationError,
     KafkaError,
+    NoError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     for_code,
+)
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+    UnsignedVarInt32,
 )
 
 from streamer.errors import SettingsError, StreamerError
@@ -238,3 +256,104 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
             "it exists, and that this user may describe its configuration (DescribeConfigs)."
         )
     return {entry[0]: entry[1] for entry in entries}
+
+
+_ID_BYTES = 16
+_NO_ID = bytes(_ID_BYTES)
+
+# aiokafka asks for metadata in version 5 at most, and only from version 12 on (Kafka 3.0) it has
+# ids of topics. So the one request for that is spelled here, as MetadataRequest.json in the sources
+# of Apache Kafka has it, and of its response what stands before the first topic's id and that; the
+# client passes over the rest. aiokafka has no types: its classes are Any to mypy, which lets nobody
+# inherit from that.
+
+
+class _Uuid(AbstractType):  # type: ignore[misc]
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        return data.read(_ID_BYTES)
+
+
+class _TopicIdResponse(Response):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 12
+    _BROKER = (("node", Int32), ("host", CompactString()), ("port", Int32))
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", CompactArray(*_BROKER, ("rack", CompactString()), ("tags", TaggedFields))),
+        ("cluster_id", CompactString()),
+        ("controller_id", Int32),
+        ("topics", UnsignedVarInt32),  # one more than there are; the fields of the first follow
+        ("error_code", Int16),
+        ("topic", CompactString()),
+        ("topic_id", _Uuid),
+    )
+
+
+class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 12
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _TopicIdResponse
+    _TOPIC = (("topic_id", _Uuid), ("topic", CompactString()), ("tags", TaggedFields))
+    SCHEMA = Schema(
+        ("topics", CompactArray(*_TOPIC)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
+    API_KEY = 3
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
+        return request_struct_class([(_NO_ID, self._topic, {})], False, False, {})
+
+
+async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5.0) -> str:
+    """Return the 128 bits that Kafka gives to each topic made, in 32 hexadecimal digits.
+
+    An index holds offsets; in a topic that was deleted and made anew they mean something else, and
+    only the id tells: it does so while the topic is empty and once its first messages have expired,
+    and without the right to read. A broker that does not know the topic yet, or cannot be reached,
+    is asked again for `patience_s`: a topic just made takes a moment to be known everywhere. It is
+    one broker's view, and so no way to find out whether a deletion just asked for has happened.
+
+    Raises:
+        StreamerError: there is no such topic, or we may not see it, or the brokers give no ids.
+    """
+    deadline = monotonic() + patience_s
+    while True:
+        try:
+            return await _ask_for_id(admin, topic)
+        except (IncompatibleBrokerVersion, NotImplementedError) as error:
+            raise StreamerError(
+                f"The brokers give no ids of topics, as for {topic}. Apache Kafka 3.0 or later is "
+                "needed."
+            ) from error
+        except KafkaError as error:
+            if not error.retriable or monotonic() >= deadline:
+                raise StreamerError(
+                    f"Cannot find the topic {topic}: {error!r}. Check that it exists, and "
+                    "that we may describe it."
+                ) from error
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _ask_for_id(admin: AIOKafkaAdminClient, topic: str) -> str:
+    client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
+    answer = await client.send(client.get_random_node(), _TopicIdRequest(topic))
+    error = for_code(answer.error_code)
+    if error is not NoError:
+        raise error(topic)
+    if answer.topic_id == _NO_ID:  # an old cluster that was upgraded, but not its metadata
+        raise IncompatibleBrokerVersion(topic)
+    return bytes(answer.topic_id).hex()

@@ -20,7 +20,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from streamer.errors import StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
-from streamer.kafka.topic_id import topic_id
+from streamer.kafka.topics import topic_id
 from tests.helpers.secure_broker import (
     PASSWORD,
     USER,
@@ -302,6 +302,6 @@ def test_brokers_that_give_no_ids_are_told(
 
 def test_a_topic_without_an_id_is_told() -> None:
     client = Mock(get_random_node=Mock(return_value=1), send=AsyncMock())
-    client.send.return_value.topics = [(0, "old", bytes(16), False, [], 0, {})]
+    client.send.return_value = Mock(error_code=0, topic_id=bytes(16))
     with pytest.raises(StreamerError, match="no ids of topics, as for old"):
         run(topic_id(Mock(_client=client), "old"))

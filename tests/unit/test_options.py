@@ -104,6 +104,11 @@ def test_a_list_is_given_flag_by_flag_or_as_words() -> None:
     assert shown("--carry", "a b", "--carry", "c", **words)["carry"] == "('a b', 'c')"
 
 
+def test_check_shows_the_threshold_of_the_method_where_none_is_set() -> None:
+    assert shown("--method", "simhash")["threshold"].startswith("0.95")
+    assert shown("--method", "simhash", "--threshold", "0.9")["threshold"] == "0.9"
+
+
 @dataclass(frozen=True)
 class Pair:
     first: Annotated[str, typer.Option(help="One.")]

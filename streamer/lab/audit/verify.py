@@ -27,8 +27,7 @@ from streamer.errors import InputError, StoreMismatch
 from streamer.index.types import IndexSettings, Pages, Record
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import Chunk, Reader, open_reader, reach
-from streamer.kafka.topic_id import topic_id
-from streamer.kafka.topics import Names
+from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.lab.audit.published import Outcomes, PublishedVerdicts
 from streamer.lab.audit.scene import LogReading, PageTable, Report, Scene
