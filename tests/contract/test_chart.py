@@ -271,12 +271,12 @@ def test_lint_has_nothing_to_say(values: tuple[str, ...]) -> None:
 
 
 def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
-    """Shards are a value, no password belongs into a ConfigMap, the others are the pods' own."""
+    """Three are values, no password belongs into a ConfigMap, the others are the pods' own."""
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     known = set(schema["definitions"]["setting"]["enum"])
     own = {
-        "shards", "role", "own_shards", "threads", "health_host", "health_port", "key_file",
-        "instance_id", "sasl_password",
+        "shards", "preset", "fields", "role", "own_shards", "threads", "health_host",
+        "health_port", "key_file", "instance_id", "sasl_password",
     }  # fmt: skip
     assert known == {f"STREAMER_{name.upper()}" for name in set(Settings.model_fields) - own}
 
