@@ -84,8 +84,7 @@ def _takes(wanted: list[str], one: Declared) -> bool:
 
 
 def _settings(config: Path | None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
-    """Return the settings; a flag that is None, or a list that is empty, was not given."""
-    return load_settings(config, **{k: v for k, v in flags.items() if v not in (None, [])})
+    return load_settings(config, **flags)
 
 
 def _flag(one: Declared) -> inspect.Parameter:
