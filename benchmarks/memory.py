@@ -1,7 +1,7 @@
-"""What the memory of a run is made of, taken from its open detector.
+"""What the memory of a run is made of, taken from its open judge.
 
 The base is what a process has that has imported everything and loaded the kernels, measured in one
-of its own. On top of it come the arrays that the detector can be seen to hold, found by walking its
+of its own. On top of it come the arrays that the judge can be seen to hold, found by walking its
 objects, so that a new array is counted without a change here; then what RocksDB says of itself. The
 rest is pages on their way, what allocators keep, and what no one accounts for.
 
@@ -29,7 +29,7 @@ from streamer.run.warm import warm_kernels
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from streamer.run.detector import Detector
+    from streamer.run.judge import Judge
 
 PEAK_TARGET_BYTES = 2 << 30
 # What RocksDB can be asked, by the name that it has in a table here.
@@ -40,7 +40,7 @@ ROCKSDB = {
 }
 BASE = "interpreter, libraries, kernels"
 REST = "the rest"
-ARRAYS = 8  # how many of the detector's largest arrays are named
+ARRAYS = 8  # how many of the judge's largest arrays are named
 _COUNTED = (bytes, bytearray, str, int, float, dict, list, tuple, set)
 _LEAVES = (ModuleType, FunctionType, MethodType, type, np.dtype)
 
@@ -53,7 +53,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The parts, which add up to `resident.total_bytes`; `arrays` are the detector's largest.
+    """The parts, which add up to `resident.total_bytes`; `arrays` are the judge's largest.
 
     The rest may be below zero, where a part is allocated and was never touched.
     """
@@ -78,22 +78,22 @@ def base_bytes() -> int:
     return int(done.stdout)
 
 
-def measure(detector: Detector, base: int | None = None) -> Memory:
-    """Return what this process' memory is made of; `detector` is open, `base` as of `base_bytes`.
+def measure(judge: Judge, base: int | None = None) -> Memory:
+    """Return what this process' memory is made of; `judge` is open, `base` as of `base_bytes`.
 
     Raises:
         subprocess.CalledProcessError: as `base_bytes`, where it is not given.
     """
     now = resident()
-    arrays = array_bytes(detector)
+    arrays = array_bytes(judge)
     parts = {BASE: base_bytes() if base is None else base}
     for path, size in arrays.items():
         parts[_kind(path)] = parts.get(_kind(path), 0) + size
-    parts |= _rocksdb_bytes(detector)
+    parts |= _rocksdb_bytes(judge)
     parts[REST] = now.total_bytes - sum(parts.values())
     return Memory(
         now,
-        detector.shards[-1].next_row,  # all that comes to the last shard and is inserted is kept
+        judge.shards[-1].next_row,  # all that comes to the last shard and is inserted is kept
         [Part(*item) for item in parts.items()],
         [Part(path.lstrip("."), size) for path, size in arrays.most_common(ARRAYS)],
     )
@@ -137,7 +137,7 @@ def _members(value: Any) -> list[tuple[str, Any]] | None:  # noqa: ANN401 - any 
 
 
 def _kind(path: str) -> str:
-    """Return to which part of the memory an attribute path of a detector belongs."""
+    """Return to which part of the memory an attribute path of a judge belongs."""
     if ".head" in path:
         return "head"
     if ".table." in path:
@@ -145,9 +145,9 @@ def _kind(path: str) -> str:
     return "look-up tables and state"
 
 
-def _rocksdb_bytes(detector: Detector) -> dict[str, int]:
+def _rocksdb_bytes(judge: Judge) -> dict[str, int]:
     """Return what RocksDB says that it holds; a property that it does not know is left out."""
-    database = detector._folder.store._database  # noqa: SLF001 - only RocksDB knows its memory
+    database = judge.store._database  # noqa: SLF001 - only RocksDB knows its memory
     told = {name: database.figure(key) for name, key in ROCKSDB.items()} if database else {}
     return {name: size for name, size in told.items() if size is not None}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamer.pages.files import Source
-    from streamer.run.detector import Detector
+    from streamer.run.judge import Judge
     from streamer.run.replay import Progress
 
 STEP = 1_000_000
@@ -115,21 +115,19 @@ class SamplingStopwatch(Stopwatch):
 
 
 class _AtEnd:
-    """Note what only an open detector can tell, at the end of a replay."""
+    """Note what only an open judge can tell, at the end of a replay."""
 
     def __init__(self, base_bytes: int) -> None:
         self._base_bytes = base_bytes
         self.memory: memory.Memory | None = None
         self.hops = self.flushes = 0
 
-    def summarise(self, outcome: Any, catalogue: Any, detector: Detector, folder: Any) -> Summary:  # noqa: ANN401 - passed on
+    def summarise(self, outcome: Any, catalogue: Any, judge: Judge, folder: Any) -> Summary:  # noqa: ANN401 - passed on
         """Stand in for the command's function of this name."""
-        self.memory = memory.measure(detector, self._base_bytes)
+        self.memory = memory.measure(judge, self._base_bytes)
         self.flushes = folder.store.flushes
-        self.hops = sum(
-            shard.sent.get(shard_name(shard.number + 1), 0) for shard in detector.shards
-        )
-        return summarise(outcome, catalogue, detector, folder)
+        self.hops = sum(shard.sent.get(shard_name(shard.number + 1), 0) for shard in judge.shards)
+        return summarise(outcome, catalogue, judge, folder)
 
 
 def sampled_replay(

@@ -23,7 +23,7 @@ from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
-from streamer.run.detector import Detector
+from streamer.run.judge import Judge
 from streamer.run.outputs import OutputFile
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ STAGES = (
     Stage("reading", None, ((LineReader, "take"),)),
     Stage("JSON to fields", 5, ((PageParser, "parse"),)),
     Stage("sign", 12, ((streamer.run.replay, "sign"),)),
-    Stage("head, verify, insert", 3, ((Detector, "judge"),)),
+    Stage("head, verify, insert", 3, ((Judge, "apply"),)),
     Stage("store: look-ups", 3, ((StoredLookup, "find"), (StoredLookup, "rows"))),
     Stage("store: flushes", 6, ((Store, "flush"),)),
     Stage("store: key table", 6, ((KeyTable, "add"),)),

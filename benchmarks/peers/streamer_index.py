@@ -16,8 +16,8 @@ import numpy as np
 
 from streamer.index.types import IndexSettings
 from streamer.pages.chunk import PageBatch
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.run.warm import warm_kernels
 from streamer.sketch.settings import SignatureSettings
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from streamer.index.prefetch import Found
     from streamer.index.types import Pages
+    from streamer.run.judge import Found
 
 SOURCE = 0
 BATCHES_AHEAD = 4
@@ -41,7 +41,7 @@ class StreamerIndex:
         warm_kernels()
         settings = IndexSettings()
         opened = IndexFolder.open(folder / "index", SignatureSettings(), settings.shards)
-        self._detector = Detector(opened, settings)
+        self._judge = replay_judge(opened, settings)
         self._signer = Signer(SignatureSettings(), opened.secret)
         self._ahead = ThreadPoolExecutor(1, "look-up")
         self._signed = self._judged = 0
@@ -67,20 +67,20 @@ class StreamerIndex:
         waiting: deque[tuple[Pages, Future[Found]]] = deque()
         duplicates = 0
         for signed in batches:
-            waiting.append((signed, self._ahead.submit(self._detector.look_up, signed)))
+            waiting.append((signed, self._ahead.submit(self._judge.look_up, signed)))
             if len(waiting) > BATCHES_AHEAD:
-                duplicates += self._judge(*waiting.popleft())
-        return duplicates + sum(self._judge(*each) for each in waiting)
+                duplicates += self._judged_batch(*waiting.popleft())
+        return duplicates + sum(self._judged_batch(*each) for each in waiting)
 
-    def _judge(self, signed: Pages, found: Future[Found]) -> int:
+    def _judged_batch(self, signed: Pages, found: Future[Found]) -> int:
         """Verify and insert a batch; begin a flush if that is due, as a replay does."""
-        detector, begin = self._detector, self._judged
+        judge, begin = self._judge, self._judged
         self._judged = end = begin + len(signed)
-        verdicts = detector.judge(SOURCE, begin, end, signed, found.result())
-        if detector.flush_is_due:
-            detector.begin_flush(lambda: b"")
+        verdicts = judge.judge(SOURCE, begin, end, signed, found.result())
+        if judge.flush_is_due:
+            judge.begin_flush(lambda: b"")
         return sum(int(np.count_nonzero(block.similarities >= 0)) for block in verdicts)
 
     def settle(self) -> None:
         """Flush what is in the head."""
-        self._detector.flush(b"")
+        self._judge.flush(b"")

@@ -27,8 +27,8 @@ from streamer.index.store import has_index
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import own_catalogue
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
@@ -471,9 +471,9 @@ def _run(
         )
     with _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar()
-        detector = Detector(folder, settings.index, head_pages=settings.head_pages)
+        judge = replay_judge(folder, settings.index, head_pages=settings.head_pages)
         job = Replay(
-            detector, catalogue, parser, new_signer, folder.fingerprint,
+            judge, catalogue, parser, new_signer, folder.fingerprint,
             settings.signing_threads, checks,
         )  # fmt: skip
         spare_what_lasts()
@@ -482,8 +482,8 @@ def _run(
                 letters = outputs[1] if len(outputs) > 1 else None
                 outcome = job.run(pages, outputs[0], letters, report)
         finally:
-            detector.stop()
-    return outcome, summarise(outcome, catalogue, detector, folder)
+            judge.stop()
+    return outcome, summarise(outcome, catalogue, judge, folder)
 
 
 @contextmanager

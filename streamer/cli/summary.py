@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from streamer.run.catalogue import Catalogue, Totals
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import Judge
 from streamer.run.replay import Outcome
 
 MOST = 0.5
@@ -60,9 +60,7 @@ def pages_of(totals: Totals) -> int:
     return totals.unique + sum(totals.duplicates.values())
 
 
-def summarise(
-    outcome: Outcome, catalogue: Catalogue, detector: Detector, folder: IndexFolder
-) -> Summary:
+def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: IndexFolder) -> Summary:
     """Return the summary of a run."""
     totals = outcome.totals
     meta = folder.store.meta
@@ -81,7 +79,7 @@ def summarise(
         index_bytes=folder.store.size_bytes(),
         index_pages=kept,
         index_fingerprint=folder.fingerprint,
-        saturated_postings=sum(shard.refused for shard in detector.shards),
+        saturated_postings=sum(shard.refused for shard in judge.shards),
         sources_done_before=outcome.report.done_before,
         sources_empty=outcome.report.empty,
         sources_incomplete=outcome.report.incomplete,

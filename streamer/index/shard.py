@@ -9,10 +9,6 @@ along, nothing deadlocks.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
 flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.
-
-Entries of a head that leave it for the store, and those that stay for longer than the head does.
-
-Kept entries go into the next flush as rows, undecided ones as a part of the shard's state.
 """
 
 from __future__ import annotations
@@ -70,11 +66,13 @@ from streamer.index.types import (
     Record,
     Verdicts,
     bands_of,
+    destination_name,
     key_columns,
-    shard_name,
 )
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
+
+Places = npt.NDArray[np.int64]
 
 
 def take_kept(head: Head, state: bytes) -> FlushedRows:
@@ -124,9 +122,6 @@ def restore_undecided(head: Head, packed: Undecided) -> None:
     head.refs[:count] = packed.refs
     head.urls, head.count = packed.urls, count
     head.retain(np.arange(count))
-
-
-Places = npt.NDArray[np.int64]
 
 
 class Shard:
@@ -221,10 +216,11 @@ class Shard:
             )
         self.settings = settings
 
-    def _emit(self, destination: str, items: Pages | Decisions | Verdicts) -> None:
+    def _emit(self, destination: int, items: Pages | Decisions | Verdicts) -> None:
         if len(items):
-            start = self.sent.get(destination, 0)
-            self.sent[destination] = start + len(items)
+            name = destination_name(destination)
+            start = self.sent.get(name, 0)
+            self.sent[name] = start + len(items)
             self._outputs.append(Output(destination, start, items))
 
     # ---- pages --------------------------------------------------------------------------------
@@ -316,11 +312,11 @@ class Shard:
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
-            self._emit(shard_name(self.number + 1), pages.take(np.flatnonzero(inserted & ~kept)))
+            self._emit(self.number + 1, pages.take(np.flatnonzero(inserted & ~kept)))
 
     def _tell(self, refs: npt.NDArray[np.uint64], kept: npt.NDArray[np.bool_]) -> None:
         for shard in range(self.number):
-            self._emit(shard_name(shard), Decisions(refs, kept))
+            self._emit(shard, Decisions(refs, kept))
 
     # ---- decisions from shards further along ----------------------------------------------------
 

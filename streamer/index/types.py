@@ -1,20 +1,15 @@
 """What the shards of an index speak of: settings, records, verdicts, and what a look-up finds.
 
-What shards read and write: records over intervals of a source's sequence, in columns.
-
 One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
 sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else
 it passes the record over: seen before, or a hole. Pages are numbered by their source (offset,
 ordinal); what a shard emits is numbered by the shard, for each destination.
 
-What changes a verdict but not a signature: fixed in an index's log, not in the code.
+Settings that change a verdict but not a signature come by a CONFIG record, and hold from its place
+in the log on: a replay of the log gives what was given, whatever the settings or the version of the
+program that replays it.
 
-A CONFIG record carries these settings, and they hold from its place in the log on. So a replay of
-the log gives what was given, whatever the settings or the version of the program that replays it.
-
-What a shard asks of the pages that have left its head, and what it hands out when it flushes.
-
-These are the two seams between the state machine and the store.
+`Lookup` and `FlushedRows` are the two seams between the state machine and the store.
 """
 
 from __future__ import annotations
@@ -27,11 +22,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamer.model import SIMILARITY_ONE
+from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
 MACHINE_VERSION = 1  # of the rules in shard.py and rule.py
+CONFIG = "config"  # the source of settings
+VERDICTS = -1  # the destination of verdicts; others are shards, by number
+
+Keys = npt.NDArray[np.uint64]
 
 
 class IndexSettings(BaseModel):
@@ -79,13 +78,14 @@ def key_columns(shard: int, shards: int, bands: int) -> list[int]:
     return [*range(*bands_of(shard, shards, bands)), *([bands] if shard == 0 else [])]
 
 
-VERDICTS = "verdicts"  # the destination of verdicts; shards are named by shard_name()
-CONFIG = "config"
-
-
 def shard_name(shard: int) -> str:
-    """Return the name of a shard as a source and as a destination."""
+    """Return the name of a shard as a source in the marks."""
     return f"shard:{shard}"
+
+
+def destination_name(destination: int) -> str:
+    """Return the name of a destination in a shard's state."""
+    return "verdicts" if destination == VERDICTS else shard_name(destination)
 
 
 def source_name(source: int) -> str:
@@ -184,11 +184,32 @@ class Record:
     items: Items
 
 
+def page_record(
+    source: int,
+    start: int,
+    end: int,
+    pages: Pages,
+    numbers: npt.NDArray[np.int64] | None = None,
+) -> Record:
+    """Return the record of the pages in [start, end) of a page source.
+
+    `numbers` are theirs in the source, where their refs are of other ones.
+    """
+    if numbers is None:
+        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+    return Record(source_name(source), start, end, numbers, pages)
+
+
+def config_record(settings: IndexSettings, number: int) -> Record:
+    """Return settings as a record, the one with this number."""
+    return Record(CONFIG, number, number + 1, np.array([number]), settings)
+
+
 @dataclass(slots=True)
 class Output:
-    """Items for one destination, numbered from `start` on without gaps."""
+    """Items for one destination, VERDICTS or a shard, numbered from `start` on without gaps."""
 
-    destination: str
+    destination: int
     start: int
     items: Pages | Decisions | Verdicts
 
@@ -197,8 +218,11 @@ class Output:
         """Return the number after the last item's."""
         return self.start + len(self.items)
 
-
-Keys = npt.NDArray[np.uint64]
+    def record(self, sender: int) -> Record:
+        """Return what shard `sender` emitted for another one as a record of that one's log."""
+        assert not isinstance(self.items, Verdicts), "verdicts go to no shard"
+        numbers = np.arange(self.start, self.end)
+        return Record(shard_name(sender), self.start, self.end, numbers, self.items)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streamer.errors import InputError, StoreMismatch, StreamerError
-from streamer.index.types import CONFIG, IndexSettings, Record
+from streamer.index.types import IndexSettings, config_record
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import (
@@ -93,11 +92,6 @@ async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
             ) from error
         except KafkaError:
             continue  # of brokers that begin: who joins asks again
-
-
-def config_record(settings: IndexSettings, mark: int) -> Record:
-    """Return the CONFIG record with the number `mark`."""
-    return Record(CONFIG, mark, mark + 1, np.array([mark]), settings)
 
 
 async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:

@@ -24,7 +24,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
 from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
-from streamer.pages.chunk import PageBatch, RawChunk
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.text.visible import HTML
@@ -96,14 +96,14 @@ async def produce(
                 waiting += await _send(producer, topic, numbers, messages, sent)
                 while len(waiting) > BATCHES_WAITING:
                     await waiting.popleft()
-                progress(before + chunk.bytes_read, sent.messages)
+                progress(before + chunk.amount, sent.messages)
             before += source.total_bytes or 0
         for future in waiting:
             await future
     return sent
 
 
-def _messages(parser: PageParser, chunk: RawChunk, sent: Produced) -> Iterator[_Message]:
+def _messages(parser: PageParser, chunk: Chunk, sent: Produced) -> Iterator[_Message]:
     """Yield the messages of a chunk."""
     batch = parser.parse(chunk)
     sent.too_large += sum(letter.code == "record_too_large" for letter in chunk.dead)

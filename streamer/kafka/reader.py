@@ -1,15 +1,9 @@
-"""Reads ranges of a topic by position, outside of any group: for replays, checks and tests.
+"""What is fetched of topics: chunks of messages, by position, outside of any group.
 
 The end of a range is told by the consumer's position, never by the offset of a last message, since
 transaction markers and deleted messages leave gaps.
 
-A run of consecutive messages of one partition: what is fetched, signed and acknowledged as one.
-
-A chunk covers the offsets [start, end) that were *read*. Offsets without a message lie in it too:
-where a transaction ended, or where a message was deleted.
-
-The first word with the brokers: a start with a wrong setting ends with its cause.
-
+The first word with the brokers is `reach`: a start with a wrong setting ends with its cause.
 aiokafka only logs the cause, and raises that it could not bootstrap. So each broker is spoken to
 once before any client is made, and what goes wrong is told with the setting to look at.
 """
@@ -43,11 +37,24 @@ from streamer.kafka.connection import Connection
 
 RECORDS_MAX = 2000
 BYTES_MAX = 8 << 20  # what a chunk costs beside its pages is spread
+FETCH_BYTES_MAX = 8 << 20
+POLL_MILLISECONDS = 500
+SINGLY_MAX = 500  # messages, between two tries to take all that is there
+PATIENCE_SECONDS = 60.0
+COORDINATOR_SECONDS = 20.0
+STOP_AGAIN_SECONDS = 1.0
+FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait behind such a fetch
+
+Options = Mapping[str, Any]  # what every client of the library takes
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """The messages at [start, end) of a partition; `records` are the client library's."""
+class Fetched:
+    """A chunk: the messages that were read at [start, end) of a partition.
+
+    It is fetched, signed and acknowledged as one. Offsets without a message lie in it too: where a
+    transaction ended, or where a message was deleted. `records` are the client library's messages.
+    """
 
     topic: str
     partition: int
@@ -58,26 +65,15 @@ class Chunk:
 
 def cut(
     topic: str, partition: int, start: int, end: int, records: Sequence[Any]
-) -> Iterator[Chunk]:
+) -> Iterator[Fetched]:
     """Yield chunks of RECORDS_MAX messages and about BYTES_MAX at most, covering [start, end)."""
     first, size = 0, 0
     for place, record in enumerate(records):
         if place > first and (place - first >= RECORDS_MAX or size >= BYTES_MAX):
-            yield Chunk(topic, partition, start, record.offset, records[first:place])
+            yield Fetched(topic, partition, start, record.offset, records[first:place])
             start, first, size = record.offset, place, 0
         size += record.serialized_value_size
-    yield Chunk(topic, partition, start, end, records[first:])
-
-
-FETCH_BYTES_MAX = 8 << 20
-POLL_MILLISECONDS = 500
-SINGLY_MAX = 500  # messages, between two tries to take all that is there
-PATIENCE_SECONDS = 60.0
-COORDINATOR_SECONDS = 20.0
-STOP_AGAIN_SECONDS = 1.0
-FETCH_WAIT_MILLISECONDS = 20  # at a topic's end: other requests wait behind such a fetch
-
-Options = Mapping[str, Any]  # what every client of the library takes
+    yield Fetched(topic, partition, start, end, records[first:])
 
 
 class Reader:
@@ -125,7 +121,9 @@ class Reader:
             if place.topic == topic and committed.offset >= 0
         }
 
-    async def read(self, topic: str, partition: int, start: int, end: int) -> AsyncIterator[Chunk]:
+    async def read(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> AsyncIterator[Fetched]:
         """Yield the messages at [start, end) of a partition, which must lie within its bounds.
 
         Raises:

@@ -4,18 +4,6 @@ Chunks of records are read ahead in one thread and applied in order in another; 
 published in order, and only then acknowledged. A flush is written beside what comes next, after
 every publish that it covers. Where the store stands before the group's committed offset, the
 records between them are folded first, beside Faust: what they emit is out.
-
-Folds the part of a shard's log whose outputs are out already: all below the committed offset.
-
-Nothing is published, acknowledged or committed here, so nothing of Faust is needed, whose hop would
-take most of the time: a consumer in a thread of its own fetches, another thread applies. (A third
-that reads ahead makes it slower: they wait for each other's hold on the interpreter.) A rebuild of
-a lost index is this and no more.
-
-How far an owned shard is in its log: what is out already, where the log ends, what is left.
-
-A shard has caught up when the log is folded up to the end that it had at the assignment. Its own
-position is the owner's; this is the rest, for decisions, logs and metrics.
 """
 
 from __future__ import annotations
@@ -32,28 +20,40 @@ import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.types import CONFIG, IndexSettings
+from streamer.index.types import CONFIG, IndexSettings, config_record
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import REPEAT_SECONDS, Gauge, pack_gauge
 from streamer.kafka.monitoring import ShardMeasures
-from streamer.kafka.owner import Applied, Applier, Owner, ReadChunk
-from streamer.kafka.prepare import config_record
-from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Chunk, open_reader
-from streamer.kafka.topics import Names
+from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
+from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
+from streamer.run.ahead import Ahead
 
-_RECORDS_AHEAD = 8  # fetched and not yet applied
+RECORDS_AHEAD = 8  # of a log that is folded silently, fetched and not yet applied
+CHUNKS_AHEAD = 3  # of the log, read and not yet applied
+CHUNKS_BEHIND = 4  # applied and not yet published
+WATCH_SECONDS = 0.1
+
+_log = structlog.get_logger()
 
 
 class CatchUp:
-    """Folds ranges of a log; `client_options` are what every client of the library takes."""
+    """Folds the part of a log whose outputs are out already: all below the committed offset.
 
-    def __init__(self, client_options: Mapping[str, Any], log: str, applier: Applier) -> None:
+    Nothing is published, acknowledged or committed here, so nothing of Faust is needed, whose hop
+    would take most of the time: a consumer in a thread of its own fetches, another thread applies.
+    (A third that reads ahead makes it slower: they wait for each other's hold on the interpreter.)
+    A rebuild of a lost index is this and no more. `client_options` are what every client takes.
+    """
+
+    def __init__(
+        self, client_options: Mapping[str, Any], log: str, owner: Owner, measures: ShardMeasures
+    ) -> None:
         self._client_options = client_options
         self._log = log
-        self._applier = applier
+        self._owner = owner
+        self._measures = measures
         self._stopping = False
 
     def stop(self) -> None:
@@ -71,30 +71,33 @@ class CatchUp:
         asyncio.run(self._fold(start, end))
 
     async def _fold(self, start: int, end: int) -> None:
-        loop = asyncio.get_running_loop()
-        applied: deque[asyncio.Future[None]] = deque()
         async with open_reader(self._client_options) as reader:
             with ThreadPoolExecutor(1, "catch-up") as judge:
+                ahead = Ahead(self._apply, judge, RECORDS_AHEAD)
                 async for chunk in reader.read(self._log, 0, start, end):
-                    applied.append(loop.run_in_executor(judge, self._apply, chunk, end))
-                    while len(applied) >= _RECORDS_AHEAD:
-                        await applied.popleft()
+                    if ahead.is_full:
+                        await ahead.take()
+                    await ahead.put(chunk)
                     if self._stopping:
                         break
-                await asyncio.gather(*applied)
+                while not ahead.is_empty:
+                    await ahead.take()
 
-    def _apply(self, chunk: Chunk, end: int) -> None:
-        self._applier.apply(self._applier.read(chunk), end)
-        owner = self._applier.owner
+    def _apply(self, chunk: Fetched) -> None:
+        owner = self._owner
+        read = owner.read(chunk)
+        with self._measures.stage(Stage.APPLY):
+            owner.fold(chunk, read)
+        self._measures.observe_state()
         if owner.flush_is_due:
-            owner.begin_flush(lambda: None)
-
-
-_log = structlog.get_logger()
+            state = owner.state()
+            owner.begin_flush(lambda: state)
 
 
 class ShardProgress:
-    """The progress of a shard in the partition `log`.
+    """How far a shard is in its log, the partition `log`: what is out, and what is left.
+
+    It has caught up when the log is folded up to the end that it had at the assignment.
 
     Attributes:
         committed: below it all that the log's records lead to is out.
@@ -121,7 +124,7 @@ class ShardProgress:
     @property
     def caught_up(self) -> bool:
         """Tell whether the log is folded up to the end that it had at the assignment."""
-        return self._target is not None and self._owner.position >= self._target
+        return self._target is not None and self._owner.offset >= self._target
 
     def note_assigned(self, position: int, committed: int, end: int) -> None:
         """Take an assignment: the index stands at `position`, the log ends at `end`."""
@@ -138,25 +141,18 @@ class ShardProgress:
         if self._place in chunks.assignment():
             self._end = chunks.highwater(self._place) or self._end
         committed = chunks.committed(self._place)
-        self._measures.observe_log(self._owner.position, self._end, committed)
+        self._measures.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
 
     def _tell_when_caught_up(self) -> None:
         if self._assigned_at is None or not self.caught_up:
             return
         (position, began), self._assigned_at = self._assigned_at, None
-        folded, seconds = self._owner.position - position, time.monotonic() - began
+        folded, seconds = self._owner.offset - position, time.monotonic() - began
         _log.info(
-            "shard_caught_up", shard=self._owner.number, position=self._owner.position,
+            "shard_caught_up", shard=self._owner.number, position=self._owner.offset,
             records=folded, seconds=round(seconds, 3),
         )  # fmt: skip
-
-
-CHUNKS_AHEAD = 3  # of the log, read and not yet applied
-CHUNKS_BEHIND = 4  # applied and not yet published
-WATCH_SECONDS = 0.1
-
-_Waiting = tuple[Any, "asyncio.Future[ReadChunk]"]  # the event, and its chunk when it is read
 
 
 class ShardApp:
@@ -164,28 +160,28 @@ class ShardApp:
 
     def __init__(
         self,
-        names: Names,
-        applier: Applier,
+        owner: Owner,
+        outlet: Outlet,
         catch_up: CatchUp,
         settings: IndexSettings,
-        publisher: Publisher,
+        measures: ShardMeasures,
         fail: Callable[[BaseException], None],
         options: Mapping[str, Any],
     ) -> None:
-        self.owner = owner = applier.owner
-        self._names = names
-        self._settings = settings
-        self._publisher = publisher
-        self._fail = fail
-        self._measures = applier.measures
-        self._applier = applier
+        self.owner = owner
+        self._names = names = outlet.names
+        self._outlet = outlet
+        self._publisher = outlet.publisher
         self._catch_up = catch_up
+        self._settings = settings
+        self._measures = measures
+        self._fail = fail
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
+        self._ahead = Ahead(self._read, self._readers, CHUNKS_AHEAD)
         self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
-        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), applier.measures)
+        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), measures)
         self._configured = False
         self._gauge = self._new_gauge()
         self._gauge_told: Gauge | None = None
@@ -223,11 +219,16 @@ class ShardApp:
             while self._publishing:
                 await self._publishing.popleft()
             # Also a flush that has begun waits for what is published by this loop.
-            finish = self.owner.flush if self.owner.changed else self.owner.finish
-            await asyncio.get_running_loop().run_in_executor(self._judge, finish)
+            await asyncio.get_running_loop().run_in_executor(self._judge, self._end_flushes)
         self._readers.shutdown()
         self._judge.shutdown()
         self.owner.close()
+
+    def _end_flushes(self) -> None:
+        if self.owner.changed:
+            self.owner.flush(self.owner.state())
+        else:
+            self.owner.finish()
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -248,10 +249,10 @@ class ShardApp:
             except StoreMismatch as error:
                 self._fail(error)
                 continue
-            position = self.owner.position
+            position = self.owner.offset
             self._progress.note_assigned(position, offset, end)
             begin = max(position, offset)
-            starts[tp] = Start(begin, begin, self.owner.stored_position)
+            starts[tp] = Start(begin, begin, self.owner.stored_offset)
             if position < offset:
                 self._begin_to_catch_up()
         return starts
@@ -268,7 +269,7 @@ class ShardApp:
                 while self._publishing:
                     await self._publishing.popleft()
                 # The committed offset may grow meanwhile: another owner for a time, then us again.
-                while (start := self.owner.position) < self._progress.committed:
+                while (start := self.owner.offset) < self._progress.committed:
                     if self._stopping:
                         break
                     await asyncio.to_thread(self._catch_up.fold, start, self._progress.committed)
@@ -280,32 +281,32 @@ class ShardApp:
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
-        loop = asyncio.get_running_loop()
         try:
             async for event in stream.noack().events():
-                future = loop.run_in_executor(self._readers, self._applier.read, event.value)
-                await self._waiting.put((event, future))
+                await self._ahead.put(event)
         except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
             self._fail(error)
+
+    def _read(self, event: Any) -> list[ReadRecord]:  # noqa: ANN401 - Faust's event
+        return self.owner.read(event.value)
 
     async def _apply(self) -> None:
         """Apply chunks in order; publish and acknowledge them; flush when it is due."""
         loop = asyncio.get_running_loop()
         try:
             while True:
-                event, future = await self._waiting.get()
-                chunk = await future
+                event, read = await self._ahead.take()
                 async with self._applying:
-                    applied = await loop.run_in_executor(
-                        self._judge, self._applier.apply, chunk, self._progress.committed
+                    packed = await loop.run_in_executor(
+                        self._judge, self._fold, event.value, read, self._progress.committed
                     )
                     self._gauge = self._new_gauge()
                     # Each takes its place in the queue of its partition now, in this order.
                     sends = [
-                        asyncio.ensure_future(self._publisher.publish(topic, partition, packed))
-                        for (topic, partition), packed in applied.batches.items()
+                        asyncio.ensure_future(self._publisher.publish(topic, partition, batches))
+                        for (topic, partition), batches in packed.batches.items()
                     ]
-                    finish = self._finish(sends, applied, event)
+                    finish = self._finish(sends, packed, event)
                     self._publishing.append(asyncio.create_task(finish))
                     while len(self._publishing) > CHUNKS_BEHIND:
                         await self._publishing.popleft()
@@ -314,10 +315,20 @@ class ShardApp:
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
+    def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
+        """Apply a chunk; pack what it emits, but for records below `committed`: that is out."""
+        with self._measures.stage(Stage.APPLY):
+            emitted = self.owner.fold(chunk, read)
+            packed = self._outlet.pack(
+                self.owner, [each for each in emitted if each[0].offset >= committed]
+            )
+        self._measures.observe_state()
+        return packed
+
     async def _finish(
         self,
         sends: Sequence[asyncio.Future[None]],
-        applied: Applied,
+        packed: Packed,
         event: Any,  # noqa: ANN401 - Faust's event
     ) -> bool:
         """Acknowledge a chunk once all that it emitted has arrived; tell whether it has."""
@@ -325,9 +336,9 @@ class ShardApp:
             with self._measures.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
             self.app.chunks.ack(event.message)
-            for block in applied.verdicts:
+            for block in packed.verdicts:
                 self._measures.count_verdicts(block)
-            stamps, pages = np.array(applied.timestamps), np.array(applied.pages)
+            stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
             self._measures.count_latency(stamps, pages, time.time_ns() // 1_000_000)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
@@ -343,14 +354,20 @@ class ShardApp:
             if not all(await asyncio.gather(*publishing)):
                 raise StreamerError("Not all that a flush covers could be published.")
 
-        def wait() -> None:
-            asyncio.run_coroutine_threadsafe(published(), loop).result()
+        def begin() -> None:
+            state = self.owner.state()
 
-        await loop.run_in_executor(self._judge, self.owner.begin_flush, wait)
+            def owner_state() -> bytes:
+                asyncio.run_coroutine_threadsafe(published(), loop).result()
+                return state
+
+            self.owner.begin_flush(owner_state)
+
+        await loop.run_in_executor(self._judge, begin)
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
-        return Gauge(self.owner.position, shard.open_pages, dict(shard.marks))
+        return Gauge(self.owner.offset, shard.open_pages, dict(shard.marks))
 
     # ---- beside the log --------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ acknowledgement. While too much is open in the index, nothing more is taken.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,17 +22,14 @@ from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
 from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMeasures
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
-from streamer.kafka.reader import Chunk
 from streamer.kafka.signing import ChunkSigner, Signed, dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
+from streamer.run.ahead import CHUNKS_AHEAD, Ahead, signing_pool
 
-CHUNKS_AHEAD = 6
-SIGNING_NICENESS = 5
 WATCH_SECONDS = 0.5
 
 _log = structlog.get_logger()
-_Waiting = tuple[Any, "asyncio.Future[Signed]"]  # the event, and what becomes of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +66,8 @@ class SignApp:
         self._how = how
         self._fail = fail
         self._measures = measures
-        self._pool = ThreadPoolExecutor(how.threads, "sign", initializer=_give_way)
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(CHUNKS_AHEAD)
+        self._pool = signing_pool(how.threads)
+        self._ahead = Ahead(self._sign, self._pool, CHUNKS_AHEAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
         self.joined = False
@@ -123,16 +118,13 @@ class SignApp:
         try:
             async for event in stream.noack().events():
                 await self._wait_for_index()
-                chunk: Chunk = event.value
-                loop = asyncio.get_running_loop()
-                future = loop.run_in_executor(self._pool, self._sign, chunk)
-                await self._waiting.put((event, future))
+                await self._ahead.put(event)
         except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
             self._fail(error)
 
-    def _sign(self, chunk: Chunk) -> Signed:
+    def _sign(self, event: Any) -> Signed:  # noqa: ANN401 - Faust's event
         with self._measures.stage(Stage.PARSE_SIGN):
-            return self._signer.sign(chunk)
+            return self._signer.sign(event.value)
 
     async def _wait_for_index(self) -> None:
         """Wait while too much is open; not in a rebalance, which waits for this chunk."""
@@ -155,7 +147,7 @@ class SignApp:
                     batches = self._publisher.batches(records)
                     await self._publisher.publish(self._names.log(0), 0, batches)
                 for event, one in zip(events, signed, strict=True):
-                    self._flow.note_published(one.source, one.end, one.pages)
+                    self._flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._measures.count_chunk(one.pages, dead, one.skipped)
                     self._measures.newest_dead |= {
@@ -187,20 +179,20 @@ class SignApp:
 
     async def _next(self) -> tuple[list[Any], list[Signed]]:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""
-        event, future = await self._waiting.get()
-        events, signed = [event], [await future]
-        size = sum(map(len, signed[0].records))
-        while size < BATCH_BYTES and not self._waiting.empty():
-            event, future = self._waiting.get_nowait()
+        events: list[Any] = []
+        signed: list[Signed] = []
+        size = 0
+        while not signed or (size < BATCH_BYTES and not self._ahead.is_empty):
+            event, one = await self._ahead.take()
             events.append(event)
-            signed.append(await future)
-            size += sum(map(len, signed[-1].records))
+            signed.append(one)
+            size += sum(map(len, one.records))
         return events, signed
 
     async def _publish_dead_letters(self, signed: Signed) -> None:
         if not signed.dead:
             return
-        names, partition = self._names, int(signed.source.rpartition(":")[2])
+        names, partition = self._names, signed.partition
         bytes_max = self._how.dead_letter_bytes_max
 
         def pack() -> list[Any]:
@@ -213,11 +205,6 @@ class SignApp:
         batches = await asyncio.to_thread(pack)  # what is large is compressed
         place = partition % self._how.dead_letter_partitions
         await self._publisher.publish(names.dead_letters, place, batches)
-
-
-def _give_way() -> None:
-    """Let this thread come after the loop's and the judging one, for which all wait."""
-    os.nice(SIGNING_NICENESS)
 
 
 def _ends_before(tp: TP, begin: int, end: int) -> str:

@@ -3,18 +3,16 @@
 The record covers [start, end) of the partition: all that was read, dead letters, deletions and
 gaps included. It is there also where no page is left, since a reader takes no record behind a hole.
 
-Dead letters as messages: the original key and bytes, and what happened in the headers.
-
-The headers are those of Kafka Connect, which tools for dead letter queues know, and some of our
-own: the code of docs/dead-letters.md, the index, since two may read the same pages, and how long
-the original is where it is cut. Brokers take by compressed size what may be thousands of times
-larger, so an original may fit its topic only compressed, or not at all: then the dead letter holds
-how it begins, and names where all of it is. To stop there would be to stop for ever.
+A dead letter is a message with the original key and bytes; what happened is in its headers. These
+are those of Kafka Connect, which tools for dead letter queues know, and some of our own: the code
+of docs/dead-letters.md, the index, since two may read the same pages, and how long the original is
+where it is cut. Brokers take by compressed size what may be thousands of times larger, so an
+original may fit its topic only compressed, or not at all: then the dead letter holds how it begins,
+and names where all of it is. To stop there would be to stop for ever.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,14 +21,14 @@ from typing import Any
 import numpy as np
 from aiokafka.codec import zstd_encode
 
-from streamer.index.types import Pages, Record, source_name
+from streamer.index.types import Pages, Record, page_record
 from streamer.kafka.publisher import Message
-from streamer.kafka.reader import Chunk
+from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import HEADERS_BYTES_MAX, LOG_BYTES_MAX, Names
 from streamer.kafka.wire import LogIdentity, pack_record
-from streamer.model import SEQUENCE_MASK
 from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
 from streamer.pages.parse import PageParser
+from streamer.run.ahead import OneAThread
 from streamer.run.stages import sign
 from streamer.sketch.signer import PageSigner
 
@@ -40,6 +38,8 @@ KEY_BYTES = "streamer.key_bytes"
 VALUE_BYTES = "streamer.value_bytes"
 WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole: whoever reads it expands it
 DETAIL_CHARACTERS_MAX = 1000
+KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
+RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more shards' names
 _CONNECT = "__connect.errors."
 
 
@@ -82,10 +82,6 @@ def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
     return size <= bytes_max or len(zstd_encode(key)) + len(zstd_encode(value)) <= bytes_max
 
 
-KEY_BYTES_MAX = 64 << 10  # of a page's key that is carried to its verdict
-RECORD_BYTES_MAX = LOG_BYTES_MAX - (64 << 10)  # the batch around it, and more shards' names
-
-
 @dataclass(frozen=True, slots=True)
 class Signed:
     """What became of a chunk: its records for the log, one as a rule, and what is no page.
@@ -94,7 +90,7 @@ class Signed:
     """
 
     records: list[bytes]
-    source: str
+    partition: int
     end: int
     pages: int
     dead: list[tuple[Rejected, Any]]
@@ -109,38 +105,28 @@ class ChunkSigner:
         self, parser: PageParser, make_signer: Callable[[], PageSigner], identity: LogIdentity
     ) -> None:
         self._parser = parser
-        self._make_signer = make_signer
+        self._signers = OneAThread(make_signer)
         self._identity = identity
-        self._local = threading.local()
 
-    def sign(self, chunk: Chunk) -> Signed:
-        """Parse and sign a chunk."""
-        record, dead, skipped = self.record_of(chunk)
-        originals = {message.offset: message for message in chunk.records} if dead else {}
-        return Signed(
-            packed_records(record, self._identity),
-            record.source,
-            chunk.end,
-            len(record.numbers),
-            [(letter, originals[letter.sequence]) for letter in dead],
-            skipped,
-            min((message.timestamp for message in chunk.records), default=None),
-        )
-
-    def record_of(self, chunk: Chunk) -> tuple[Record, list[Rejected], Counter[str]]:
-        """Return a chunk's record, its dead letters, and what was skipped by code.
+    def sign(self, chunk: Fetched) -> Signed:
+        """Parse and sign a chunk.
 
         A page with a key over KEY_BYTES_MAX is taken for one without a key.
         """
-        signer: PageSigner | None = getattr(self._local, "signer", None)
-        if signer is None:
-            signer = self._local.signer = self._make_signer()
         messages = ((each.offset, _carried_key(each.key), each.value) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages)
-        pages = sign(signer, chunk.partition, batch)
-        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
-        record = Record(source_name(chunk.partition), chunk.start, chunk.end, numbers, pages)
-        return record, batch.dead, batch.skipped
+        pages = sign(self._signers.get(), chunk.partition, batch)
+        record = page_record(chunk.partition, chunk.start, chunk.end, pages)
+        originals = {message.offset: message for message in chunk.records} if batch.dead else {}
+        return Signed(
+            packed_records(record, self._identity),
+            chunk.partition,
+            chunk.end,
+            len(pages),
+            [(letter, originals[letter.sequence]) for letter in batch.dead],
+            batch.skipped,
+            min((message.timestamp for message in chunk.records), default=None),
+        )
 
 
 def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:

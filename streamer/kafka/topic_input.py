@@ -41,10 +41,10 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.types import IndexSettings, Pages, source_name
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Chunk, Options, Reader, fetch, open_reader, reach
+from streamer.kafka.reader import Fetched, Options, Reader, fetch, open_reader, reach
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
-from streamer.pages.parse import Message
+from streamer.pages.chunk import Message
 
 _RANGE = re.compile(r"(\d{1,9}):(\d{0,18})-(\d{0,18})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -369,7 +369,7 @@ class PageTopic:
         """Yield the records of a log before `end`, each with its offset."""
         chunks = self._reader.read(log, 0, 0, end)
 
-        async def following() -> Chunk | None:
+        async def following() -> Fetched | None:
             return await anext(chunks, None)
 
         while (chunk := self._loop.run(following())) is not None:

@@ -9,53 +9,15 @@ there: with one shard the verdicts are the worker's, byte by byte.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.types import IndexSettings
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
 from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
 from streamer.kafka.wire import LogIdentity
-from streamer.pages.bytestream import Mark
-from streamer.pages.chunk import PageBatch
-from streamer.pages.parse import Message, PageParser
+from streamer.pages.chunk import Chunk
 from streamer.run.catalogue import Catalogue
-from streamer.run.reading import ChunkRead, InputReport, SettingsChange, Step
-
-
-@dataclass(frozen=True, slots=True)
-class TopicChunk:
-    """The messages at [start, end) of a partition; `pages` are the offsets that must be pages."""
-
-    start: int
-    end: int
-    messages: list[Message]
-    pages: list[int] | None = None
-
-    def parse(self, parser: PageParser) -> PageBatch:
-        """Return the chunk's batch.
-
-        Raises:
-            StoreMismatch: other messages are pages than were for the index.
-        """
-        batch = parser.parse_messages(self.start, self.end, self.messages)
-        if self.pages is not None and batch.sequences != self.pages:
-            raise StoreMismatch(
-                f"The log has {len(self.pages)} pages at the offsets {self.start} to {self.end}, "
-                f"here {len(batch)} messages are pages. Give the worker's --preset or --fields, "
-                "and its page_bytes_max."
-            )
-        return batch
-
-    @property
-    def mark(self) -> Mark:
-        """Return nothing: offsets of a topic that has the same id name the same messages."""
-        return Mark()
-
-    @property
-    def heads(self) -> list[Mark]:
-        """Return nothing, as `mark`."""
-        return []
+from streamer.run.reading import InputReport, SettingsChange, Step
 
 
 class PartitionsInput:
@@ -99,8 +61,8 @@ class PartitionsInput:
                 self._topic.begin({partition: start})
             while start < wanted.end:
                 messages, start = self._topic.take(partition, wanted.end, RECORDS_MAX, BYTES_MAX)
-                chunk = TopicChunk(position, start, messages)
-                yield ChunkRead(number, chunk, before + start - wanted.start)
+                amount = before + start - wanted.start
+                yield Chunk(position, start, amount, messages=messages, source=number)
                 position = start
             before += wanted.end - wanted.start
 
@@ -149,15 +111,15 @@ class OrderedInput:
             found = order.take(data)
             if isinstance(found, IndexSettings):
                 settings = found
-            elif found is not None and (chunk := self._chunk(found)) is not None:
+            elif found is not None and (chunk := self._chunk(found, offset + 1)) is not None:
                 if settings is not None and settings != announced:
                     yield SettingsChange(settings)
                     announced = settings
-                yield ChunkRead(self._entered[found.partition][0], chunk, offset + 1)
+                yield chunk
         if settings is not None:
             yield SettingsChange(settings)
 
-    def _chunk(self, interval: Interval) -> TopicChunk | None:
+    def _chunk(self, interval: Interval, amount: int) -> Chunk | None:
         """Return the messages of an interval, or None where all of it has been judged."""
         partition, end = interval.partition, interval.end
         first, last = self._topic.bounds.get(partition, (0, 0))
@@ -166,7 +128,8 @@ class OrderedInput:
                 f"The log has taken partition {partition} of {self._topic.name} up to {end}, the "
                 f"topic has it up to {last}: it has lost messages. Restore it."
             )
-        start = max(interval.start, self._entered[partition][1])
+        number, position = self._entered[partition]
+        start = max(interval.start, position)
         if start >= end:
             return None
         pages = [offset for offset in interval.pages if offset >= start]
@@ -176,7 +139,7 @@ class OrderedInput:
                 f"page at {pages[0]}: it has expired. Replay without --order-of."
             )
         messages, _ = self._topic.take(partition, end) if end > first else ([], end)
-        return TopicChunk(start, end, messages, pages)
+        return Chunk(start, end, amount, messages=messages, source=number, told_pages=pages)
 
 
 def _enter(

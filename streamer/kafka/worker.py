@@ -3,10 +3,9 @@
 One event loop carries everything; signing and applying run in threads beside it. A stop goes the
 way of the pages: the signers finish and leave, then the shards publish, commit, flush and leave.
 
-The end of a process that may not go on: one message, the error's exit code, at once.
-
-What is not committed is repeated by the next start, and repeats change nothing. To go on after a
-failure, or to wind down in order, could publish what follows a hole.
+A process that may not go on ends at once, with one message and the error's exit code. What is not
+committed is repeated by the next start, and repeats change nothing. To go on after a failure, or to
+wind down in order, could publish what follows a hole.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from streamer.kafka.monitoring import (
     ShardMeasures,
     SignMeasures,
 )
-from streamer.kafka.owner import Applier, Owner
+from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, open_reader, reach
@@ -52,6 +51,12 @@ from streamer.run.index_folder import check_folder, identity_of
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
+
+STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
+_NOT_IN_ORDER = (
+    f"The worker could not stop in order within {STOP_SECONDS_MAX:.0f} seconds. What it has not "
+    "committed is done again at the next start."
+)
 
 _log = structlog.get_logger()
 
@@ -237,22 +242,18 @@ class Worker:
         signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
         clusters = ClusterWatch(self.metrics)
+        outlet = Outlet(names, publisher, prepared.verdict_partitions)
+        client = options.connection.client_options()
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
-            owner.check(await log_bounds(reader, names.log(shard), owner.position))
+            owner.check(await log_bounds(reader, names.log(shard), owner.offset))
             measures = ShardMeasures(self.metrics, owner.shard, settings.head_pages, clusters)
-            applier = Applier(names, owner, publisher, prepared.verdict_partitions, measures)
-            applier.observe_store()
-            client = options.connection.client_options()
+            owner.show_in(measures)
+            catch_up = CatchUp(client, names.log(shard), owner, measures)
             app = ShardApp(
-                names,
-                applier,
-                CatchUp(client, names.log(shard), applier),
-                index,
-                publisher,
-                self.fail,
+                owner, outlet, catch_up, index, measures, self.fail,
                 options.faust_options(),
-            )
+            )  # fmt: skip
             self.shards.append(app)
         log_end = (await reader.bounds(names.log(0), 0))[1]
         flow = FlowControl(settings.window, log_end)

@@ -51,7 +51,7 @@ def page_texts(
             for body, flags in zip(batch.bodies, batch.flags, strict=True):
                 pages += 1
                 yield PageText.of_body(body, flags, canonical)
-            read = chunk.bytes_read
+            read = chunk.amount
             progress(before + read, pages)
         before += read
 
@@ -99,7 +99,7 @@ def find_texts(
                 for name in wanted.intersection((url, place)):
                     at = Location(source.name, 0, number)
                     found.setdefault(name, FoundText(url, at, bytes(body), flags))
-            read = chunk.bytes_read
+            read = chunk.amount
             progress(before + read)
         before += read
     return found

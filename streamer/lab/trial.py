@@ -46,8 +46,8 @@ from streamer.model import Decision
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import FileInput
 from streamer.run.replay import Checks, Replay
@@ -232,7 +232,7 @@ class _Measuring:
         signatures = self._signer.sign(bodies, flags)
         used = signatures.sketches != 0
         words = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
-        self.pages += len(signatures)
+        self.pages += len(signatures.keys)
         self.bytes += KEY_BYTES * (signatures.keys.size + int(words.sum()))
         return signatures
 
@@ -314,14 +314,14 @@ def _judge(
     key_file.write_text(secret_of(seed).hex())
     key_file.chmod(0o600)
     folder = IndexFolder.open(verdicts.with_name("index"), signature, index.shards, key_file)
-    detector = Detector(folder, index)
+    judge = replay_judge(folder, index)
     output = OutputFile.open(str(verdicts), None, lasting=False)
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it
         checks = Checks(keep_going=True)
         job = Replay(
-            detector, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1, checks
+            judge, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1, checks
         )
         sources = open_sources([str(path) for path in files]).sources
         started = time.process_time()
@@ -329,4 +329,4 @@ def _judge(
         return signer, time.process_time() - started
     finally:
         output.close()
-        detector.close()
+        judge.close()

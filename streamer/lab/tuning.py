@@ -241,7 +241,7 @@ def _sign_all(
                 keys[number].append(signed.keys[comparable, :-1])
                 if number == 0:
                     sketches.append(signed.sketches[comparable])
-            progress(before + chunk.bytes_read)
+            progress(before + chunk.amount)
         before += source.total_bytes or 0
     if not sketches:
         return 0, np.empty((0, 1), np.uint64), [np.empty((0, 1), np.uint64) for _ in signers]

@@ -1,15 +1,13 @@
-"""What a source hands to the parser: a run of consecutive records, not yet understood.
+"""A run of consecutive records of one source: as it is read, and as it is parsed.
 
 A chunk covers the ordinals [start, end) of its source. Every ordinal is in exactly one place: a
-line, a page, a dead letter, or a count in `skipped`. Lines lie in one block of memory, without an
-object each, because reading them must cost next to nothing; whatever cannot be a line (too long,
-torn off) therefore makes up a chunk of its own.
+line, a message, a WARC record, a dead letter, or a count in `skipped` (for Kafka also in a gap of
+the offsets). Lines lie in one block of memory, without an object each, because reading them must
+cost next to nothing; whatever cannot be a line (too long, torn off) therefore makes up a chunk of
+its own.
 
-The unit of work between the stages: a run of consecutive records of one source.
-
-A batch covers [start, end) of its source's own sequence. Every sequence number in it ends in
-exactly one place: `pages`, `dead`, or a count in `skipped` (for Kafka also in a gap of the
-offsets).
+A batch is what a chunk is parsed into. It covers the same ordinals, and each is in exactly one
+place again: a page, a dead letter, a count in `skipped`, or a gap.
 """
 
 from __future__ import annotations
@@ -22,6 +20,16 @@ from streamer.pages.bytestream import Mark
 from streamer.text.slices import Slices, no_slices
 from streamer.text.visible import Buffer
 
+CHUNK_RECORDS_MAX = 4_000
+CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
+PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
+HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
+HEAD_RECORDS_MAX = 64  # or so many records
+KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
+
+Message = tuple[int, bytes | None, bytes | None]
+"""An ordinal, a key and a value, as a topic has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
@@ -33,6 +41,51 @@ class Rejected:
     key: bytes | None
     value: bytes
     value_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarcPage:
+    """A WARC record that may be a page.
+
+    `headers` are the record's own, names in lower case, first value of each; `block` is what
+    follows them: for a response the HTTP headers and the body, as stored.
+    """
+
+    sequence: int
+    kind: str
+    headers: dict[str, str]
+    block: bytes
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive records [start, end) of source number `source`: lines, messages, or WARC records.
+
+    Attributes:
+        amount: how much is read when it is, for progress only: bytes as stored, compressed or not.
+        lines: line i has the ordinal start + i; where there are lines, there is nothing else.
+        messages: ascending; offsets may have gaps.
+        dead, skipped: what cannot be a record of the three.
+        mark: where in the expanded stream the chunk ends, as the catalogue keeps it; nothing for a
+            topic, whose offsets name the same messages as long as it has the same id.
+        heads: where the first records of the stream end, as far as they are in it.
+        told_pages: the ordinals of what must be a page, where that is known.
+        codes: those of the dead letters that its messages were before, by ordinal.
+    """
+
+    start: int
+    end: int
+    amount: int = 0
+    lines: Slices = field(default_factory=no_slices)
+    messages: list[Message] = field(default_factory=list)
+    pages: list[WarcPage] = field(default_factory=list)
+    dead: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    mark: Mark = field(default_factory=Mark)
+    heads: list[Mark] = field(default_factory=list)
+    source: int = -1
+    told_pages: list[int] | None = None
+    codes: dict[int, str] | None = None
 
 
 @dataclass(slots=True)
@@ -57,49 +110,6 @@ class PageBatch:
 
     def __len__(self) -> int:
         return len(self.sequences)
-
-
-CHUNK_RECORDS_MAX = 4_000
-CHUNK_BYTES_MAX = 8 << 20  # 2,000 pages of 4 kB: what a batch costs beside its pages is spread
-PAGE_BYTES_MAX = 16 << 20  # of one record, and of whatever its body expands to
-HEAD_BYTES_MAX = 64 << 10  # of a stream, by which it is known again,
-HEAD_RECORDS_MAX = 64  # or so many records
-KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
-
-
-@dataclass(frozen=True, slots=True)
-class WarcPage:
-    """A WARC record that may be a page.
-
-    `headers` are the record's own, names in lower case, first value of each; `block` is what
-    follows them: for a response the HTTP headers and the body, as stored.
-    """
-
-    sequence: int
-    kind: str
-    headers: dict[str, str]
-    block: bytes
-
-
-@dataclass(slots=True)
-class RawChunk:
-    """Consecutive records [start, end) of one source.
-
-    Line i of `lines` has the ordinal start + i: where there are lines, there is nothing else.
-    `bytes_read` is the position in the file as stored, compressed or not: for progress only. `mark`
-    is the place in the expanded stream where the chunk ends, `heads` those of the stream's first
-    records, as far as they are in it.
-    """
-
-    start: int
-    end: int
-    bytes_read: int
-    lines: Slices = field(default_factory=no_slices)
-    pages: list[WarcPage] = field(default_factory=list)
-    dead: list[Rejected] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
-    mark: Mark = field(default_factory=Mark)
-    heads: list[Mark] = field(default_factory=list)
 
 
 @dataclass(slots=True)

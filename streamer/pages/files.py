@@ -27,7 +27,7 @@ from streamer.pages.bytestream import (
     Trail,
     first_bytes,
 )
-from streamer.pages.chunk import PAGE_BYTES_MAX, Ending, RawChunk
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.lines import read_lines
 from streamer.pages.warc import begins_record, read_records
 
@@ -146,7 +146,7 @@ class Source:
         with ByteStream(self.name) as stream:
             return stream.is_compressed
 
-    def read(self) -> Iterator[RawChunk]:
+    def read(self) -> Iterator[Chunk]:
         """Yield all records, ascending, in chunks without gaps; the last line needs no end.
 
         Raises:
@@ -161,7 +161,7 @@ class Source:
 
     def chunks(
         self, stream: ByteStream, start: int, trail: Trail, ending: Ending, *, complete: bool = True
-    ) -> Iterator[RawChunk]:
+    ) -> Iterator[Chunk]:
         """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
 
         Without `complete` a record that has no end yet is left, for a run that finds more.

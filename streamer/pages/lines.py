@@ -24,8 +24,8 @@ from streamer.pages.chunk import (
     CHUNK_RECORDS_MAX,
     HEAD_BYTES_MAX,
     HEAD_RECORDS_MAX,
+    Chunk,
     Ending,
-    RawChunk,
     over_limit,
 )
 from streamer.text.scan import Bytes
@@ -150,7 +150,7 @@ def read_lines(
     ending: Ending,
     page_bytes_max: int,
     accepts: Callable[[bytes], bool] = bool,
-) -> Iterator[RawChunk]:
+) -> Iterator[Chunk]:
     """Yield the lines from where `stream` and `trail` are, as the ordinals from `start` on.
 
     A chunk holds up to 4,000 lines and, unless a single line is longer, about 8 MiB; a line keeps
@@ -171,7 +171,7 @@ def read_lines(
                 trail.take(b"\n")  # so that one which comes later changes nothing
             heads = [] if at else _heads(lines, order_mark)
             end = at + len(lines)
-            yield RawChunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
+            yield Chunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
             at = end
             continue
         odd = source.take_odd()
@@ -179,7 +179,7 @@ def read_lines(
             _tell_end(stream, odd, ending)
             return
         dead = over_limit(at, odd.head, odd.length)
-        yield RawChunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
+        yield Chunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
         at += 1
 
 

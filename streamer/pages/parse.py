@@ -5,10 +5,6 @@ fields of a whole batch, and the body stays as it stands in the JSON: neither de
 unescaped, nor copied. Whatever is out of the ordinary takes the careful way through extract.py,
 which finds the page after all or the right code; both ways give the same page. Files, WARC records
 and Kafka messages all come through here. Nothing in a record may raise.
-
-The bodies of a batch in one block: most lie in the messages' own, the others are put behind it.
-
-Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
 """
 
 from __future__ import annotations
@@ -21,7 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InvalidPage, SkippedRecord
-from streamer.pages.chunk import PAGE_BYTES_MAX, PageBatch, RawChunk, Rejected, WarcPage, over_limit
+from streamer.pages.chunk import (
+    PAGE_BYTES_MAX,
+    Chunk,
+    Message,
+    PageBatch,
+    Rejected,
+    WarcPage,
+    over_limit,
+)
 from streamer.pages.encodings import is_blank_escaped
 from streamer.pages.extract import (
     URL_BYTES_MAX,
@@ -50,9 +54,17 @@ from streamer.text.visible import ESCAPED, HTML, Buffer, may_begin_html, sniffed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_VAGUE, _REFUSED = -1, -2
+_KINDS_KEPT_MAX = 256  # a crawl repeats few types
+_TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
+_URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
+
 
 class BodySlices:
-    """Takes bodies one after the other."""
+    """The bodies of a batch in one block: most lie in the messages' own, others are put behind it.
+
+    Only where a body had to be made (decoded, unwrapped) is anything copied: then the block is.
+    """
 
     def __init__(self, messages: Slices) -> None:
         self._messages = messages
@@ -79,13 +91,6 @@ class BodySlices:
         if self._made:
             data = np.concatenate((data, Slices.joined(self._made).data))
         return Slices(data, np.array(self._starts, np.int64), np.array(self._ends, np.int64))
-
-
-Message = tuple[int, bytes | None, bytes | None]  # sequence, key, value
-_VAGUE, _REFUSED = -1, -2
-_KINDS_KEPT_MAX = 256  # a crawl repeats few types
-_TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
-_URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
 
 
 class PlainPages(NamedTuple):
@@ -125,15 +130,25 @@ class PageParser:
         self._plain = mapping == DEFAULT_MAPPING and not carry
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
 
-    def parse(self, chunk: RawChunk) -> PageBatch:
-        """Return the batch for a chunk of a file or of standard input."""
+    def parse(self, chunk: Chunk) -> PageBatch:
+        """Return the batch for a chunk of a file, of standard input, or of a topic.
+
+        A message without a value, or with an empty one, is skipped as `deletion`.
+        """
         batch = PageBatch(
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
-        bodies = BodySlices(chunk.lines)
-        ordinals = range(chunk.start, chunk.start + len(chunk.lines))
-        keys = [None] * len(ordinals)
-        self._add_messages(batch, bodies, chunk.lines, ordinals, keys, "blank_line")
+        if chunk.messages:
+            values = Slices.joined([value or b"" for _, _, value in chunk.messages])
+            bodies = BodySlices(values)
+            ordinals = [ordinal for ordinal, _, _ in chunk.messages]
+            keys = [key for _, key, _ in chunk.messages]
+            self._add_messages(batch, bodies, values, ordinals, keys, "deletion")
+        else:
+            bodies = BodySlices(chunk.lines)
+            lines = range(chunk.start, chunk.start + len(chunk.lines))
+            no_keys = [None] * len(lines)
+            self._add_messages(batch, bodies, chunk.lines, lines, no_keys, "blank_line")
         for page in chunk.pages:
             self._add_record(batch, bodies, page)
         batch.bodies = bodies.slices()
@@ -142,19 +157,8 @@ class PageParser:
         return batch
 
     def parse_messages(self, start: int, end: int, messages: Iterable[Message]) -> PageBatch:
-        """Return the batch for messages of one partition, ascending within [start, end).
-
-        Offsets may have gaps. A message without a value, or with an empty one, is skipped as
-        `deletion`.
-        """
-        batch = PageBatch(start, end)
-        each = list(messages)
-        sequences, keys = [sequence for sequence, _, _ in each], [key for _, key, _ in each]
-        slices = Slices.joined([value or b"" for _, _, value in each])
-        bodies = BodySlices(slices)
-        self._add_messages(batch, bodies, slices, sequences, keys, "deletion")
-        batch.bodies = bodies.slices()
-        return batch
+        """Return the batch for messages of one partition, ascending within [start, end)."""
+        return self.parse(Chunk(start, end, messages=list(messages)))
 
     def _add_messages(
         self,

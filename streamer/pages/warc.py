@@ -33,8 +33,8 @@ from streamer.pages.chunk import (
     HEAD_BYTES_MAX,
     HEAD_RECORDS_MAX,
     KEPT_BYTES_MAX,
+    Chunk,
     Ending,
-    RawChunk,
     Rejected,
     WarcPage,
     over_limit,
@@ -196,7 +196,7 @@ def begins_record(kind: str, head: bytes) -> bool:
 def read_records(
     kind: str, stream: ByteStream, start: int, trail: Trail, ending: Ending, page_bytes_max: int,
     *, complete: bool = True,
-) -> Iterator[RawChunk]:  # fmt: skip
+) -> Iterator[Chunk]:  # fmt: skip
     """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
 
     Garbage, and lengths that reach over the next record, become the dead letter `bad_warc_record`,
@@ -205,7 +205,7 @@ def read_records(
     it; with `complete` what the end cuts off becomes `truncated_input` as well.
     """
     records = _Records(kind, stream, trail, ending, page_bytes_max, complete=complete)
-    chunk = RawChunk(start, start, stream.bytes_read)
+    chunk = Chunk(start, start, stream.bytes_read)
     size = 0
     for ordinal in itertools.count(start):
         outcome = records.next(ordinal)
@@ -216,15 +216,15 @@ def read_records(
         if ordinal < HEAD_RECORDS_MAX and (not ordinal or trail.offset <= HEAD_BYTES_MAX):
             chunk.heads.append(trail.mark())
         if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
-            chunk.bytes_read, chunk.mark = stream.bytes_read, trail.mark()
+            chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
             yield chunk
-            chunk, size = RawChunk(chunk.end, chunk.end, stream.bytes_read), 0
+            chunk, size = Chunk(chunk.end, chunk.end, stream.bytes_read), 0
     if chunk.end > chunk.start:
-        chunk.bytes_read, chunk.mark = stream.bytes_read, trail.mark()
+        chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
         yield chunk
 
 
-def _place(chunk: RawChunk, outcome: _Outcome) -> int:
+def _place(chunk: Chunk, outcome: _Outcome) -> int:
     """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
     if isinstance(outcome, str):
         chunk.skipped[outcome] += 1

@@ -5,15 +5,13 @@ Verdicts depend on the order of the steps, so an input gives the same ones in ev
 same records; and a run that is taken up again gives those that a quiet one would have given from
 there on. Files are read here, one after the other; streamer/kafka/topic_replay.py reads topics.
 
-Dead letters of earlier runs as records to judge once more, under their own page refs.
-
-Their bytes are those of the dead-letter file. A record that is a page now gets the verdict that it
-lacked, and the catalogue notes that (`SourceEntry.rescue`): it is never judged again. One that
-fails again stays the dead letter that it is, and no second one is written. What is judged here is a
-source of its own in the log, numbered on and on, whose pages have the refs of the records' sources.
-
-Chunks are cut by lines of the file, whatever is left out of them: so a run that is taken up cuts as
-one that was left in peace. WARC records cannot be judged again: their letters lack their headers.
+Dead letters of earlier runs are records to judge once more, under their own page refs. Their bytes
+are those of the dead-letter file. A record that is a page now gets the verdict that it lacked, and
+the catalogue notes that (`SourceEntry.rescue`): it is never judged again. One that fails again
+stays the dead letter that it is, and no second one is written. What is judged here is a source of
+its own in the log, numbered on and on, whose pages have the refs of the records' sources. Chunks of
+them are cut by lines of the file, whatever is left out: so a run that is taken up cuts as one that
+was left in peace. WARC records cannot be judged again: their letters lack their headers.
 """
 
 from __future__ import annotations
@@ -29,123 +27,16 @@ import msgspec
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.types import IndexSettings
 from streamer.model import DeadLetter, page_ref
-from streamer.pages.bytestream import ByteStream, Mark, Trail
-from streamer.pages.chunk import Ending, PageBatch, RawChunk
+from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.chunk import Chunk, Ending, Message, PageBatch
 from streamer.pages.files import Source, kind_by_name, status_of
-from streamer.pages.parse import Message, PageParser
+from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
 
 _LINES_MAX = 1_000
 _BYTES_MAX = 8 << 20
 
 _DECODE = msgspec.json.Decoder(DeadLetter).decode
-
-
-@dataclass(frozen=True, slots=True)
-class SecondChunk:
-    """Dead letters of one source, one a record, ascending; `codes` are theirs by ordinal."""
-
-    source: int
-    messages: list[Message]
-    codes: dict[int, str]
-
-    def parse(self, parser: PageParser) -> PageBatch:
-        """Return the batch of what they are now."""
-        sequences = [sequence for sequence, _, _ in self.messages]
-        return parser.parse_messages(sequences[0], sequences[-1] + 1, self.messages)
-
-
-def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[SecondChunk]:
-    """Yield what can be judged again of the first `length` bytes of a dead-letter file.
-
-    Raises:
-        InputError: the file cannot be read, or a line of it is no dead letter.
-    """
-    numbers = {
-        (entry.name, entry.partition): number for number, entry in enumerate(catalogue.entries)
-    }
-    found: dict[int, DeadLetter] = {}  # by page ref
-    lines = bytes_in_chunk = 0
-    for letter in _letters(Path(path), length):
-        number = numbers.get((letter.page.topic, letter.page.partition))
-        lines += 1
-        bytes_in_chunk += len(letter.value_base64)
-        if number is not None and _can_be_judged(letter):
-            found[page_ref(number, letter.page.offset)] = letter
-        if lines >= _LINES_MAX or bytes_in_chunk >= _BYTES_MAX:
-            yield from _chunks(found, numbers, catalogue)
-            found, lines, bytes_in_chunk = {}, 0, 0
-    yield from _chunks(found, numbers, catalogue)
-
-
-def _chunks(
-    found: dict[int, DeadLetter], numbers: dict[tuple[str, int], int], catalogue: Catalogue
-) -> Iterator[SecondChunk]:
-    """Yield a chunk a source of what has no verdict yet."""
-    by_source: dict[int, list[DeadLetter]] = {}
-    for _, letter in sorted(found.items()):
-        number = numbers[letter.page.topic, letter.page.partition]
-        entry = catalogue.entries[number]
-        if letter.page.offset < entry.position and not entry.is_rescued(letter.page.offset):
-            by_source.setdefault(number, []).append(letter)
-    for number, letters in by_source.items():
-        codes = {letter.page.offset: letter.code for letter in letters}
-        yield SecondChunk(number, [_message(letter) for letter in letters], codes)
-
-
-def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
-    try:
-        with path.open("rb") as file:
-            number = 0
-            while file.tell() < length:
-                number += 1
-                yield _DECODE(file.readline())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
-
-
-def _can_be_judged(letter: DeadLetter) -> bool:
-    name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
-    return not letter.truncated and not kind_by_name(name)
-
-
-def _message(letter: DeadLetter) -> Message:
-    key = None if letter.key_base64 is None else base64.b64decode(letter.key_base64)
-    return letter.page.offset, key, base64.b64decode(letter.value_base64)
-
-
-class Chunk(Protocol):
-    """Consecutive records [start, end) of one source."""
-
-    @property
-    def start(self) -> int:
-        """Return the ordinal of the first record."""
-
-    @property
-    def end(self) -> int:
-        """Return the ordinal after the last record's."""
-
-    def parse(self, parser: PageParser) -> PageBatch:
-        """Return the chunk's batch; called in any thread."""
-
-    @property
-    def mark(self) -> Mark:
-        """Return where in its stream the chunk ends, as the catalogue keeps it."""
-
-    @property
-    def heads(self) -> Sequence[Mark]:
-        """Return where the first records of the stream end."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkRead:
-    """A chunk of the source with this number; `amount` is how much was read of all sources."""
-
-    source: int
-    chunk: Chunk
-    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +55,7 @@ class SettingsChange:
     settings: IndexSettings
 
 
-@dataclass(frozen=True, slots=True)
-class SecondRead:
-    """Dead letters of the source with this number, to judge once more."""
-
-    source: int
-    chunk: SecondChunk
-
-
-Step = ChunkRead | SecondRead | SourceEnd | SettingsChange
+Step = Chunk | SourceEnd | SettingsChange
 
 
 @dataclass(slots=True)
@@ -214,35 +97,20 @@ class Input(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class FileChunk:
-    """A chunk of a file."""
+def parsed(parser: PageParser, chunk: Chunk) -> PageBatch:
+    """Return a chunk's batch; called in any thread.
 
-    raw: RawChunk
-
-    @property
-    def start(self) -> int:
-        """Return the ordinal of the first record."""
-        return self.raw.start
-
-    @property
-    def end(self) -> int:
-        """Return the ordinal after the last record's."""
-        return self.raw.end
-
-    def parse(self, parser: PageParser) -> PageBatch:
-        """Return the chunk's batch."""
-        return parser.parse(self.raw)
-
-    @property
-    def mark(self) -> Mark:
-        """Return where in its stream the chunk ends."""
-        return self.raw.mark
-
-    @property
-    def heads(self) -> Sequence[Mark]:
-        """Return where the first records of the stream end."""
-        return self.raw.heads
+    Raises:
+        StoreMismatch: other records are pages than is told.
+    """
+    batch = parser.parse(chunk)
+    if chunk.told_pages is not None and batch.sequences != chunk.told_pages:
+        raise StoreMismatch(
+            f"The log has {len(chunk.told_pages)} pages at the offsets {chunk.start} to "
+            f"{chunk.end}, here {len(batch)} messages are pages. Give the worker's --preset or "
+            "--fields, and its page_bytes_max."
+        )
+    return batch
 
 
 class FileInput:
@@ -301,9 +169,10 @@ class FileInput:
                 self.report.incomplete[source.name] = stream.damage
                 return
             ending, at = Ending(), entry.position
-            for raw in source.chunks(stream, at, trail, ending, complete=self._complete):
-                at = raw.end
-                yield ChunkRead(number, FileChunk(raw), before + raw.bytes_read)
+            for chunk in source.chunks(stream, at, trail, ending, complete=self._complete):
+                at = chunk.end
+                chunk.source, chunk.amount = number, before + chunk.amount
+                yield chunk
             self._tell_end(source, ending, at)
             if ending.damage or ending.unended_bytes:
                 return
@@ -339,3 +208,67 @@ def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
         f"the {entry.position:,} that were judged of it. Nothing of it was judged. Give the same "
         "pipe again, or put these pages into a file and give that."
     )
+
+
+def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[Chunk]:
+    """Yield what can be judged again of the first `length` bytes of a dead-letter file.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is no dead letter.
+    """
+    numbers = {
+        (entry.name, entry.partition): number for number, entry in enumerate(catalogue.entries)
+    }
+    found: dict[int, DeadLetter] = {}  # by page ref
+    lines = bytes_in_chunk = 0
+    for letter in _letters(Path(path), length):
+        number = numbers.get((letter.page.topic, letter.page.partition))
+        lines += 1
+        bytes_in_chunk += len(letter.value_base64)
+        if number is not None and _can_be_judged(letter):
+            found[page_ref(number, letter.page.offset)] = letter
+        if lines >= _LINES_MAX or bytes_in_chunk >= _BYTES_MAX:
+            yield from _chunks(found, numbers, catalogue)
+            found, lines, bytes_in_chunk = {}, 0, 0
+    yield from _chunks(found, numbers, catalogue)
+
+
+def _chunks(
+    found: dict[int, DeadLetter], numbers: dict[tuple[str, int], int], catalogue: Catalogue
+) -> Iterator[Chunk]:
+    """Yield a chunk a source of what has no verdict yet."""
+    by_source: dict[int, list[DeadLetter]] = {}
+    for _, letter in sorted(found.items()):
+        number = numbers[letter.page.topic, letter.page.partition]
+        entry = catalogue.entries[number]
+        if letter.page.offset < entry.position and not entry.is_rescued(letter.page.offset):
+            by_source.setdefault(number, []).append(letter)
+    for number, letters in by_source.items():
+        first, last = letters[0].page.offset, letters[-1].page.offset
+        yield Chunk(
+            first, last + 1, messages=[_message(letter) for letter in letters], source=number,
+            codes={letter.page.offset: letter.code for letter in letters},
+        )  # fmt: skip
+
+
+def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while file.tell() < length:
+                number += 1
+                yield _DECODE(file.readline())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
+
+
+def _can_be_judged(letter: DeadLetter) -> bool:
+    name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
+    return not letter.truncated and not kind_by_name(name)
+
+
+def _message(letter: DeadLetter) -> Message:
+    key = None if letter.key_base64 is None else base64.b64decode(letter.key_base64)
+    return letter.page.offset, key, base64.b64decode(letter.value_base64)

@@ -1,4 +1,4 @@
-"""The detector in one process: read, parse and sign ahead; judge in order; write.
+"""Everything in one process: read, parse and sign ahead; judge in order; write.
 
 One thread reads and judges; others parse and sign the next batches meanwhile, in native code
 without the interpreter lock, and one writes what was judged. Batches come back in the order of
@@ -10,46 +10,41 @@ where the last flush stands.
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeGuard
 
 import numpy as np
 
 from streamer.errors import SettingsError
-from streamer.index.prefetch import Found
 from streamer.index.rule import BASIS_NAMES, TOO_SHORT
 from streamer.index.types import Pages, Verdicts
 from streamer.model import page_ref
-from streamer.pages.chunk import PageBatch
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
+from streamer.run.ahead import CHUNKS_AHEAD, OneAThread, in_order, signing_pool
 from streamer.run.catalogue import Catalogue, Totals, pack_catalogue
-from streamer.run.detector import Detector
 from streamer.run.first_records import FirstRecords
+from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import (
-    Chunk,
-    ChunkRead,
     Input,
     InputReport,
-    SecondChunk,
-    SecondRead,
     SettingsChange,
     SourceEnd,
     Step,
+    parsed,
     read_dead_letters,
 )
 from streamer.run.stages import dead_letter, dead_letter_lines, sign, verdict_lines
 from streamer.sketch.signer import PageSigner
 
-CHUNKS_AHEAD = 6  # of up to 8 MiB: what is signed while a flush keeps the judging thread
-SIGNING_NICENESS = 5
 BLOCKS_BEHIND = 32  # judged and not yet written
 LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
@@ -104,14 +99,14 @@ class Interrupted(BaseException):
 
 
 class Replay:
-    """Run an input through a detector into output files.
+    """Run an input through a judge of all shards into output files.
 
     `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
     """
 
     def __init__(
         self,
-        detector: Detector,
+        judge: Judge,
         catalogue: Catalogue,
         parser: PageParser,
         make_signer: Callable[[], PageSigner],
@@ -119,10 +114,10 @@ class Replay:
         threads: int,
         checks: Checks = Checks(),
     ) -> None:
-        self._detector = detector
+        self._judge = judge
         self._catalogue = catalogue
         self._parser = parser
-        self._make_signer = make_signer
+        self._signers = OneAThread(make_signer)
         self._fingerprint = fingerprint
         self._threads = threads
         self._checks = checks
@@ -133,7 +128,6 @@ class Replay:
         self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
         self._told: set[tuple[int, int]] = set()
         self.begun = False  # something of this run is in the index and the outputs
-        self._local = threading.local()
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
         self._stop = False
@@ -168,12 +162,11 @@ class Replay:
         self._locate = self._catalogue.locator()
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
         with (
-            ThreadPoolExecutor(self._threads, "sign", initializer=_give_way) as pool,
+            signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
             try:
-                for work in self._ahead(pool, steps):
-                    self._take_or_hold(work, progress)
+                self._take_all(steps, progress)
                 if not self._stop:
                     self._first.see_all()
                     self._take_held(progress)
@@ -197,8 +190,7 @@ class Replay:
         if not self._checks.second_judgements or dead_letters is None:
             return iter(())
         self._second = self._catalogue.enter_second_judgements()
-        letters = read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
-        return (SecondRead(chunk.source, chunk) for chunk in letters)
+        return read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
 
     def _begin(self) -> None:
         """Let the index know its sources and outputs, before anything is written to them."""
@@ -210,21 +202,13 @@ class Replay:
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
-    def _ahead(self, pool: ThreadPoolExecutor, steps: Iterator[Step]) -> Iterator[Work]:
-        """Yield work in the order of reading, with some of it parsed and signed ahead."""
-        waiting: deque[Work] = deque()
+    def _until_stopped(self, steps: Iterator[Step]) -> Iterator[Step]:
         while (step := self._next(steps)) is not None:
-            result = None
-            if isinstance(step, ChunkRead | SecondRead):
-                result = pool.submit(self._prepare, step.source, step.chunk)
-            waiting.append((step, result))
-            if len(waiting) > CHUNKS_AHEAD:
-                yield waiting.popleft()
-        while waiting and not self._stop:
-            yield waiting.popleft()
-        for _, result in waiting:
-            if result:
-                result.cancel()
+            yield step
+
+    def _submit(self, step: Step) -> Future[Prepared] | None:
+        """Have a chunk parsed and signed by a thread of the pool."""
+        return self._pool.submit(self._prepare, step) if isinstance(step, Chunk) else None
 
     def _next(self, steps: Iterator[Step]) -> Step | None:
         """Return what is read next; None at the end of all sources, or when the run shall end."""
@@ -236,23 +220,27 @@ class Replay:
         finally:
             self._reading = False
 
-    def _prepare(self, number: int, chunk: Chunk | SecondChunk) -> Prepared:
+    def _prepare(self, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        signer: PageSigner | None = getattr(self._local, "signer", None)
-        if signer is None:
-            signer = self._local.signer = self._make_signer()
-        batch = chunk.parse(self._parser)
-        pages = sign(signer, number, batch)
+        batch = parsed(self._parser, chunk)
+        pages = sign(self._signers.get(), chunk.source, batch)
         batch.bodies = ()  # nothing needs them any more
-        return batch, pages, self._detector.look_up(pages)
+        return batch, pages, self._judge.look_up(pages)
 
     # ---- judgement -------------------------------------------------------------------------------
+
+    def _take_all(self, steps: Iterator[Step], progress: Progress) -> None:
+        with closing(in_order(self._until_stopped(steps), self._submit, CHUNKS_AHEAD)) as ahead:
+            for work in ahead:
+                if self._stop:
+                    break
+                self._take_or_hold(work, progress)
 
     def _take_or_hold(self, work: Work, progress: Progress) -> None:
         """Take a step, and those before it, unless it is not yet known whether they count."""
         step, result = work
         self._held.append(work)
-        if isinstance(step, ChunkRead):
+        if _is_new(step):
             assert result is not None, step
             self._first.see(step.source, result.result()[0])
         elif isinstance(step, SourceEnd):
@@ -265,35 +253,34 @@ class Replay:
         for step, result in held:
             self._begin()
             self._take(step, result)
-            if isinstance(step, ChunkRead | SourceEnd):
+            if isinstance(step, SourceEnd) or _is_new(step):
                 progress(step.amount, self._outcome.totals.records)
             self._tell_of_clusters()
-            if self._detector.flush_is_due:
+            if self._judge.flush_is_due:
                 self._begin_flush()
 
     def _take(self, step: Step, result: Future[Prepared] | None) -> None:
         if isinstance(step, SettingsChange):
-            self._detector.configure(step.settings)
+            self._judge.configure(step.settings)
         elif isinstance(step, SourceEnd):
             entry = self._catalogue.entries[step.source]
             entry.finished, entry.status = True, step.status
             self._behind(partial(self._end_counting, step.source))
-        elif isinstance(step, SecondRead):
-            assert result is not None, step
-            self._judge_again(step.source, step.chunk, result.result())
         else:
             assert result is not None, step
-            self._judge(step.source, step.chunk, result.result())
+            judge = self._judge_new if step.codes is None else self._judge_again
+            judge(step, result.result())
 
-    def _judge(self, source: int, chunk: Chunk, prepared: Prepared) -> None:
+    def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
         batch, pages, found = prepared
+        source = chunk.source
         if len(self._outputs) > 1 and batch.dead:
             letters = [
                 dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
             ]
             self._write(self._outputs[1], partial(dead_letter_lines, letters))
         each = (self._catalogue.totals, self._outcome.totals)
-        for block in self._detector.judge(source, chunk.start, chunk.end, pages, found):
+        for block in self._judge.judge(source, chunk.start, chunk.end, pages, found):
             self._write(self._outputs[0], partial(self._lines, source, block))
             _count_verdicts(block, *each)
         for totals in each:
@@ -307,15 +294,17 @@ class Replay:
         if len(batch) or batch.dead:
             entry.mapping = self._mapping
 
-    def _judge_again(self, source: int, chunk: SecondChunk, prepared: Prepared) -> None:
+    def _judge_again(self, chunk: Chunk, prepared: Prepared) -> None:
         """Judge the dead letters that are pages now; all others stay what they are."""
         batch, pages, found = prepared
+        assert chunk.codes is not None, chunk
+        source = chunk.source
         ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
         log, entry = self._catalogue.entries[self._second], self._catalogue.entries[source]
         start, log.position = log.position, log.position + len(ordinals)
         numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
         each = (self._catalogue.totals, self._outcome.totals)
-        for block in self._detector.judge(self._second, start, log.position, pages, found, numbers):
+        for block in self._judge.judge(self._second, start, log.position, pages, found, numbers):
             self._write(self._outputs[0], partial(self._lines, source, block))
             _count_verdicts(block, *each)
         for sequence in batch.sequences:
@@ -398,14 +387,14 @@ class Replay:
                 state.outputs[key], state.digests[key] = length, digest
             return pack_catalogue(state)
 
-        self._detector.begin_flush(owner_state)
+        self._judge.begin_flush(owner_state)
 
     def _flush(self) -> None:
         """Bring everything to the disk, and see the end of it."""
         self._begin_flush()
         while self._writing:
             self._writing.popleft().result()
-        self._detector.finish()
+        self._judge.finish()
 
 
 def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
@@ -415,9 +404,9 @@ def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
     return {output.key: (output.length, output.digest()) for output in outputs}
 
 
-def _give_way() -> None:
-    """Let this thread come after the judging one, for which all wait, where a core is short."""
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SIGNING_NICENESS)
+def _is_new(step: Step) -> TypeGuard[Chunk]:
+    """Tell whether a step is a chunk of records that have not been judged."""
+    return isinstance(step, Chunk) and step.codes is None
 
 
 def _count_verdicts(block: Verdicts, *each: Totals) -> None:

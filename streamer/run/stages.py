@@ -40,19 +40,9 @@ _NOTHING: dict[str, Any] = {}
 
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
-    signatures = signer.sign(batch.bodies, batch.flags)
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
-    return Pages(
-        refs,
-        signatures.keys,
-        signatures.sketches,
-        signatures.distinct,
-        signatures.tokens,
-        signatures.text_bytes,
-        batch.urls,
-        batch.keys,
-        batch.carried,
-    )
+    signatures = signer.sign(batch.bodies, batch.flags)
+    return Pages(refs, *signatures, batch.urls, batch.keys, batch.carried)
 
 
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:

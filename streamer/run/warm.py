@@ -32,11 +32,11 @@ from streamer.kernel import (
     uint64,
 )
 from streamer.pages.bytestream import ByteStream
-from streamer.pages.chunk import PAGE_BYTES_MAX, RawChunk
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import unite
 from streamer.run.stages import sign
 from streamer.sketch.measures import sketch_similarity
@@ -132,7 +132,7 @@ def _signed(signer: PageSigner, number: int) -> Pages:
         path.write_bytes(_LINE)
         with ByteStream(str(path)) as stream:
             lines = LineReader(stream, PAGE_BYTES_MAX).take(1)
-    return sign(signer, 0, PageParser().parse(RawChunk(number, number + 1, 0, lines)))
+    return sign(signer, 0, PageParser().parse(Chunk(number, number + 1, lines=lines)))
 
 
 def _made_up(number: int) -> Pages:
@@ -147,13 +147,13 @@ def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
     """Judge pages with a flush after each, so that the second meets the first in the store."""
     with TemporaryDirectory(prefix="streamer-") as folder:
         index = IndexFolder.open(Path(folder), signature, 1)
-        detector = Detector(index, IndexSettings(measure=signature.measure))
+        judge = replay_judge(index, IndexSettings(measure=signature.measure))
         for number, pages in enumerate(each):
-            detector.judge(0, number, number + 1, pages, detector.look_up(pages))
-            detector.flush(b"")
+            judge.judge(0, number, number + 1, pages, judge.look_up(pages))
+            judge.flush(b"")
         StoredLookup(index.store, 0)  # as an index that is opened again
         list(scan_rows(index.store, 0))
-        detector.close()
+        judge.close()
 
 
 if __name__ == "__main__":

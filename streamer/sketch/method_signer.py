@@ -16,7 +16,6 @@ uint64 hashes that are distinct and ascending, and give the same whatever text t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -120,7 +119,7 @@ class MethodSigner:
         for i, (body, marks) in enumerate(zip(bodies, flags, strict=True)):
             own, sketches[i] = self._sign(body, marks)
             _put_keys(own, keys[i, :-1])
-        return replace(native, keys=keys, sketches=sketches)
+        return native._replace(keys=keys, sketches=sketches)
 
     def _sign(self, body: Buffer, flags: int) -> MethodSignature:
         """Return the signature of one page; one without words has no key."""

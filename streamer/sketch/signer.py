@@ -8,7 +8,6 @@ memory depends on the longest body of a batch and on nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -50,9 +49,8 @@ TOKENS_BLOCK = 4096
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
 
 
-@dataclass(frozen=True, slots=True)
-class Signatures:
-    """The signatures of n pages.
+class Signatures(NamedTuple):
+    """The signatures of n pages, in the order of the columns of `Pages`.
 
     Attributes:
         keys: uint64[n, bands + 1], the band keys, then the content key.
@@ -67,9 +65,6 @@ class Signatures:
     distinct: npt.NDArray[np.uint8]
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return int(self.keys.shape[0])
 
 
 @kernel
@@ -165,21 +160,18 @@ def _sign_text(
 
 
 @kernel
-def _sign_batch(  # noqa: PLR0913 - a kernel takes its arrays one by one
+def _sign_batch(
     bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
     visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
     parameters: Parameters,
     rows: int,
     scratch: Scratch,
-    keys: npt.NDArray[np.uint64],
-    sketches: npt.NDArray[np.uint64],
-    distinct: npt.NDArray[np.uint8],
-    token_counts: npt.NDArray[np.uint32],
-    text_bytes: npt.NDArray[np.int64],
+    signed: Signatures,
 ) -> None:
-    """Sign `bodies` (data, starts, ends) into the five result arrays; `visible` is for texts."""
+    """Sign `bodies` (data, starts, ends) into `signed`; `visible` is for texts."""
     data, starts, ends = bodies
+    keys, sketches, distinct, token_counts, text_bytes = signed
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
         text, start, end = visible_span(
@@ -230,8 +222,7 @@ class Signer:
         )
         _sign_batch(
             (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8), self._visible,
-            self._parameters, self.settings.rows, self._scratch,
-            result.keys, result.sketches, result.distinct, result.tokens, result.text_bytes,
+            self._parameters, self.settings.rows, self._scratch, result,
         )  # fmt: skip
         return result
 

@@ -31,6 +31,7 @@ from streamer.run.index_folder import identity_of
 from streamer.sketch.settings import SignatureSettings
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.damage import Damage, digests, some_damage
+from tests.helpers.kafka_doubles import take
 from tests.helpers.serial_index import judged
 from tests.helpers.signed_pages import family_pages
 
@@ -194,11 +195,11 @@ def _folded(folder: Path, seed: int) -> Subject:
         owner = Owner(index, ShardLog(0, 1, "log", identity), SIGNATURE, key)
         shown: list[object] = []
         try:
-            for offset in range(owner.position, until):
-                for output in owner.take(offset, log[offset]):
+            for offset in range(owner.offset, until):
+                for output in take(owner, offset, log[offset]):
                     assert isinstance(output.items, Verdicts)
                     shown.append((output.start, judged(output.items)))
-                owner.flush()
+                owner.flush(owner.state())
             if until < len(log):
                 shutil.copytree(index, folder / "index")
         finally:

@@ -31,6 +31,7 @@ from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
 from streamer.sketch.settings import SignatureSettings
 from tests.campaign.campaign import Campaign, Outcome
+from tests.helpers.kafka_doubles import take
 from tests.helpers.serial_index import judged
 from tests.helpers.signed_pages import family_pages
 
@@ -180,20 +181,20 @@ def _owner_way(folder: Path, seed: int) -> tuple[Work, Made]:
         emitted[disk] = told
         try:
             with contextlib.closing(opened(disk)) as owner:
-                for offset in range(owner.position, len(log)):
-                    outputs = owner.take(offset, log[offset])
+                for offset in range(owner.offset, len(log)):
+                    outputs = take(owner, offset, log[offset])
                     items = [output.items for output in outputs]
                     shown = [judged(each) for each in items if isinstance(each, Verdicts)]
                     if told.setdefault(offset, shown) != shown:
                         return f"record {offset} emitted something else than before"
-                    owner.flush()
+                    owner.flush(owner.state())
         except StreamerError as error:
             return str(error)
         return ""
 
     def made(disk: Path) -> Any:
         with contextlib.closing(opened(disk)) as owner:
-            return owner.position, owner.shard.state(), emitted[disk]
+            return owner.offset, owner.shard.state(), emitted[disk]
 
     return work, made
 

@@ -35,7 +35,7 @@ from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, reset_peak, watch
 
 if TYPE_CHECKING:
-    from streamer.pages.parse import Message
+    from streamer.pages.chunk import Message
 
 FORMATS = ("json", "warc", "html", "gzip", "zstd", "kafka")
 SECONDS_MAX = 1.0  # of the processor, for one input of a few records

@@ -19,8 +19,8 @@ from streamer.index.types import IndexSettings
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
 from streamer.pages.mapping import FieldMapping
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from streamer.pages.chunk import RawChunk
+    from streamer.pages.chunk import Chunk
     from streamer.pages.files import Source
     from streamer.pages.parse import PageParser
 
@@ -83,7 +83,7 @@ class Judge:
         key_file = folder / "key"
         key_file.write_text(secret.hex())
         self._folder = IndexFolder.open(folder / "index", SETTINGS, 1, key_file)
-        self._detector = Detector(self._folder, IndexSettings())
+        self._judge = replay_judge(self._folder, IndexSettings())
         self._signer = Signer(SETTINGS, secret)
         self._next = 0
 
@@ -96,7 +96,7 @@ class Judge:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._detector.close()
+        self._judge.close()
 
     @property
     def judged(self) -> int:
@@ -123,7 +123,7 @@ class Judge:
         pages = sign(self._signer, 0, batch)
         pages.refs = (pages.refs.view(np.int64) + shift).view(np.uint64)
         said: list[Said] = []
-        for block in self._detector.judge(0, start, self._next, pages):
+        for block in self._judge.judge(0, start, self._next, pages):
             for similarity, other in zip(
                 block.similarities.tolist(), block.representative_refs.tolist(), strict=True
             ):
@@ -156,7 +156,7 @@ class Judge:
         return read
 
 
-def _until_refused(source: Source, read: Read) -> Iterator[RawChunk]:
+def _until_refused(source: Source, read: Read) -> Iterator[Chunk]:
     """Yield the chunks of a source; note why it is read no further."""
     try:
         yield from source.read()

@@ -21,11 +21,11 @@ from streamer.index.types import (
     Pages,
     Record,
     Verdicts,
+    config_record,
     shard_name,
     source_name,
 )
 from streamer.kafka.owner import topic_locator, verdict_messages
-from streamer.kafka.prepare import config_record
 from streamer.kafka.signing import dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
@@ -147,10 +147,9 @@ class _Maker:
             if isinstance(output.items, Verdicts):
                 self._publish(number, output.items, output.start, offset)
                 continue
-            to = next(i for i in range(len(self.shards)) if shard_name(i) == output.destination)
-            self._send(number, to, output)
+            self._send(number, output)
 
-    def _send(self, number: int, to: int, output: Output) -> None:
+    def _send(self, number: int, output: Output) -> None:
         """Append what a shard emits to another one's log, cut into records anyhow."""
         first, items = 0, output.items
         while first < len(items):
@@ -163,7 +162,7 @@ class _Maker:
                 part = Decisions(items.refs[first:end], items.kept[first:end])
             start, until = output.start + first, output.start + end
             record = Record(shard_name(number), start, until, np.arange(start, until), part)
-            self.index.logs[to].append(pack_record(record, IDENTITY))
+            self.index.logs[output.destination].append(pack_record(record, IDENTITY))
             first = end
 
     def _publish(self, number: int, block: Verdicts, start: int, offset: int) -> None:

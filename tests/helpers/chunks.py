@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamer.pages.bytestream import ByteStream, Trail
-from streamer.pages.chunk import Ending, RawChunk
+from streamer.pages.chunk import Chunk, Ending
 from streamer.pages.files import Source
 
 
-def all_chunks(source: Source, ending: Ending | None = None) -> Iterator[RawChunk]:
+def all_chunks(source: Source, ending: Ending | None = None) -> Iterator[Chunk]:
     """Yield the chunks of a source; `ending` tells how it ended."""
     with ByteStream(source.name) as stream:
         yield from source.chunks(stream, 0, Trail(), ending or Ending())

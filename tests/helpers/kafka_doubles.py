@@ -11,11 +11,14 @@ from typing import Any
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
+from streamer.index.types import Output
+from streamer.kafka.owner import Owner
 from streamer.kafka.publisher import Message
+from streamer.kafka.reader import Fetched
 
 
 @dataclass
-class Fetched:
+class ToldMessage:
     """A message as the client library gives it."""
 
     offset: int
@@ -99,6 +102,12 @@ class Events:
     async def events(self) -> Any:
         for event in self._events:
             yield event
+
+
+def take(owner: Owner, offset: int, data: bytes) -> list[Output]:
+    """Let an owner fold the record at `offset`; return what it emits."""
+    chunk = Fetched("log", 0, offset, offset + 1, [ToldMessage(offset, data)])
+    return [output for _, outputs in owner.fold(chunk, owner.read(chunk)) for output in outputs]
 
 
 async def settle(times: int = 50) -> None:

@@ -17,7 +17,6 @@ from streamer.index.types import (
     Pages,
     Record,
     Verdicts,
-    shard_name,
 )
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.serial_index import Judged, judged
@@ -150,11 +149,7 @@ class Network:
             if isinstance(output.items, Verdicts):
                 self.verdicts += judged(output.items)
                 continue
-            other = next(i for i in range(len(self.shards)) if shard_name(i) == output.destination)
-            numbers = np.arange(output.start, output.end)
-            self.logs[other].append(
-                Record(shard_name(number), output.start, output.end, numbers, output.items)
-            )
+            self.logs[output.destination].append(output.record(number))
 
     def waiting(self) -> list[int]:
         """Return the shards whose logs are not read to the end."""

@@ -386,7 +386,7 @@ def test_topics_and_keys_that_are_missing_are_named(
 
 def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int, stop: Callable[[], None]) -> None:
     """Call `stop` before the chunk with this number is judged."""
-    judge, left = Replay._judge, [chunks]  # noqa: SLF001 - where a stop may come is inside
+    judge, left = Replay._judge_new, [chunks]  # noqa: SLF001 - where a stop may come is inside
 
     def stopping(self: Replay, *arguments: Any) -> None:
         left[0] -= 1
@@ -394,7 +394,7 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, chunks: int, stop: Callable[[
             stop()
         judge(self, *arguments)
 
-    monkeypatch.setattr(Replay, "_judge", stopping)
+    monkeypatch.setattr(Replay, "_judge_new", stopping)
 
 
 class KilledError(Exception):

@@ -21,10 +21,11 @@ from streamer.index.deep_check import check_index
 from streamer.index.types import CONFIG, IndexSettings, Pages, Record
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
+from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
+from tests.helpers.kafka_doubles import take
 from tests.helpers.serial_index import judged
 from tests.helpers.signed_pages import BANDS, family_pages
 
@@ -42,36 +43,36 @@ class Index(NamedTuple):
     description: Any
 
 
-def ask_detector(folder: Path, shards: int, *, flush: bool = False) -> Any:
+def ask_judge(folder: Path, shards: int, *, flush: bool = False) -> Any:
     """Return the verdicts of an index on pages that it has not seen; it stands as it stood."""
     rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
     index = IndexFolder.open(folder, SIGNATURE, shards)
     try:
-        detector = Detector(index, rules, head_pages=64)
-        at = detector.position(0)
+        judge = replay_judge(index, rules, head_pages=64)
+        at = judge.position(0)
         asked = pages.take(range(at, at + ASKED))
-        blocks = detector.judge(0, at, at + ASKED, asked)
+        blocks = judge.judge(0, at, at + ASKED, asked)
         if flush:
-            detector.flush(b"")
-        detector.stop()
-        return at, detector.owner_state, [verdict for block in blocks for verdict in judged(block)]
+            judge.flush(b"")
+        judge.stop()
+        return at, judge.owner_state, [verdict for block in blocks for verdict in judged(block)]
     finally:
         index.store.close()
 
 
-def make_by_detector(folder: Path, copy: Path, shards: int) -> None:
+def make_by_judge(folder: Path, copy: Path, shards: int) -> None:
     rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
     for run in range(FLUSHES):
         index = IndexFolder.open(folder, SIGNATURE, shards)
-        detector, part = Detector(index, rules, head_pages=64), KEPT // FLUSHES
+        judge, part = replay_judge(index, rules, head_pages=64), KEPT // FLUSHES
         for start in range(run * part, (run + 1) * part, 10):
             taken = pages.take(range(start, start + 10))
-            detector.judge(0, start, start + 10, taken)
+            judge.judge(0, start, start + 10, taken)
             if start % 20 == 10:
-                detector.flush(b"")
+                judge.flush(b"")
         if run == FLUSHES - 1:
             shutil.copytree(folder, copy)
-        detector.close()
+        judge.close()
 
 
 @contextlib.contextmanager
@@ -95,10 +96,10 @@ def make_by_owner(folder: Path, copy: Path) -> None:
     pages = family_pages(Random(5), KEPT + ASKED)
     with an_owner(folder) as owner:
         config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
-        owner.take(0, pack_record(config, owner.identity))
+        take(owner, 0, pack_record(config, owner.identity))
         for offset in range(1, KEPT // 20 + 1):
-            owner.take(offset, record_of(pages, 20 * offset - 20, 20 * offset, owner))
-            owner.flush()
+            take(owner, offset, record_of(pages, 20 * offset - 20, 20 * offset, owner))
+            owner.flush(owner.state())
         assert owner.shard.undecided_pages
         shutil.copytree(folder, copy)
 
@@ -106,10 +107,10 @@ def make_by_owner(folder: Path, copy: Path) -> None:
 def ask_owner(folder: Path, *, flush: bool = False) -> Any:
     pages = family_pages(Random(5), KEPT + ASKED)
     with an_owner(folder) as owner:
-        at, state = owner.position, owner.shard.state()
-        outputs = owner.take(at, record_of(pages, KEPT, KEPT + ASKED, owner))
+        at, state = owner.offset, owner.shard.state()
+        outputs = take(owner, at, record_of(pages, KEPT, KEPT + ASKED, owner))
         if flush:
-            owner.flush()
+            owner.flush(owner.state())
         shown = [(o.destination, o.start, _bytes_of(o.items)) for o in outputs]
         return at, state, shown
 
@@ -121,8 +122,8 @@ def _bytes_of(items: Any) -> Any:
 
 
 ASK: dict[str, Any] = {
-    "one shard": functools.partial(ask_detector, shards=1),
-    "two shards": functools.partial(ask_detector, shards=2),
+    "one shard": functools.partial(ask_judge, shards=1),
+    "two shards": functools.partial(ask_judge, shards=2),
     "a worker with undecided pages": ask_owner,
 }
 
@@ -143,7 +144,7 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[Index]:
         if kind.startswith("a worker"):
             make_by_owner(folder, copy)
         else:
-            make_by_detector(folder, copy, 1 if kind == "one shard" else 2)
+            make_by_judge(folder, copy, 1 if kind == "one shard" else 2)
         made.append(Index(kind, copy, ask(copy), described(copy)))
     return made
 

@@ -53,7 +53,7 @@ class Owner:
         meta = self.store.meta
         state = meta.shards[0].state if meta else b""
         self.shard = machine(number, shards, BANDS, self.lookup, state=state, head_capacity=4)
-        self.queues: dict[str, list[tuple[int, Any, int]]] = defaultdict(list)
+        self.queues: dict[int, list[tuple[int, Any, int]]] = defaultdict(list)
         self.skip = skip  # committed: records below are applied, their outputs are out already
         self.life = self.doomed = FOREVER
 

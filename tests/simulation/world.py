@@ -251,9 +251,8 @@ class World:
         if destination == VERDICTS:
             self.verdict_log.append((source, start, end, [(n, item) for n, item, _ in cut]))
         else:
-            target = int(destination.split(":")[1])
             items = join([item for _, item, _ in cut])
-            self.logs[target].append(Record(source, start, end, np.arange(start, end), items))
+            self.logs[destination].append(Record(source, start, end, np.arange(start, end), items))
 
     # ---- what goes wrong
     # ---------------------------------------------------------------------------
@@ -431,7 +430,7 @@ class World:
 
     def _check_streams(self) -> None:
         """Check that every stream, read by the one rule, is the fold of its source's log."""
-        wanted: dict[tuple[str, str], int] = {}
+        wanted: dict[tuple[str, int], int] = {}
         for number, crowd in enumerate(self.owners):
             shard, outputs = self._fold(number)
             if not self.flaws:
@@ -444,7 +443,7 @@ class World:
                 if record.start <= marks[record.source] < record.end:
                     marks[record.source] = record.end
             for source in (s for s in marks if s.startswith("shard")):
-                assert marks[source] == wanted[source, shard_name(number)], "a stream has a hole"
+                assert marks[source] == wanted[source, number], "a stream has a hole"
 
     def _serial(self) -> dict[int, tuple[int, ...]]:
         """Return the verdicts of a plain index over the pages in the order of the log."""

@@ -23,13 +23,13 @@ from tests.helpers.chunks import all_chunks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.pages.chunk import RawChunk
+    from streamer.pages.chunk import Chunk
 
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
 
 
-def lines_of(chunks: list[RawChunk]) -> dict[int, bytes]:
+def lines_of(chunks: list[Chunk]) -> dict[int, bytes]:
     return {
         chunk.start + at: line.rstrip(b"\r\n")
         for chunk in chunks
@@ -37,7 +37,7 @@ def lines_of(chunks: list[RawChunk]) -> dict[int, bytes]:
     }
 
 
-def read(path: Path, limit: int = 1 << 20, ending: Ending | None = None) -> list[RawChunk]:
+def read(path: Path, limit: int = 1 << 20, ending: Ending | None = None) -> list[Chunk]:
     source = Source(str(path), is_regular=True, page_bytes_max=limit)
     chunks = list(all_chunks(source, ending))
     at = 0
@@ -195,7 +195,7 @@ def test_bytes_read_rise_to_the_size_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl.gz"
     path.write_bytes(gzip.compress(os.urandom(1 << 20).hex().encode() + b"\n" + b"a\n" * 5000))
     source = open_sources([str(path)]).sources[0]
-    positions = [chunk.bytes_read for chunk in source.read()]
+    positions = [chunk.amount for chunk in source.read()]
     assert positions == sorted(positions)
     assert positions[-1] == source.total_bytes == path.stat().st_size
 

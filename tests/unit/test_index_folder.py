@@ -9,7 +9,6 @@ import pytest
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.types import IndexSettings
-from streamer.run.detector import Detector
 from streamer.run.index_folder import (
     IndexFolder,
     identity_of,
@@ -17,6 +16,7 @@ from streamer.run.index_folder import (
     obtain_secret,
     read_meta,
 )
+from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings, read_secret
 from tests.helpers.signed_pages import BANDS
 
@@ -36,7 +36,7 @@ def key_file(tmp_path: Path) -> Path:
 
 def make_index(folder: Path, key_file: Path | None = None) -> None:
     index = IndexFolder.open(folder, DEFAULTS, 1, key_file)
-    Detector(index, IndexSettings()).flush(b"owner")
+    replay_judge(index, IndexSettings()).flush(b"owner")
     index.store.close()
 
 
@@ -146,7 +146,7 @@ def test_an_empty_index_has_nothing_to_read(tmp_path: Path) -> None:
 
 def test_what_was_flushed_can_be_read_beside_the_writer(tmp_path: Path) -> None:
     index = IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
-    Detector(index, IndexSettings()).flush(b"owner")
+    replay_judge(index, IndexSettings()).flush(b"owner")
     store, meta = read_meta(tmp_path / "index")
     assert (meta.owner, meta.identity) == (b"owner", index.identity)
     assert str(meta.identity["fingerprint"]) == index.fingerprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,11 +14,10 @@ from structlog.testing import capture_logs
 from streamer.index.rule import CONTENT
 from streamer.index.types import Verdicts
 from streamer.kafka.monitoring import ClusterWatch, ShardMeasures, SignMeasures
-from streamer.kafka.owner import Applier
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
-from tests.helpers.kafka_doubles import ToldPublisher
+from tests.helpers.kafka_doubles import take
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.shard_network import page_record
@@ -187,13 +186,11 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
 ) -> None:
     metrics, log = Metrics(), a_log(3)
     one = owner(tmp_path / "index", key)
-    publisher: Any = ToldPublisher()
-    applier = Applier(NAMES, one, publisher, 1, ShardMeasures(metrics, one.shard, HEAD_PAGES))
     for offset in range(2):
-        one.take(offset, log[offset])
-    applier.observe_store()
+        take(one, offset, log[offset])
+    one.show_in(ShardMeasures(metrics, one.shard, HEAD_PAGES))
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
-    one.flush()
+    one.flush(one.state())
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
     free = value(metrics, "streamer_shard_disk_free_bytes", "0")
     assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)

@@ -11,8 +11,8 @@ from streamer.config import load_settings
 from streamer.errors import StoreMismatch
 from streamer.lab.sample.crawl import Crawl
 from streamer.pages.parse import PageParser
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import Judge, replay_judge
 from streamer.run.stages import sign
 from streamer.sketch.method import ABSENT_KEY, PageText
 from streamer.sketch.method_signer import make_signer
@@ -74,24 +74,24 @@ def signed(choice: str) -> Signed:
     return Signed(pages, has_key)
 
 
-def judge(detector: Detector, pages: Pages, first: int, end: int) -> list[Judged]:
+def judge_part(judge: Judge, pages: Pages, first: int, end: int) -> list[Judged]:
     part = pages.take(range(first, end))
-    return [verdict for block in detector.judge(0, first, end, part) for verdict in judged(block)]
+    return [verdict for block in judge.judge(0, first, end, part) for verdict in judged(block)]
 
 
-def opened(folder: Path, settings: Settings) -> Detector:
+def opened(folder: Path, settings: Settings) -> Judge:
     key_file = folder.parent / "key"
     key_file.write_text(SECRET.hex())
     index = IndexFolder.open(folder, settings.signature, settings.shards, key_file)
-    return Detector(index, settings.index)
+    return replay_judge(index, settings.index)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_copy_is_found_by_the_keys_of_the_method_alone(choice: str, tmp_path: Path) -> None:
     pages, has_key = signed(choice)
-    detector = opened(tmp_path / "index", CHOICES[choice])
-    verdicts = judge(detector, pages, 0, len(pages))
-    detector.close()
+    judge = opened(tmp_path / "index", CHOICES[choice])
+    verdicts = judge_part(judge, pages, 0, len(pages))
+    judge.close()
     assert [verdict.similarity >= 0 for verdict in verdicts[-COPIES:]] == has_key
     assert sum(has_key) > COPIES // 2
 
@@ -100,16 +100,16 @@ def test_a_copy_is_found_by_the_keys_of_the_method_alone(choice: str, tmp_path: 
 def test_a_restart_in_the_middle_shows_in_no_verdict(choice: str, tmp_path: Path) -> None:
     pages, settings = signed(choice).pages, CHOICES[choice]
     whole = opened(tmp_path / "whole", settings)
-    expected = judge(whole, pages, 0, len(pages))
+    expected = judge_part(whole, pages, 0, len(pages))
     whole.close()
     first = opened(tmp_path / "index", settings)
     middle = len(pages) // 2
-    found = judge(first, pages, 0, middle)
+    found = judge_part(first, pages, 0, middle)
     first.flush(b"")
-    judge(first, pages, middle, len(pages))  # lost: nothing is flushed behind it
+    judge_part(first, pages, middle, len(pages))  # lost: nothing is flushed behind it
     first.close()
     again = opened(tmp_path / "index", settings)
-    found += judge(again, pages, middle, len(pages))
+    found += judge_part(again, pages, middle, len(pages))
     again.close()
     assert found == expected
 
@@ -137,9 +137,9 @@ def test_a_restart_in_the_middle_shows_in_no_verdict(choice: str, tmp_path: Path
 def test_an_index_of_one_method_refuses_another_by_name(
     there: dict[str, Any], here: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    detector = opened(tmp_path / "index", load_settings(**there))
-    detector.flush(b"")
-    detector.close()
+    judge = opened(tmp_path / "index", load_settings(**there))
+    judge.flush(b"")
+    judge.close()
     with pytest.raises(StoreMismatch) as caught:
         opened(tmp_path / "index", load_settings(**here))
     assert said in str(caught.value)

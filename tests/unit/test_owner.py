@@ -12,10 +12,12 @@ import pytest
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
 from streamer.index.types import CONFIG, IndexSettings, Output, Record, Verdicts
-from streamer.kafka.owner import SECONDS_BETWEEN_FLUSHES, Owner
+from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
+from streamer.run.judge import LOG_FLUSHES
 from streamer.sketch.settings import SignatureSettings
+from tests.helpers.kafka_doubles import take
 from tests.helpers.signed_pages import family_pages
 
 SECRET = bytes(range(32))
@@ -67,9 +69,9 @@ def shown(outputs: list[Output]) -> list[object]:
 def fold(target: Owner, log: list[bytes]) -> list[object]:
     result: list[object] = []
     for offset, data in enumerate(log):
-        result += shown(target.take(offset, data))
+        result += shown(take(target, offset, data))
         if target.flush_is_due:
-            target.flush()
+            target.flush(target.state())
     return result
 
 
@@ -83,16 +85,16 @@ def test_a_restart_at_any_place_emits_the_same(tmp_path: Path, key: Path) -> Non
     emitted: dict[int, list[object]] = {}
     for _ in range(8):
         one = owner(path, key)
-        one.check(LogBounds(0, len(log), log[one.position - 1] if one.position else None))
-        for offset in range(one.position, draw.randrange(one.position, len(log) + 1)):
-            made = shown(one.take(offset, log[offset]))
+        one.check(LogBounds(0, len(log), log[one.offset - 1] if one.offset else None))
+        for offset in range(one.offset, draw.randrange(one.offset, len(log) + 1)):
+            made = shown(take(one, offset, log[offset]))
             assert emitted.setdefault(offset, made) == made
             if draw.random() < 0.3:
-                one.flush()
+                one.flush(one.state())
         one.close()  # as a kill: without a flush
     last = owner(path, key)
-    for offset in range(last.position, len(log)):
-        emitted[offset] = shown(last.take(offset, log[offset]))
+    for offset in range(last.offset, len(log)):
+        emitted[offset] = shown(take(last, offset, log[offset]))
     assert [each for offset in range(len(log)) for each in emitted[offset]] == wanted
     last.close()
 
@@ -101,9 +103,9 @@ def test_a_record_that_is_applied_emits_nothing_again(tmp_path: Path, key: Path)
     log = a_log(2)
     one = owner(tmp_path / "index", key)
     assert fold(one, log)
-    assert one.position == 3
-    assert one.take(1, log[1]) == []
-    assert one.position == 3
+    assert one.offset == 3
+    assert take(one, 1, log[1]) == []
+    assert one.offset == 3
     one.close()
 
 
@@ -111,7 +113,7 @@ def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: 
     log = a_log(3)
     one = owner(tmp_path / "index", key)
     fold(one, log)
-    one.flush()
+    one.flush(one.state())
     one.check(LogBounds(0, 4, log[3]))
     with pytest.raises(StoreMismatch, match=r"ends at 3, the index .* stands at 4"):
         one.check(LogBounds(0, 3, None))
@@ -135,7 +137,7 @@ def test_an_index_of_something_else_is_refused(
 ) -> None:
     one = owner(tmp_path / "index", key)
     fold(one, a_log(1))
-    one.flush()
+    one.flush(one.state())
     one.close()
     with pytest.raises(StoreMismatch, match=message):
         owner(tmp_path / "index", key, **changed)
@@ -145,8 +147,8 @@ def test_an_index_of_something_else_is_refused(
 def test_the_index_of_another_shard_is_refused(tmp_path: Path, key: Path) -> None:
     one = owner(tmp_path / "index", key, shards=2)
     config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings(shards=2))
-    one.take(0, pack_record(config, IDENTITY))
-    one.flush()
+    take(one, 0, pack_record(config, IDENTITY))
+    one.flush(one.state())
     one.close()
     with pytest.raises(StoreMismatch, match="is that of shard 0, not of 1"):
         owner(tmp_path / "index", key, shards=2, number=1)
@@ -158,17 +160,17 @@ def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
     now = [0.0]
     log = ShardLog(0, 1, "log", IDENTITY)
     one = Owner(tmp_path / "index", log, SIGNATURE, key, clock=lambda: now[0])
-    now[0] += SECONDS_BETWEEN_FLUSHES + 1
+    now[0] += LOG_FLUSHES.seconds + 1
     assert not one.flush_is_due, "nothing has been applied"
     config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())
-    one.take(0, pack_record(config, IDENTITY))
+    take(one, 0, pack_record(config, IDENTITY))
     assert one.flush_is_due
-    one.flush()
+    one.flush(one.state())
     assert not one.flush_is_due
     empty = family_pages(random.Random(1), 1).take([])
     for offset in range(1, 4097):
         nothing = Record("pages:0", offset - 1, offset, np.empty(0, np.int64), empty)
-        one.take(offset, pack_record(nothing, IDENTITY))
+        take(one, offset, pack_record(nothing, IDENTITY))
         assert one.flush_is_due == (offset == 4096)
     one.close()
 
@@ -176,9 +178,9 @@ def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
 def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Path) -> None:
     log = a_log(1)
     one = owner(tmp_path / "index", key)
-    one.take(0, log[0])
+    take(one, 0, log[0])
     with pytest.raises(StoreMismatch):
-        one.take(1, b"\x91\x63")
-    assert one.position == 1
-    assert isinstance(one.take(1, log[1])[0].items, Verdicts)
+        take(one, 1, b"\x91\x63")
+    assert one.offset == 1
+    assert isinstance(take(one, 1, log[1])[0].items, Verdicts)
     one.close()

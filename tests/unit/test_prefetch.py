@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from streamer.index import prefetch as module
-from streamer.index.prefetch import PrefetchedLookup
 from streamer.index.types import IndexSettings
+from streamer.run import judge as module
+from streamer.run.judge import PrefetchedLookup
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.signed_pages import family_pages
 from tests.helpers.stored_rows import flushed, keys_of
-from tests.unit.test_detector import a_detector
+from tests.unit.test_judge import a_judge
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -99,17 +99,17 @@ def test_verdicts_do_not_depend_on_when_pages_were_looked_up(seed: int) -> None:
     random, rules = Random(seed), IndexSettings()
     pages = family_pages(random, 150)
     verdicts: list[Judged] = []
-    with a_detector(rules, head_pages=20) as detector:
+    with a_judge(rules, head_pages=20) as judge:
         cuts = [*range(0, 150, 7), 150]
         batches = [pages.take(range(*pair)) for pair in itertools.pairwise(cuts)]
-        found = [detector.look_up(batch) for batch in batches[:4]]
+        found = [judge.look_up(batch) for batch in batches[:4]]
         at = 0
         for i, batch in enumerate(batches):
             if i + 4 < len(batches):
-                found.append(detector.look_up(batches[i + 4]))
-            for block in detector.judge(0, at, at + len(batch), batch, found[i]):
+                found.append(judge.look_up(batches[i + 4]))
+            for block in judge.judge(0, at, at + len(batch), batch, found[i]):
                 verdicts += judged(block)
             at += len(batch)
-            if detector.flush_is_due:
-                detector.begin_flush(lambda: b"")
+            if judge.flush_is_due:
+                judge.begin_flush(lambda: b"")
     assert verdicts == serial_verdicts(pages, rules)

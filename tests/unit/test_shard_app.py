@@ -19,13 +19,13 @@ from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge, unpack_gauge
 from streamer.kafka.monitoring import ShardMeasures
-from streamer.kafka.owner import Applier
-from streamer.kafka.reader import Chunk
+from streamer.kafka.owner import Outlet, Owner
+from streamer.kafka.reader import Fetched
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
-from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle
+from tests.helpers.kafka_doubles import Events, ToldConsumer, ToldMessage, ToldPublisher, settle
 from tests.unit.test_owner import IDENTITY, a_log, key, owner
 
 __all__ = ["key"]
@@ -36,8 +36,8 @@ PLACE = TP("index.bands.0", 0)
 class ToldLog:
     """Folds what is in a list, in place of a log at the brokers; notes the ranges."""
 
-    def __init__(self, applier: Applier) -> None:
-        self._applier = applier
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
         self.log: list[bytes] = []
         self.folded: list[tuple[int, int]] = []
         self.held: threading.Event | None = None
@@ -53,7 +53,8 @@ class ToldLog:
         if self._stopping and self.stops_at is not None:
             end = self.stops_at
         self.folded.append((start, end))
-        self._applier.apply(self._applier.read(chunk(self.log, start, end)), end)
+        part = chunk(self.log, start, end)
+        self._owner.fold(part, self._owner.read(part))
 
 
 class Owning:
@@ -66,12 +67,11 @@ class Owning:
         self.owner = owner(path, key)
         publisher: Any = self.publisher
         measures = ShardMeasures(Metrics(), self.owner.shard, 30)
-        applier = Applier(NAMES, self.owner, publisher, 2, measures)
-        self.log = ToldLog(applier)
+        self.log = ToldLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
-            NAMES, applier, catch_up, settings or IndexSettings(), publisher,
-            self.failures.append, {"broker": "kafka://nowhere"},
+            self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
+            measures, self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer)
         self.app.app = faust
@@ -87,7 +87,7 @@ class Owning:
 
         return asyncio.run(call())
 
-    async def run(self, *chunks: Chunk) -> None:
+    async def run(self, *chunks: Fetched) -> None:
         """Feed chunks; return when all of them are acknowledged."""
         async with self.feeding(*chunks):
             for _ in range(4000):  # ends long before, unless the machine is very busy
@@ -97,7 +97,7 @@ class Owning:
         self.consumer.acknowledged.clear()
 
     @asynccontextmanager
-    async def feeding(self, *chunks: Chunk) -> AsyncIterator[None]:
+    async def feeding(self, *chunks: Fetched) -> AsyncIterator[None]:
         """Let chunks come in."""
         applying = asyncio.create_task(self.app._apply())  # noqa: SLF001 - what start() begins
         await self.app.index(Events(chunks))
@@ -115,9 +115,9 @@ class Owning:
         ]
 
 
-def chunk(log: list[bytes], start: int, end: int) -> Chunk:
-    messages = [Fetched(offset, log[offset]) for offset in range(start, end)]
-    return Chunk("index.bands.0", 0, start, end, messages)
+def chunk(log: list[bytes], start: int, end: int) -> Fetched:
+    messages = [ToldMessage(offset, log[offset]) for offset in range(start, end)]
+    return Fetched("index.bands.0", 0, start, end, messages)
 
 
 def test_verdicts_arrive_before_their_chunk_is_acknowledged(tmp_path: Path, key: Path) -> None:
@@ -181,7 +181,7 @@ def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     log = a_log(10)
     owning = Owning(tmp_path / "index", key)
     asyncio.run(owning.run(chunk(log, 0, 4)))
-    owning.owner.flush()
+    owning.owner.flush(owning.owner.state())
     owning.owner.close()
     again = Owning(tmp_path / "index", key)
     again.log.log = log
@@ -189,7 +189,7 @@ def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     first = max(committed, 4)
     assert again.starts(committed) == Start(first, first, 4)
     assert again.log.folded == ([(4, first)] if first > 4 else [])
-    assert again.owner.position == first
+    assert again.owner.offset == first
     assert again.verdicts == []
     asyncio.run(again.run(chunk(log, first, 11)))
     numbers = [int(sequence.split(b":")[1]) for _, _, sequence in again.verdicts]
@@ -215,7 +215,7 @@ def test_nothing_is_delivered_before_what_is_out_is_folded(tmp_path: Path, key: 
 
     asyncio.run(run())
     assert owning.log.folded == [(0, 5), (5, 8)]
-    assert owning.owner.position == 8
+    assert owning.owner.offset == 8
     assert owning.failures == []
     owning.owner.close()
 
@@ -250,7 +250,7 @@ def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None
     asyncio.run(run())
     assert owning.consumer.held, "chunks after 5 are not for an index that stands at 3"
     again = Owning(tmp_path / "index", key)
-    assert again.owner.position == 3, "and what was folded is kept"
+    assert again.owner.offset == 3, "and what was folded is kept"
     again.owner.close()
 
 
@@ -262,7 +262,7 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
         owning.publisher.held = asyncio.Event()
         applying = asyncio.create_task(owning.app._apply())  # noqa: SLF001 - what start() begins
         await owning.app.index(Events([chunk(log, 0, 6)]))
-        while owning.owner.changed or not owning.owner.position:
+        while owning.owner.changed or not owning.owner.offset:
             await settle(5)
         asyncio.get_running_loop().call_later(1.0, owning.publisher.held.set)
         async with asyncio.timeout(20):
@@ -273,7 +273,7 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
     asyncio.run(run())
     assert owning.failures == []
     again = Owning(tmp_path / "index", key)
-    assert again.owner.position == 6
+    assert again.owner.offset == 6
     again.owner.close()
 
 
@@ -288,7 +288,7 @@ def test_a_chunk_that_leaves_out_records_ends_the_process(tmp_path: Path, key: P
     asyncio.run(run())
     assert "from 2 on, the index stands at 0" in str(owning.failures[0])
     assert owning.consumer.acknowledged == []
-    assert owning.owner.position == 0
+    assert owning.owner.offset == 0
     owning.owner.close()
 
 
@@ -310,7 +310,7 @@ def test_a_log_that_lost_records_ends_the_process(tmp_path: Path, key: Path) -> 
     assert owning.starts(4) is None
     assert [type(failure) for failure in owning.failures] == [StoreMismatch]
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
-    owning.owner.flush()
+    owning.owner.flush(owning.owner.state())
     owning.consumer.end = 1
     owning.starts(0)
     assert "ends at 1, the index" in str(owning.failures[1])
@@ -341,7 +341,7 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> No
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == (CONFIG, 1, 2)
     assert record.items == IndexSettings(threshold=0.9)
-    asyncio.run(owning.run(Chunk("index.bands.0", 0, 2, 3, [Fetched(2, message[1])])))
+    asyncio.run(owning.run(Fetched("index.bands.0", 0, 2, 3, [ToldMessage(2, message[1])])))
     assert owning.owner.shard.settings == IndexSettings(threshold=0.9)
     asyncio.run(owning.app._configure())  # noqa: SLF001
     assert len([m for topic, _, m in owning.publisher.arrived if topic == "index.bands.0"]) == 1

@@ -18,7 +18,7 @@ from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.monitoring import SignMeasures
 from streamer.kafka.publisher import Publisher
-from streamer.kafka.reader import Chunk
+from streamer.kafka.reader import Fetched
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner, dead_letter_message
 from streamer.kafka.topics import Names, dead_letter_bytes_max
@@ -28,7 +28,7 @@ from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from tests.helpers.kafka_doubles import Events, Fetched, ToldConsumer, ToldPublisher, settle
+from tests.helpers.kafka_doubles import Events, ToldConsumer, ToldMessage, ToldPublisher, settle
 
 NAMES = Names("index", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")
@@ -40,8 +40,8 @@ def page(number: int) -> bytes:
     return json.dumps({"url": f"http://a.example/{number}", "body": f"words {number}"}).encode()
 
 
-def chunk(start: int, end: int, *messages: Fetched) -> Chunk:
-    return Chunk("pages", 1, start, end, list(messages))
+def chunk(start: int, end: int, *messages: ToldMessage) -> Fetched:
+    return Fetched("pages", 1, start, end, list(messages))
 
 
 class Signing:
@@ -62,7 +62,7 @@ class Signing:
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust
 
-    async def run(self, *chunks: Chunk, seconds: float = 0.3) -> None:
+    async def run(self, *chunks: Fetched, seconds: float = 0.3) -> None:
         """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
         tasks = [
             asyncio.create_task(self.app.sign(Events(chunks))),
@@ -80,7 +80,7 @@ def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() ->
     async def run() -> None:
         signing = Signing()
         signing.publisher.held = asyncio.Event()
-        one = chunk(5, 7, Fetched(5, page(1)), Fetched(6, page(2)))
+        one = chunk(5, 7, ToldMessage(5, page(1)), ToldMessage(6, page(2)))
         feeding = asyncio.create_task(signing.run(one, seconds=20))
         while not signing.publisher.asked:
             await settle()
@@ -98,7 +98,7 @@ def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
     async def run() -> None:
         signing = Signing()
         signing.publisher.failing = StreamerError("no broker")
-        await signing.run(chunk(0, 1, Fetched(0, page(1))), seconds=20)
+        await signing.run(chunk(0, 1, ToldMessage(0, page(1))), seconds=20)
         assert [str(failure) for failure in signing.failures] == ["no broker"]
         assert signing.consumer.acknowledged == []
 
@@ -108,8 +108,8 @@ def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
 def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
     async def run() -> None:
         signing = Signing()
-        bad = Fetched(1, b"{broken", b"key")
-        await signing.run(chunk(0, 3, Fetched(0, page(1)), bad), seconds=20)
+        bad = ToldMessage(1, b"{broken", b"key")
+        await signing.run(chunk(0, 3, ToldMessage(0, page(1)), bad), seconds=20)
         (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
         assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
         key, value, headers, _ = letter
@@ -129,7 +129,7 @@ def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
 def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
     async def run() -> None:
         signing = Signing()
-        await signing.run(chunk(4, 9, Fetched(6, None), Fetched(8, b"")), seconds=20)
+        await signing.run(chunk(4, 9, ToldMessage(6, None), ToldMessage(8, b"")), seconds=20)
         ((_, _, message),) = signing.publisher.arrived
         record = unpack_record(message[1] or b"", IDENTITY)
         assert (record.source, record.start, record.end) == ("pages:1", 4, 9)
@@ -143,7 +143,7 @@ def test_records_are_published_in_the_order_of_the_chunks() -> None:
     async def run() -> None:
         signing = Signing()
         chunks = [
-            chunk(10 * n, 10 * n + 10, *(Fetched(10 * n + i, page(i)) for i in range(10)))
+            chunk(10 * n, 10 * n + 10, *(ToldMessage(10 * n + i, page(i)) for i in range(10)))
             for n in range(20)
         ]
         await signing.run(*chunks, seconds=20)
@@ -158,7 +158,7 @@ def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up
     async def run() -> None:
         signing = Signing(window=10)
         signing.flow.note_gauge(Gauge(0, 10, {}))
-        one = chunk(0, 1, Fetched(0, page(1)))
+        one = chunk(0, 1, ToldMessage(0, page(1)))
         await signing.run(one)
         assert signing.publisher.asked == []
         signing.flow.note_gauge(Gauge(0, 9, {}))
@@ -228,7 +228,7 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
 ) -> None:
     rejected = Rejected(7, "record_too_large", "detail " * 10_000, key, value[:10], len(value))
     bytes_max = dead_letter_bytes_max(4 << 20)
-    message = dead_letter_message(rejected, Fetched(7, value, key), NAMES, 1, bytes_max)
+    message = dead_letter_message(rejected, ToldMessage(7, value, key), NAMES, 1, bytes_max)
     assert message[0] == (None if key is None else key[: kept[0]])
     assert message[1] == value[: kept[1]]
     named = dict(message[2])
@@ -251,7 +251,7 @@ def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
     rejected = Rejected(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
     bytes_max = dead_letter_bytes_max(1000)
     key, value, headers, _ = dead_letter_message(
-        rejected, Fetched(7, NOISE, NOISE), NAMES, 1, bytes_max
+        rejected, ToldMessage(7, NOISE, NOISE), NAMES, 1, bytes_max
     )
     held = (
         sum(len(name) + len(text) for name, text in headers) + len(key or b"") + len(value or b"")
@@ -264,8 +264,8 @@ def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
 ) -> None:
     async def run() -> None:
         signing = Signing()
-        pages = [Fetched(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
-        one = chunk(5, 40, *pages, Fetched(39, b"{broken"))
+        pages = [ToldMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
+        one = chunk(5, 40, *pages, ToldMessage(39, b"{broken"))
         await signing.run(one, seconds=20)
         ((_, _, whole),) = signing.publisher.arrived[1:]
         limit = len(whole[1] or b"") // 3
@@ -292,7 +292,9 @@ def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
 def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
     async def run() -> None:
         signing = Signing()
-        one = chunk(0, 2, Fetched(0, page(0), b"k" * 65_536), Fetched(1, page(1), b"k" * 65_537))
+        one = chunk(
+            0, 2, ToldMessage(0, page(0), b"k" * 65_536), ToldMessage(1, page(1), b"k" * 65_537)
+        )
         await signing.run(one, seconds=20)
         ((_, _, message),) = signing.publisher.arrived
         record = unpack_record(message[1] or b"", IDENTITY)

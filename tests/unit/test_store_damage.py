@@ -28,8 +28,8 @@ from streamer.index.store_errors import database_error
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings
 from streamer.index.witness import Witness, witnessed
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import Damage, digests
 from tests.helpers.signed_pages import BANDS, family_pages
@@ -198,11 +198,11 @@ def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
 
 def make_index(folder: Path) -> None:
     index = IndexFolder.open(folder, SignatureSettings(bands=BANDS), 1)
-    detector = Detector(index, IndexSettings())
+    judge = replay_judge(index, IndexSettings())
     pages = family_pages(Random(1), 60)
-    detector.judge(0, 0, 60, pages)
-    detector.flush(b"")
-    detector.close()
+    judge.judge(0, 0, 60, pages)
+    judge.flush(b"")
+    judge.close()
 
 
 def command(*arguments: str | Path) -> tuple[int, str]:

@@ -34,11 +34,12 @@ from streamer.kafka.topic_input import (
     parse_wanted,
     resolve,
 )
-from streamer.kafka.topic_replay import OrderedInput, PartitionsInput, TopicChunk
+from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.wire import LogIdentity, LogPosition, pack_record
-from streamer.pages.parse import Message, PageParser
+from streamer.pages.chunk import Chunk, Message
+from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
-from streamer.run.reading import ChunkRead, SettingsChange
+from streamer.run.reading import SettingsChange, parsed
 from streamer.run.replay import Interrupted
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
@@ -441,10 +442,8 @@ def read(pages: PartitionsInput | OrderedInput, catalogue: Catalogue) -> list[An
         if isinstance(step, SettingsChange):
             found.append(step.settings.threshold)
         else:
-            assert isinstance(step, ChunkRead)
-            assert isinstance(step.chunk, TopicChunk)
-            chunk = step.chunk
-            found.append((step.source, chunk.start, chunk.end, [m[0] for m in chunk.messages]))
+            assert isinstance(step, Chunk)
+            found.append((step.source, step.start, step.end, [m[0] for m in step.messages]))
             amounts.append(step.amount)
     assert amounts == sorted(amounts)
     if isinstance(pages, PartitionsInput) and found:
@@ -603,11 +602,11 @@ def test_pages_of_the_log_that_are_there_no_longer_end_the_run(
 
 
 def test_other_pages_than_the_log_has_end_the_run() -> None:
-    chunk = TopicChunk(0, 3, [page(0), (1, None, b"{"), page(2)], pages=[0, 2])
-    batch = chunk.parse(PageParser())
+    messages = [page(0), (1, None, b"{"), page(2)]
+    batch = parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0, 2]))
     assert (batch.sequences, [letter.sequence for letter in batch.dead]) == ([0, 2], [1])
     with pytest.raises(StoreMismatch, match="--preset"):
-        TopicChunk(0, 3, chunk.messages, pages=[0]).parse(PageParser())
+        parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0]))
 
 
 # ---- the catalogue -----------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def test_a_fold_that_flushes_often_emits_the_same_and_keeps_its_head_small(tmp_p
     fresh = FreshShard(tmp_path, 0, 1, BANDS, head_pages=8)
     for data in index.logs[0]:
         log_record = unpack_record(data)
-        assert said(fresh.apply(log_record)) == said(whole.apply(log_record))
+        assert said(fresh.take(log_record)) == said(whole.apply(log_record))
         assert fresh.shard.kept_in_head < 8
     fresh.close()
     assert whole.kept_in_head > 100

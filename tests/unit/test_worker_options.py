@@ -13,8 +13,8 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
 from streamer.kafka.worker import WorkerOptions
 from streamer.pages.parse import PageParser
-from streamer.run.detector import Detector
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
 
 SECRET = bytes(range(32))
 SHARDS = 2
@@ -37,9 +37,9 @@ def make_shard(wanted: WorkerOptions, number: int) -> None:
     """Leave an index with a flush where the worker has that shard."""
     folder = wanted.shard_folder(number)
     index = IndexFolder.open(folder, wanted.settings.signature, SHARDS, wanted.key_file)
-    detector = Detector(index, wanted.settings.index)
-    detector.flush(b"owner")
-    detector.close()
+    judge = replay_judge(index, wanted.settings.index)
+    judge.flush(b"owner")
+    judge.close()
 
 
 def test_folders_that_fit_and_those_that_are_not_there_yet_are_right(key_file: Path) -> None:

@@ -10,11 +10,6 @@ An item is 64 bits here. Sent are the items that the fold of the sender's log gi
 those that the receiver's log holds, by the rule of intervals. The sender owes what it emitted at
 records that are committed, since it commits after it has published.
 
-A fresh fold of one shard's log: the shard's own machine over an index in a scratch folder.
-
-It needs no key, since signatures come from the log. Flushes keep its memory bounded, and their
-moments show in no output.
-
 No two kept pages match: every pair that shares a bucket is compared once more.
 
 Kept pages are written to scratch files as the fold gives them, in the order of insertion. A key's
@@ -34,12 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.flusher import Flusher
 from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
-from streamer.index.shard import Shard
 from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     Decisions,
     IndexSettings,
@@ -66,6 +58,8 @@ from streamer.lab.audit.scene import (
     page_name,
 )
 from streamer.model import SIMILARITY_ONE
+from streamer.run.index_folder import Identity
+from streamer.run.judge import LOG_FLUSHES, Judge
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 Digests = npt.NDArray[np.uint64]
@@ -143,34 +137,31 @@ class Streams:
                 check.violate(f"{name} {len(sent)} and on: {more} that the fold lacks", more)
 
 
-class FreshShard:
-    """Folds records into an index in `folder`, which must be empty."""
+class FreshShard(Judge):
+    """Folds records into an index in `folder`, which must be empty.
+
+    It needs no key, since signatures come from the log. Flushes keep its memory bounded, and their
+    moments show in no output.
+    """
 
     def __init__(
         self, folder: Path, number: int, shards: int, bands: int, head_pages: int = HEAD_PAGES
     ) -> None:
-        self._head_pages = head_pages
-        self._store = Store.open(folder / "store")
-        lookup = StoredLookup(self._store, 0)
-        self.shard = Shard(number, shards, bands, lookup, head_capacity=head_pages + 1024)
-        self._flusher = Flusher(self._store, {}, [self.shard], [lookup])
+        store = Store.open(folder / "store")
+        identity: Identity = {"bands": bands, "shards": shards}
+        super().__init__(store, identity, [number], LOG_FLUSHES, head_pages=head_pages)
 
-    def apply(self, record: Record) -> list[Output]:
+    def take(self, record: Record) -> list[Output]:
         """Apply a record; return what it makes the shard emit.
 
         Raises:
             StoreMismatch: as `Shard.apply`.
             StoreUnavailable: the scratch disk refuses.
         """
-        outputs = self.shard.apply(record)
-        if self.shard.kept_in_head >= self._head_pages:
-            self._flusher.begin(lambda: b"")
+        outputs = self.apply(record)
+        if self.flush_is_due:
+            self.begin_flush(lambda: b"")
         return outputs
-
-    def close(self) -> None:
-        """Release the scratch index."""
-        self._flusher.close()
-        self._store.close()
 
 
 PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
@@ -344,12 +335,11 @@ class ShardLog:
         if first is not None:
             self._note_taken(record, first, judged=offset < self._scene.judged_ends[self._number])
         owed = offset < self._scene.applied[self._number]
-        for output in self._fresh.apply(record):
+        for output in self._fresh.take(record):
             if isinstance(output.items, Verdicts):
                 self._note_verdicts(output.items, output.start, before, owed=owed)
             else:
-                to = int(output.destination.removeprefix(_SHARD))
-                self._streams.note_sent(self._number, to, output.items, owed=owed)
+                self._streams.note_sent(self._number, output.destination, output.items, owed=owed)
 
     def _note_taken(self, record: Record, first: int, *, judged: bool) -> None:
         items = record.items

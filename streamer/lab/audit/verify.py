@@ -26,7 +26,7 @@ from pathlib import Path
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.types import IndexSettings, Pages, Record
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Chunk, Reader, open_reader, reach
+from streamer.kafka.reader import Fetched, Reader, open_reader, reach
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
 from streamer.lab.audit.published import Outcomes, PublishedVerdicts
@@ -302,7 +302,7 @@ class _Run:
         total = sum(end - start for start, end in bounds.values())
         done = 0
         for partition, (start, end) in bounds.items():
-            chunk: Chunk
+            chunk: Fetched
             async for chunk in self.reader.read(topic, partition, start, end):
                 for message in chunk.records:
                     take(message)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from streamer.index.types import IndexSettings
 from streamer.model import page_ref
-from streamer.run import detector as module
-from streamer.run.detector import Detector
+from streamer.run import judge as module
 from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import FlushRule, Judge, replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 SIGNATURE = SignatureSettings(bands=BANDS)
 
 
-def opened(folder: Path, rules: IndexSettings, head_pages: int = 65_536) -> Detector:
-    return Detector(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, head_pages=head_pages)
+def opened(folder: Path, rules: IndexSettings, head_pages: int = 65_536) -> Judge:
+    return replay_judge(
+        IndexFolder.open(folder, SIGNATURE, rules.shards), rules, head_pages=head_pages
+    )
 
 
 @contextlib.contextmanager
-def a_detector(rules: IndexSettings, head_pages: int = 65_536) -> Iterator[Detector]:
+def a_judge(rules: IndexSettings, head_pages: int = 65_536) -> Iterator[Judge]:
     with tempfile.TemporaryDirectory() as folder:
-        detector = opened(Path(folder) / "index", rules, head_pages=head_pages)
-        yield detector
-        detector.close()
+        judge = opened(Path(folder) / "index", rules, head_pages=head_pages)
+        yield judge
+        judge.close()
 
 
-def judge(
-    detector: Detector, pages: Pages, random: Random, *, flushes: bool = True
-) -> list[Judged]:
+def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = True) -> list[Judged]:
     """Give all pages, in records of random length; flush when it is due."""
     result: list[Judged] = []
     at = 0
     while at < len(pages):
         end = min(len(pages), at + random.randrange(1, 9))
-        for block in detector.judge(0, at, end, pages.take(range(at, end))):
+        for block in judge.judge(0, at, end, pages.take(range(at, end))):
             result += judged(block)
         at = end
-        if flushes and detector.flush_is_due:
-            detector.flush(b"")
+        if flushes and judge.flush_is_due:
+            judge.flush(b"")
     return result
 
 
@@ -65,17 +65,17 @@ def test_one_shard_gives_the_verdicts_of_the_serial_index(
     seed: int, count: int, head_pages: int
 ) -> None:
     pages, rules = family_pages(Random(seed), count), IndexSettings()
-    with a_detector(rules, head_pages=head_pages) as detector:
-        assert judge(detector, pages, Random(seed)) == serial_verdicts(pages, rules)
+    with a_judge(rules, head_pages=head_pages) as judge:
+        assert judge_all(judge, pages, Random(seed)) == serial_verdicts(pages, rules)
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
 def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
     pages, rules = family_pages(Random(seed), count), IndexSettings(shards=shards)
-    with a_detector(rules, head_pages=20) as detector:
-        verdicts = judge(detector, pages, Random(seed))
-        assert all(shard.open_pages == 0 for shard in detector.shards)
+    with a_judge(rules, head_pages=20) as judge:
+        verdicts = judge_all(judge, pages, Random(seed))
+        assert all(shard.open_pages == 0 for shard in judge.shards)
     assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
     kept: list[int] = []
     for verdict in verdicts:
@@ -93,11 +93,11 @@ def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) ->
             assert likeness(pages, verdict.ref, verdict.representative) == verdict.similarity
 
 
-def test_a_detector_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
+def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
     pages, rules = family_pages(Random(3), 90), IndexSettings()
     expected = serial_verdicts(pages, rules)
     first = opened(tmp_path / "index", rules)
-    verdicts = judge(first, pages.take(range(60)), Random(1), flushes=False)
+    verdicts = judge_all(first, pages.take(range(60)), Random(1), flushes=False)
     first.flush(b"at sixty")
     judge_rest = [
         v for block in first.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
@@ -115,24 +115,24 @@ def test_a_detector_that_is_opened_again_goes_on_at_the_flushed_position(tmp_pat
 
 def test_pages_that_were_judged_before_are_passed_over(tmp_path: Path) -> None:
     pages = family_pages(Random(4), 10)
-    detector = opened(tmp_path / "index", IndexSettings())
-    assert sum(map(len, detector.judge(0, 0, 10, pages))) == 10
-    assert detector.judge(0, 0, 10, pages) == []
-    assert detector.judge(0, 12, 13, pages.take([0])) == []
-    assert detector.position(0) == 10
-    detector.close()
+    judge = opened(tmp_path / "index", IndexSettings())
+    assert sum(map(len, judge.judge(0, 0, 10, pages))) == 10
+    assert judge.judge(0, 0, 10, pages) == []
+    assert judge.judge(0, 12, 13, pages.take([0])) == []
+    assert judge.position(0) == 10
+    judge.close()
 
 
 def test_sources_have_positions_of_their_own(tmp_path: Path) -> None:
     pages = family_pages(Random(5), 4)
-    detector = opened(tmp_path / "index", IndexSettings())
-    detector.judge(0, 0, 4, pages)
+    judge = opened(tmp_path / "index", IndexSettings())
+    judge.judge(0, 0, 4, pages)
     others = pages.take(range(4))
     others.refs[:] = [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
-    verdicts = [v for block in detector.judge(7, 0, 6, others) for v in judged(block)]
+    verdicts = [v for block in judge.judge(7, 0, 6, others) for v in judged(block)]
     assert [v.ref for v in verdicts] == [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
-    assert (detector.position(0), detector.position(7)) == (4, 6)
-    detector.close()
+    assert (judge.position(0), judge.position(7)) == (4, 6)
+    judge.close()
 
 
 class Clock:
@@ -149,9 +149,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def detector(tmp_path: Path, clock: Clock) -> Iterator[Detector]:
+def judge(tmp_path: Path, clock: Clock) -> Iterator[Judge]:
     folder = IndexFolder.open(tmp_path / "index", SIGNATURE, 1)
-    result = Detector(folder, IndexSettings(), head_pages=8, clock=clock)
+    result = replay_judge(folder, IndexSettings(), head_pages=8, clock=clock)
     yield result
     result.close()
 
@@ -163,47 +163,48 @@ def unique_pages(count: int, first: int = 0) -> Pages:
     return pages
 
 
-def test_a_flush_is_due_when_the_head_is_full(detector: Detector) -> None:
-    detector.judge(0, 0, 7, unique_pages(7))
-    assert not detector.flush_is_due
-    detector.judge(0, 7, 8, unique_pages(1, 7))
-    assert detector.flush_is_due
-    detector.flush(b"")
-    assert not detector.flush_is_due
+def test_a_flush_is_due_when_the_head_is_full(judge: Judge) -> None:
+    judge.judge(0, 0, 7, unique_pages(7))
+    assert not judge.flush_is_due
+    judge.judge(0, 7, 8, unique_pages(1, 7))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert not judge.flush_is_due
 
 
 def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(
-    detector: Detector, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RECORDS_BETWEEN_FLUSHES", 100)
-    detector.judge(0, 0, 99, unique_pages(1))
-    assert not detector.flush_is_due
-    detector.judge(0, 99, 100, unique_pages(0))
-    assert detector.flush_is_due
-    detector.flush(b"")
-    assert not detector.flush_is_due
+    monkeypatch.setattr(module, "REPLAY_FLUSHES", FlushRule(records=100, seconds=600))
+    judge = opened(tmp_path / "index", IndexSettings())
+    judge.judge(0, 0, 99, unique_pages(1))
+    assert not judge.flush_is_due
+    judge.judge(0, 99, 100, unique_pages(0))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert not judge.flush_is_due
 
 
 def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
-    detector: Detector, clock: Clock
+    judge: Judge, clock: Clock
 ) -> None:
-    clock.seconds += module.SECONDS_BETWEEN_FLUSHES + 1
-    assert not detector.flush_is_due
-    detector.judge(0, 0, 1, unique_pages(1))
-    assert detector.flush_is_due
-    detector.flush(b"")
-    detector.judge(0, 1, 2, unique_pages(1, 1))
-    clock.seconds += module.SECONDS_BETWEEN_FLUSHES - 1
-    assert not detector.flush_is_due
+    clock.seconds += module.REPLAY_FLUSHES.seconds + 1
+    assert not judge.flush_is_due
+    judge.judge(0, 0, 1, unique_pages(1))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    judge.judge(0, 1, 2, unique_pages(1, 1))
+    clock.seconds += module.REPLAY_FLUSHES.seconds - 1
+    assert not judge.flush_is_due
     clock.seconds += 1
-    assert detector.flush_is_due
+    assert judge.flush_is_due
 
 
 def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
     for threshold, records in ((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2)):
-        detector = opened(tmp_path / "index", IndexSettings(threshold=threshold))
-        shard = detector.shards[0]
+        judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
+        shard = judge.shards[0]
         assert shard.settings == IndexSettings(threshold=threshold)
         assert shard.marks["config"] == records
-        detector.flush(b"")
-        detector.close()
+        judge.flush(b"")
+        judge.close()

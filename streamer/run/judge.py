@@ -1,0 +1,335 @@
+"""The judge: shards of an open index, driven in one thread, with their look-ups and flushes.
+
+The one driver of shards: a replay has all of them in one judge, an owner in Kafka has one. Between
+two calls every shard of it is quiet: what one emits for another is applied at once, in the order in
+which X
+A flush begins with a snapshot, which takes a moment; it is written in a thread of its own while the
+shards go on, and what it has stays in their heads until look-ups done ahead have it, or the next
+one begins. All shards are flushed together, so a flush is a state of all of them between two
+records. There is one at a time: where pages come faster than they are written, the next flush waits
+for the last, and whoever began it waits too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.head import HEAD_PAGES
+from streamer.index.shard import Shard
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import (
+    CONFIG,
+    FlushedRows,
+    Hits,
+    IndexSettings,
+    KeptRows,
+    Keys,
+    Lookup,
+    Output,
+    Pages,
+    Record,
+    Verdicts,
+    config_record,
+    page_record,
+    source_name,
+)
+from streamer.metrics import Stage
+from streamer.run.index_folder import Identity, IndexFolder
+
+ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
+
+Timed = Callable[[Stage], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRule:
+    """When a flush is due though the head is not full: after so many records, or seconds.
+
+    No moment of a flush shows in a verdict.
+    """
+
+    records: int
+    seconds: float
+
+
+REPLAY_FLUSHES = FlushRule(
+    records=1 << 20,  # bounds what a restart repeats where hardly a page is kept
+    seconds=600.0,  # what a killed run repeats of a slow input
+)
+LOG_FLUSHES = FlushRule(
+    records=4096,  # of the log, each with the pages of a chunk: as above
+    seconds=3600.0,  # a restart folds what came since; a flush's entries stay
+)
+_SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found for `keys` in the store; `numbers` of its rows ascend."""
+
+    keys: Keys
+    hits: Hits
+    numbers: npt.NDArray[np.int64]
+    rows: KeptRows | None
+
+
+class PrefetchedLookup:
+    """A shard's look-ups, of which some have been done already; `lookup` is for any thread."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._found: Found | None = None
+
+    @property
+    def flushes(self) -> int:
+        """Return how many flushes the store has had since the look-up was made."""
+        return self._lookup.flushes
+
+    def ahead(self, keys: Keys) -> Found:
+        """Find the postings and rows of `keys` now; may be called in any thread."""
+        hits = self._lookup.find(keys, 0)
+        numbers = np.unique(hits.rows)
+        rows = self._lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
+        return Found(keys, hits, numbers, rows)
+
+    def expect(self, found: Found | None) -> None:
+        """Use `found` for the look-up that comes next, if it still holds."""
+        self._found = found
+
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
+        """Return the postings of `keys` in the store, which must have so many flushes at least."""
+        found = self._found
+        if found is not None and found.hits.flushes >= flushes and np.array_equal(found.keys, keys):
+            return found.hits
+        self._found = None
+        return self._lookup.find(keys, flushes)
+
+    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+        """Return the rows of these numbers, in that order; some of those just found."""
+        found = self._found
+        if found is None or found.rows is None:
+            return self._lookup.rows(rows)
+        places = np.searchsorted(found.numbers, rows)
+        listed = places.tolist()
+        return KeptRows(
+            found.rows.sketches[places],
+            [found.rows.refs[i] for i in listed],
+            [found.rows.urls[i] for i in listed],
+        )
+
+
+class Judge:
+    """Drive the shards `own` of an index, which `store` holds in that order.
+
+    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds.
+
+    Raises:
+        StoreMismatch: the state of a shard was written by a later version of the machine.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        identity: Identity,
+        own: Sequence[int],
+        rule: FlushRule,
+        *,
+        head_pages: int = HEAD_PAGES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = store
+        self._identity = identity
+        self._rule = rule
+        self._head_pages = head_pages
+        self._clock = clock
+        bands, shards, meta = int(identity["bands"]), int(identity["shards"]), store.meta
+        self.owner_state = meta.owner if meta else b""  # that of the last flush before
+        states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
+        self.lookups = [StoredLookup(store, place) for place in range(len(own))]
+        self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
+        lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
+        capacity = head_pages + _SPARE_ENTRIES
+        self.shards = [
+            Shard(number, shards, bands, lookup, state=state, head_capacity=capacity)
+            for number, lookup, state in zip(own, lookups, states, strict=True)
+        ]
+        self._by_number = dict(zip(own, self.shards, strict=True))
+        self._applied = 0  # records since the last flush
+        self._flushed_at = clock()
+        self._timed: Timed = lambda _stage: nullcontext()
+        self._written: Callable[[], None] = lambda: None
+        self._flush_thread = ThreadPoolExecutor(1, "flush")
+        self._flushing: Future[None] | None = None
+
+    @property
+    def shard(self) -> Shard:
+        """Return the shard that records come to: the only one, or the first."""
+        return self.shards[0]
+
+    def position(self, source: int) -> int:
+        """Return the first sequence number of a page source that is not applied yet."""
+        return self.shard.marks.get(source_name(source), 0)
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def configure(self, settings: IndexSettings) -> None:
+        """Put a CONFIG record into the log of each shard where these settings are not in force."""
+        for shard in self.shards:
+            if shard.settings != settings:
+                shard.apply(config_record(settings, shard.marks.get(CONFIG, 0)))
+
+    def look_up(self, pages: Pages) -> Found:
+        """Find what the first shard will ask of the store for these pages; in any thread."""
+        return self._prefetched.ahead(self.shard.own_keys(pages))
+
+    def apply(self, record: Record, found: Found | None = None, records: int = 1) -> list[Output]:
+        """Apply a record, and what it leads to here; return what is for others, in order.
+
+        `found` is what `look_up` gave for the record's pages, however long ago; `records` is what
+        it counts for, where a flush is due after so many.
+
+        Raises:
+            StoreMismatch: a CONFIG record of a later version, or of another number of shards.
+        """
+        if found is not None:
+            self._let_go(found.hits.flushes)
+        self._prefetched.expect(found)
+        outputs: list[Output] = []
+        waiting = deque([(self.shard, record)])
+        while waiting:
+            shard, record = waiting.popleft()
+            for output in shard.apply(record):
+                if (other := self._by_number.get(output.destination)) is not None:
+                    waiting.append((other, output.record(shard.number)))
+                else:
+                    outputs.append(output)
+        self._applied += records
+        return outputs
+
+    def judge(
+        self,
+        source: int,
+        start: int,
+        end: int,
+        pages: Pages,
+        found: Found | None = None,
+        numbers: npt.NDArray[np.int64] | None = None,
+    ) -> list[Verdicts]:
+        """Apply the pages read in [start, end) of a source, where all shards are here.
+
+        Return their verdicts. `found` is as for `apply`, `numbers` as for `page_record`.
+        """
+        record = page_record(source, start, end, pages, numbers)
+        verdicts = [output.items for output in self.apply(record, found, end - start)]
+        assert all(isinstance(each, Verdicts) for each in verdicts), "not all shards are here"
+        return [each for each in verdicts if isinstance(each, Verdicts)]
+
+    # ---- flushes ---------------------------------------------------------------------------------
+
+    def observe(self, timed: Timed, written: Callable[[], None]) -> None:
+        """Have `timed` wrap each flush, and `written` called after it; in a thread."""
+        self._timed, self._written = timed, written
+
+    @property
+    def changed(self) -> bool:
+        """Tell whether anything was applied since the last flush began."""
+        return self._applied > 0
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Tell whether a head is full, or records or time enough have passed."""
+        return (
+            any(shard.kept_in_head >= self._head_pages for shard in self.shards)
+            or self._applied >= self._rule.records
+            or (self.changed and self._clock() - self._flushed_at >= self._rule.seconds)
+        )
+
+    def begin_flush(self, owner_state: Callable[[], bytes]) -> None:
+        """Begin to write all state in one atomic step, after the flush before.
+
+        `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
+        of must be safe.
+
+        Raises:
+            StoreUnavailable: the flush before failed; the index is what it was.
+        """
+        self.finish()
+        snapshots = [shard.snapshot() for shard in self.shards]
+        self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
+        self._applied = 0
+        self._flushed_at = self._clock()
+
+    def finish(self) -> None:
+        """Wait until the flush that was begun is written, and let go of what it has.
+
+        Raises:
+            StoreUnavailable: it failed; the index is what it was.
+        """
+        flushing, self._flushing = self._flushing, None
+        if flushing is not None:
+            flushing.result()
+            for shard in self.shards:
+                shard.flushed()
+
+    def flush(self, owner_state: bytes) -> None:
+        """Write all state, and see the end of it.
+
+        Raises:
+            StoreUnavailable: the index is what it was.
+        """
+        self.begin_flush(lambda: owner_state)
+        self.finish()
+
+    def _let_go(self, seen: int) -> None:
+        """Let go of what is written, where a look-up done ahead had seen so many flushes.
+
+        Most that come after it have seen as many; what has not is looked up again.
+        """
+        flushing = self._flushing
+        written = flushing and flushing.done() and not flushing.exception()  # `finish` raises that
+        if written and seen >= self.lookups[0].flushes:
+            self.finish()
+
+    def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
+        state = owner_state()
+        with self._timed(Stage.FLUSH):
+            brought = self.store.flush(self._identity, snapshots, state)
+            for lookup, postings in zip(self.lookups, brought, strict=True):
+                lookup.refresh(postings)
+        self._written()
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the thread that flushes, when it is done with what was begun."""
+        self._flush_thread.shutdown()
+
+    def close(self) -> None:
+        """Release the index; what was not flushed is repeated by the next run."""
+        self.stop()
+        self.store.close()
+
+
+def replay_judge(
+    folder: IndexFolder,
+    settings: IndexSettings,
+    *,
+    head_pages: int = HEAD_PAGES,
+    clock: Callable[[], float] = time.monotonic,
+) -> Judge:
+    """Return the judge of all shards of an open index, with these settings in force."""
+    judge = Judge(
+        folder.store, folder.identity, range(settings.shards), REPLAY_FLUSHES,
+        head_pages=head_pages, clock=clock,
+    )  # fmt: skip
+    judge.configure(settings)
+    return judge
