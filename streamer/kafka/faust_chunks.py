@@ -10,8 +10,6 @@ for the next message, which may be days away: till then the group seems to lag).
 where its agent says, which need not be the committed offset. And a position that is not there any
 more ends the process: it is never reset to another one.
 
-A Faust app over chunks: the consumer of chunks, and the settings that go with it.
-
 A rebalance is seen through however long the brokers take: Faust takes a seek that outlasts a
 request's time for the end of the process, and completes no rebalance after it.
 """
@@ -45,6 +43,8 @@ from streamer.kafka.reader import cut
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
+REBALANCE_SECONDS_MAX = 300.0  # it takes seconds, or as long as the brokers are away
+WATCH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,9 @@ class Start:
     offset: int
     covered: int
     done: int = 0
+
+
+Starts = Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]]
 
 
 class _ChunkThread(driver.AIOKafkaConsumerThread):
@@ -299,12 +302,6 @@ def _out_of_range(error: OffsetOutOfRangeError) -> str:
         "was made anew. Set the group's offsets with kafka-consumer-groups to go on after the "
         "loss, or use another --index-name."
     )
-
-
-REBALANCE_SECONDS_MAX = 300.0  # it takes seconds, or as long as the brokers are away
-WATCH_SECONDS = 1.0
-
-Starts = Callable[[Mapping[TP, int]], Awaitable[Mapping[TP, Start]]]
 
 
 class ChunkTransport(driver.Transport):

@@ -2,20 +2,9 @@
 
 The fold tells which verdict has which number, and what other shards are told. When a page arrived
 at a shard is its rank there: a representative must have come before the page itself, or, where the
-page was held back, before its verdict.
-
-What shards tell each other: for each pair of them, what a fold sends against what a log holds.
-
-An item is 64 bits here. Sent are the items that the fold of the sender's log gives; received are
-those that the receiver's log holds, by the rule of intervals. The sender owes what it emitted at
-records that are committed, since it commits after it has published.
-
-No two kept pages match: every pair that shares a bucket is compared once more.
-
-Kept pages are written to scratch files as the fold gives them, in the order of insertion. A key's
-bucket takes so many postings, the earliest: pairs of later ones could never meet and are left out.
-What the limits of the index excuse is counted apart: with several shards an undecided page may have
-taken a place, and a page looks at so many candidates only.
+page was held back, before its verdict. For each pair of shards, what a fold sends is held against
+what a log holds. And no two kept pages may match: every pair that shares a bucket is compared once
+more.
 """
 
 from __future__ import annotations
@@ -62,8 +51,13 @@ from streamer.run.index_folder import Identity
 from streamer.run.judge import LOG_FLUSHES, Judge
 from streamer.sketch.resemblance import SKETCH_WORDS
 
-Digests = npt.NDArray[np.uint64]
+PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
 
+Digests = npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+_SHARD = shard_name(0)[:-1]  # what the name of a shard as a source begins with
 _KEPT_BIT = np.uint64(63)  # of a page ref; no topic has so many partitions
 
 
@@ -164,12 +158,6 @@ class FreshShard(Judge):
         return outputs
 
 
-PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
-
-Words = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
-
-
 def buckets(keys: Words, posted: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
     """Return the rows that share a key with another, by key, and where each key's rows start.
 
@@ -187,7 +175,12 @@ def buckets(keys: Words, posted: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
 
 
 class KeptPages:
-    """The kept pages of an index, in scratch files in `folder`."""
+    """The kept pages of an index, in scratch files in `folder`, in the order of insertion.
+
+    A key's bucket takes so many postings, the earliest: pairs of later ones could never meet and
+    are left out. What the limits of the index excuse is counted apart: with several shards an
+    undecided page may have taken a place, and a page looks at so many candidates only.
+    """
 
     def __init__(self, folder: Path, shards: int, bands: int) -> None:
         self._shards = shards
@@ -269,9 +262,6 @@ class KeptPages:
         keys = -(-self._keys_a_page // self._shards) + 1  # at one shard, at most
         bucket_max = max(each.bucket_max for each in self._settings)
         return any(self._refused.values()) or keys * bucket_max > candidates_max
-
-
-_SHARD = shard_name(0)[:-1]  # what the name of a shard as a source begins with
 
 
 @dataclass(slots=True)

@@ -1,0 +1,99 @@
+"""Work ahead: taken in the order in which it was given, so far ahead and no further."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from streamer.run.ahead import SIGNING_NICENESS, Ahead, OneAThread, in_order, signing_pool
+
+
+def test_items_come_in_their_order_with_so_many_begun_ahead() -> None:
+    begun: list[int] = []
+
+    def begin(item: int) -> Future[int] | None:
+        begun.append(item)
+        return pool.submit(lambda: 10 * item) if item % 3 else None
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = []
+        for item, future in in_order(range(20), begin, 5):
+            assert len(begun) == min(20, item + 6)
+            taken.append((item, future and future.result()))
+    assert taken == [(item, 10 * item if item % 3 else None) for item in range(20)]
+
+
+def test_what_nobody_asks_for_any_more_is_cancelled() -> None:
+    held = threading.Event()
+    futures: list[Future[bool]] = []
+
+    def begin(_item: int) -> Future[bool]:
+        futures.append(pool.submit(held.wait))
+        return futures[-1]
+
+    with ThreadPoolExecutor(1) as pool:
+        with closing(in_order(range(9), begin, 4)) as ahead:
+            next(ahead)
+        assert [future.cancelled() for future in futures] == [False, True, True, True, True]
+        held.set()
+
+
+def test_a_full_queue_holds_back_who_gives_and_hands_out_in_order() -> None:
+    async def run() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            ahead: Ahead[int, int] = Ahead(lambda item: 10 * item, pool, 3)
+            assert ahead.is_empty
+            for item in range(3):
+                await ahead.put(item)
+            assert ahead.is_full
+            giving = asyncio.create_task(ahead.put(3))
+            await asyncio.sleep(0.01)
+            assert not giving.done()
+            assert [await ahead.take() for _ in range(4)] == [(i, 10 * i) for i in range(4)]
+            await giving
+            assert ahead.is_empty
+
+    asyncio.run(run())
+
+
+def test_whoever_takes_gets_the_error_of_the_work() -> None:
+    async def run() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            ahead: Ahead[int, int] = Ahead(lambda item: 1 // item, pool, 3)
+            await ahead.put(1)
+            await ahead.put(0)
+            assert await ahead.take() == (1, 1)
+            with pytest.raises(ZeroDivisionError):
+                await ahead.take()
+
+    asyncio.run(run())
+
+
+def test_each_thread_has_one_of_its_own() -> None:
+    made: list[object] = []
+
+    def make() -> object:
+        made.append(object())
+        return made[-1]
+
+    own, together = OneAThread(make), threading.Barrier(3)
+
+    def ask(_: int) -> bool:
+        together.wait()
+        return own.get() is own.get()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(ask, range(3)))
+    assert len(made) == 3
+
+
+def test_threads_that_sign_give_way_and_nobody_else_does() -> None:
+    here = os.nice(0)
+    with signing_pool(1) as pool:
+        assert pool.submit(os.nice, 0).result() == min(19, here + SIGNING_NICENESS)
+    assert os.nice(0) == here
