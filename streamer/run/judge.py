@@ -2,7 +2,8 @@
 
 The one driver of shards: a replay has all of them in one judge, an owner in Kafka has one. Between
 two calls every shard of it is quiet: what one emits for another is applied at once, in the order in
-which X
+which it was emitted.
+
 A flush begins with a snapshot, which takes a moment; it is written in a thread of its own while the
 shards go on, and what it has stays in their heads until look-ups done ahead have it, or the next
 one begins. All shards are flushed together, so a flush is a state of all of them between two
