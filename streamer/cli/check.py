@@ -25,7 +25,7 @@ from streamer.run.index_folder import (
     own_key,
     read_meta,
 )
-from streamer.sketch.settings import derive_keys, read_secret
+from streamer.sketch.settings import derive_seeds, read_secret
 
 
 @command
@@ -90,7 +90,7 @@ def _key_finding(index: Path, key_file: Path | None) -> Finding:
         finding.damage.append("it is missing; if the index was made with a key file, give that")
         return finding
     try:
-        key = derive_keys(read_secret(path), 1, 1).id
+        key = derive_seeds(read_secret(path), 1, 1).id
     except SettingsError as error:
         finding.damage.append(str(error))
         return finding

@@ -77,7 +77,7 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
 def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
     """Return how far each source is read: files, partitions of a topic, or a worker's log."""
     if log := stored_position(meta.owner):
-        read = {"log": log.offset, **shard.marks}
+        read = {"log": log.offset, **shard.positions}
         return {name: {"records": at, "finished": True} for name, at in sorted(read.items())}
     return {
         f"{entry.name}, partition {entry.partition}"

@@ -47,7 +47,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Places:
+class Targets:
     """The options that say where things go."""
 
     verdicts: Annotated[
@@ -199,7 +199,7 @@ def replay(
         ),
     ] = None,
     *,
-    places: Places,
+    targets: Targets,
     handling: Handling,
     topic: FromTopic,
     settings: Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY],
@@ -227,37 +227,37 @@ def replay(
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
-    parser, names = page_parser(settings), places.outputs()
-    console, errors = Console(stderr=places.verdicts == STANDARD_OUTPUT), Console(stderr=True)
-    _check(pages or [], places, handling, topic, settings)
+    parser, names = page_parser(settings), targets.outputs()
+    console, errors = Console(stderr=targets.verdicts == STANDARD_OUTPUT), Console(stderr=True)
+    _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
             if topic.from_topic is not None
-            else _file_input(pages or [], places, handling, settings.page_bytes_max, errors)
+            else _file_input(pages or [], targets, handling, settings.page_bytes_max, errors)
         )
-        folder = stack.enter_context(_index_folder(places.index, settings))
-        lasting, checks = places.index is not None, handling.checks(errors)
+        folder = stack.enter_context(_index_folder(targets.index, settings))
+        lasting, checks = targets.index is not None, handling.checks(errors)
         outcome, result = _run(folder, make_input, names, parser, settings, checks, lasting=lasting)
     print_summary(console, result)
-    if places.summary is not None:
-        _write_summary(places.summary, result)
+    if targets.summary is not None:
+        _write_summary(targets.summary, result)
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
 
 
 def _check(
-    pages: Sequence[str], places: Places, handling: Handling, topic: FromTopic, settings: Settings
+    pages: Sequence[str], targets: Targets, handling: Handling, topic: FromTopic, settings: Settings
 ) -> None:
     """Raise SettingsError unless the options make sense together."""
-    names, index = places.outputs(), places.index
+    names, index = targets.outputs(), targets.index
     if handling.retry_dead_letters:
         _check_retry(index, names[1], topic.order_of)
     topic.check(
         files=bool(pages) or (handling.retry_dead_letters and topic.from_topic is None),
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
-    if places.summary is not None:
-        _check_summary(places.summary, names)
+    if targets.summary is not None:
+        _check_summary(targets.summary, names)
 
 
 def _conclude(
@@ -338,16 +338,16 @@ def _topic_input(
 
 def _file_input(
     given: Sequence[str],
-    places: Places,
+    targets: Targets,
     handling: Handling,
     page_bytes_max: int,
     console: Console,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
     opened = open_sources(given, page_bytes_max)
-    is_own = _own_files(given, [*places.outputs(), places.summary, places.index])
+    is_own = _own_files(given, [*targets.outputs(), targets.summary, targets.index])
     sources = [source for source in opened.sources if not is_own(source.name)]
-    complete = handling.complete or places.index is None
+    complete = handling.complete or targets.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
         pages = FileInput(sources, complete=complete)

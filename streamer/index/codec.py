@@ -12,7 +12,7 @@ flushes each shard has, so that a database which lacks some is not taken for a y
 
 A shard's state as bytes: everything that is neither a row nor a posting in the store.
 
-It goes into the same atomic step as the rows, so that rows, marks, counters, undecided and held
+It goes into the same atomic step as the rows, so that rows, positions, counters, undecided and held
 pages are always those of one moment.
 """
 
@@ -57,15 +57,16 @@ class Undecided(msgspec.Struct):
     urls: list[bytes]
 
 
-class Snapshot(msgspec.Struct):
+class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     """The state of a shard.
 
-    `marks`: how far each source is read. `sent`: how many items each destination was given. `held`:
-    for the row of an undecided page, the pages that wait for it, in order.
+    `positions`: how far each source is read; stored under the name that it had first. `sent`: how
+    many items each destination was given. `held`: for the row of an undecided page, the pages that
+    wait for it, in order.
     """
 
     settings: dict[str, Any] | None
-    marks: dict[str, int]
+    positions: dict[str, int]
     sent: dict[str, int]
     applied: int
     next_row: int

@@ -112,7 +112,7 @@ class Head:
         return len(self.rows)
 
     def columns(self) -> HeadColumns:
-        """Return what the placing kernel works on."""
+        """Return what the judging kernel works on."""
         return HeadColumns(self.rows, self.keys, self.masks, self.sketches, self.states, self.table)
 
     def _columns(self) -> Sequence[npt.NDArray[Any]]:

@@ -1,6 +1,6 @@
 """The rule for one page at one shard, as a kernel: candidates, verification, insertion.
 
-Pages of a batch are placed one after another, each seeing the ones before it. Candidates are the
+Pages of a batch are judged one after another, each seeing the ones before it. Candidates are the
 postings under the page's own keys, in store and head together, in row order (the order of
 insertion), no more than the limit. The best kept match makes the page a duplicate: highest
 similarity, then lowest row. Otherwise the earliest undecided match holds the page; otherwise the
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 
 class Arrivals(NamedTuple):
-    """The pages that are placed, in order.
+    """The pages that are judged, in order.
 
     Attributes:
         keys: uint64[n, own keys]; masks: uint64[n], which of them the page has, by bit.
@@ -80,7 +80,7 @@ class StoredHits(NamedTuple):
     sketches: Keys
 
 
-class Placed(NamedTuple):
+class Judged(NamedTuple):
     """What has become of the pages: one entry a page.
 
     Attributes:
@@ -96,7 +96,7 @@ class Placed(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory to place a page in: rows and places of candidates; sizes and slots of its buckets."""
+    """Memory to judge a page in: rows and places of candidates; sizes and slots of its buckets."""
 
     rows: Places
     places: Places
@@ -205,9 +205,9 @@ def _insert_sorted(
     return count + 1
 
 
-def new_placed(pages: int) -> Placed:
+def new_judged(pages: int) -> Judged:
     """Return room for what becomes of so many pages."""
-    return Placed(
+    return Judged(
         np.empty(pages, np.uint8),
         np.empty(pages, np.int64),
         np.empty(pages, np.int32),
@@ -215,25 +215,25 @@ def new_placed(pages: int) -> Placed:
     )
 
 
-def placing_scratch(own_keys: int, candidates_max: int) -> Scratch:
-    """Return memory to place pages in."""
+def judging_scratch(own_keys: int, candidates_max: int) -> Scratch:
+    """Return memory to judge pages in."""
     candidates = np.empty((2, candidates_max), np.int64)
     buckets = np.empty((2, own_keys), np.int64)
     return Scratch(candidates[0], candidates[1], buckets[0], buckets[1])
 
 
 @kernel
-def place_pages(
+def judge_pages(
     pages: Arrivals,
     limits: Limits,
     hits: StoredHits,
     head: HeadColumns,
     count: int,
     next_row: int,
-    placed: Placed,
+    judged: Judged,
     scratch: Scratch,
 ) -> tuple[int, int, int]:
-    """Place the pages in order; return (entries in the head, next row, postings refused).
+    """Judge the pages in order; return (entries in the head, next row, postings refused).
 
     The head has `count` entries, and room for all pages; the first new row is `next_row`.
     """
@@ -245,10 +245,10 @@ def place_pages(
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
         candidates, hit = _collect_candidates(pages, i, limits, hits, hit, head, scratch)
-        placed.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, placed)
-        if placed.outcome[i] == UNIQUE:
+        judged.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, judged)
+        if judged.outcome[i] == UNIQUE:
             refused += _insert(pages, i, limits, head, count, next_row, scratch)
-            placed.best[i] = count
+            judged.best[i] = count
             count += 1
             next_row += 1
     return count, next_row, refused
@@ -302,7 +302,7 @@ def _choose(
     head: HeadColumns,
     candidates: int,
     scratch: Scratch,
-    placed: Placed,
+    judged: Judged,
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
     best = waits_for = score_max = int64(-1)
@@ -320,9 +320,9 @@ def _choose(
                 score_max, best, found = score, place, True
         elif waits_for < 0:
             waits_for = place
-    placed.best[i] = best if found else waits_for
-    placed.similarity[i] = score_max
-    placed.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
+    judged.best[i] = best if found else waits_for
+    judged.similarity[i] = score_max
+    judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
     outcome = UNIQUE if pages.masks[i] else EMPTY
     if found:
         outcome = DUPLICATE

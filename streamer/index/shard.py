@@ -43,14 +43,14 @@ from streamer.index.rule import (
     UNDECIDED,
     UNIQUE,
     Arrivals,
+    Judged,
     Limits,
-    Placed,
     StoredHits,
     fetch_candidates,
+    judge_pages,
+    judging_scratch,
     key_masks,
-    new_placed,
-    place_pages,
-    placing_scratch,
+    new_judged,
 )
 from streamer.index.types import (
     MACHINE_VERSION,
@@ -152,7 +152,7 @@ class Shard:
         self._lookup = lookup
         self.head = Head(self._own_keys, head_capacity)
         self.settings: IndexSettings | None = None
-        self.marks: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.applied = 0
         self.passed_over = 0
@@ -179,24 +179,24 @@ class Shard:
         self.applied += 1
         first = self._accept(record)
         if first is not None:
-            self._take(record.items, first)
+            self._apply_items(record.items, first)
         return self._outputs
 
     def _accept(self, record: Record) -> int | None:
         """Apply the rule of intervals; return the first new item's place, None to pass over."""
-        mark = self.marks.get(record.source, 0)
-        if not record.start <= mark < record.end:
+        position = self.positions.get(record.source, 0)
+        if not record.start <= position < record.end:
             self.passed_over += 1
             return None
-        self.marks[record.source] = record.end
-        return int(np.searchsorted(record.numbers, mark))
+        self.positions[record.source] = record.end
+        return int(np.searchsorted(record.numbers, position))
 
-    def _take(self, items: Items, first: int) -> None:
+    def _apply_items(self, items: Items, first: int) -> None:
         if isinstance(items, IndexSettings):
             self._configure(items)
         elif isinstance(items, Pages):
             if first < len(items):
-                self._place(items.take(range(first, len(items))) if first else items)
+                self._judge(items.take(range(first, len(items))) if first else items)
         else:
             for ref, kept in zip(
                 items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True
@@ -225,7 +225,7 @@ class Shard:
 
     # ---- pages --------------------------------------------------------------------------------
 
-    def _place(self, pages: Pages) -> None:
+    def _judge(self, pages: Pages) -> None:
         """Decide, hold, or insert and forward pages, in order."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
@@ -249,25 +249,25 @@ class Shard:
             self._content_bit,
             KEPT if hits.flushes >= self._snapshots else FLUSHED,
         )
-        placed = new_placed(count)
+        judged = new_judged(count)
         self.head.reserve(count)
         before = self.head.count
-        self.head.count, self.next_row, refused = place_pages(
+        self.head.count, self.next_row, refused = judge_pages(
             Arrivals(keys, masks, np.ascontiguousarray(pages.sketches), ~comparable | self.last),
             limits,
             StoredHits(hits.places, hits.starts, hits.rows, places, fetched.sketches),
             self.head.columns(),
             self.head.count,
             self.next_row,
-            placed,
-            placing_scratch(self._own_keys, settings.candidates_max),
+            judged,
+            judging_scratch(self._own_keys, settings.candidates_max),
         )
         self.refused += refused
-        basis = np.where(placed.content, CONTENT, SIGNATURE).astype(np.uint8)
+        basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
-        self._note_inserted(pages, placed.outcome == UNIQUE, before)
-        self._hold(pages, np.flatnonzero(placed.outcome == HELD), placed.best)
-        self._publish(pages, placed, basis, fetched)
+        self._note_inserted(pages, judged.outcome == UNIQUE, before)
+        self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
+        self._publish(pages, judged, basis, fetched)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -290,12 +290,12 @@ class Shard:
     def _publish(
         self,
         pages: Pages,
-        placed: Placed,
+        judged: Judged,
         basis: npt.NDArray[np.uint8],
         fetched: KeptRows,
     ) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
-        outcome, best, scores, _ = placed
+        outcome, best, scores, _ = judged
         inserted = outcome == UNIQUE
         kept = inserted.copy()
         kept[inserted] = self.head.states[best[inserted]] == KEPT
@@ -307,8 +307,8 @@ class Shard:
             refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
             urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
         similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
-        judged = pages if len(decided) == len(pages) else pages.take(decided)
-        self._emit(VERDICTS, Verdicts(judged, similarities, basis[decided], refs, urls))
+        final = pages if len(decided) == len(pages) else pages.take(decided)
+        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls))
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
@@ -330,7 +330,7 @@ class Shard:
             if kept:
                 self._duplicate_of(page, entry)
             else:
-                self._place(page)
+                self._judge(page)
 
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
@@ -398,7 +398,7 @@ class Shard:
         settings = self.settings.model_dump() if self.settings else None
         return pack_snapshot(
             Snapshot(
-                settings, self.marks, self.sent, self.applied, self.next_row, self.refused,
+                settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 pack_undecided(self.head), held,
             )
         )  # fmt: skip
@@ -406,7 +406,7 @@ class Shard:
     def _restore(self, snapshot: Snapshot) -> None:
         if settings := unpack_settings(snapshot.settings):
             self._configure(settings)
-        self.marks, self.sent = snapshot.marks, snapshot.sent
+        self.positions, self.sent = snapshot.positions, snapshot.sent
         self.applied, self.next_row, self.refused = (
             snapshot.applied,
             snapshot.next_row,

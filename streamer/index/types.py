@@ -79,7 +79,7 @@ def key_columns(shard: int, shards: int, bands: int) -> list[int]:
 
 
 def shard_name(shard: int) -> str:
-    """Return the name of a shard as a source in the marks."""
+    """Return the name of a shard as a source in the positions."""
     return f"shard:{shard}"
 
 
@@ -89,7 +89,7 @@ def destination_name(destination: int) -> str:
 
 
 def source_name(source: int) -> str:
-    """Return the name of a page source in the marks, by its number in the catalogue."""
+    """Return the name of a page source in the positions, by its number in the catalogue."""
     return f"pages:{source}"
 
 

@@ -25,11 +25,11 @@ RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothi
 
 
 class Gauge(msgspec.Struct, array_like=True):
-    """The state of shard 0: its position in the log, its open pages, its marks by source."""
+    """How far shard 0 is in its log and in each source, and its open pages."""
 
     position: int
     open_pages: int
-    marks: dict[str, int]
+    positions: dict[str, int]
 
 
 def pack_gauge(gauge: Gauge) -> bytes:
@@ -54,9 +54,9 @@ class FlowControl:
         self._changed = asyncio.Event()
 
     @property
-    def marks(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """Return how far shard 0 is in each source, as far as it has said so."""
-        return self._gauge.marks if self._gauge else {}
+        return self._gauge.positions if self._gauge else {}
 
     @property
     def open_pages(self) -> int:
@@ -77,7 +77,7 @@ class FlowControl:
 
     def note_published(self, source: str, end: int, pages: int) -> None:
         """Count the pages of an interval that has been published, unless they are taken already."""
-        if end <= self.marks.get(source, 0):
+        if end <= self.positions.get(source, 0):
             return  # shard 0 was quicker than the answer of the brokers
         self._published.append((source, end, pages))
         self._unread += pages
@@ -87,7 +87,7 @@ class FlowControl:
         self._gauge = gauge
         left = deque[tuple[str, int, int]]()
         for source, end, pages in self._published:
-            if end > gauge.marks.get(source, 0):
+            if end > gauge.positions.get(source, 0):
                 left.append((source, end, pages))
             else:
                 self._unread -= pages

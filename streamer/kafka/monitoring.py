@@ -58,7 +58,7 @@ _log = structlog.get_logger()
 _OUTCOMES = [(verdict, basis) for basis in BASIS_NAMES for verdict in Decision]  # unique first
 
 
-class SignMeasures:
+class SignMetrics:
     """What the signers of this process show; `clock` tells seconds."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
@@ -141,7 +141,7 @@ class ClusterWatch:
             self._share.set(large[0].share if large else 0.0)
 
 
-class ShardMeasures:
+class ShardMetrics:
     """What one shard of this process shows; `head_pages` are kept pages that make a flush due."""
 
     def __init__(
@@ -263,7 +263,7 @@ class ProgressLog:
     def __init__(
         self,
         metrics: Metrics,
-        signing: SignMeasures,
+        signing: SignMetrics,
         *,
         signs: bool,
         owns: bool,

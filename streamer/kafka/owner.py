@@ -27,7 +27,7 @@ from streamer.errors import StreamerError
 from streamer.index.codec import ShardMeta
 from streamer.index.head import HEAD_PAGES
 from streamer.index.types import Output, Pages, Record, Verdicts
-from streamer.kafka.monitoring import ShardMeasures
+from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import Names
@@ -50,7 +50,7 @@ from streamer.sketch.settings import SignatureSettings
 
 SEQUENCE = "streamer.sequence"
 
-Place = tuple[str, int]  # topic, partition
+TopicPartition = tuple[str, int]  # topic, partition
 ReadRecord = tuple[Record, Found | None]  # a record of the log, and what was found for its pages
 Emitted = tuple[Any, list[Output]]  # a message of the log, and what it makes the shard emit
 
@@ -121,15 +121,15 @@ class Owner(Judge):
         """
         check_bounds(self._path, self._at, bounds)
 
-    def show_in(self, measures: ShardMeasures) -> None:
+    def show_in(self, metrics: ShardMetrics) -> None:
         """Show what is on disk: now, and after each flush."""
 
         def show() -> None:
             table = self.lookups[0].table
-            measures.observe_store(self.stored, self.store.size_bytes(), table)
-            measures.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
+            metrics.observe_store(self.stored, self.store.size_bytes(), table)
+            metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
 
-        self.observe(measures.stage, show)
+        self.observe(metrics.stage, show)
         show()
 
     def read(self, chunk: Fetched) -> list[ReadRecord]:
@@ -212,7 +212,7 @@ class Packed:
     `timestamps` are those of the oldest page of each block of verdicts, in milliseconds.
     """
 
-    batches: dict[Place, list[Any]]
+    batches: dict[TopicPartition, list[Any]]
     verdicts: list[Verdicts]
     timestamps: list[int]
 
@@ -228,7 +228,7 @@ class Outlet:
 
     def pack(self, owner: Owner, emitted: Iterable[Emitted]) -> Packed:
         """Return what a shard emitted; records for others keep the pages' timestamps."""
-        messages: dict[Place, list[Message]] = defaultdict(list)
+        messages: dict[TopicPartition, list[Message]] = defaultdict(list)
         packed = Packed({}, [], [])
         for message, outputs in emitted:
             for output in outputs:
@@ -242,7 +242,7 @@ class Outlet:
 
     def _messages(
         self, owner: Owner, output: Output, timestamp: int
-    ) -> Iterator[tuple[Place, Message]]:
+    ) -> Iterator[tuple[TopicPartition, Message]]:
         items = output.items
         if isinstance(items, Verdicts):
             by_partition = verdict_messages(

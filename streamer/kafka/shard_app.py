@@ -23,7 +23,7 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, IndexSettings, config_record
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
 from streamer.kafka.gauge import REPEAT_SECONDS, Gauge, pack_gauge
-from streamer.kafka.monitoring import ShardMeasures
+from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.wire import LogBounds, pack_record
@@ -48,12 +48,12 @@ class CatchUp:
     """
 
     def __init__(
-        self, client_options: Mapping[str, Any], log: str, owner: Owner, measures: ShardMeasures
+        self, client_options: Mapping[str, Any], log: str, owner: Owner, metrics: ShardMetrics
     ) -> None:
         self._client_options = client_options
         self._log = log
         self._owner = owner
-        self._measures = measures
+        self._metrics = metrics
         self._stopping = False
 
     def stop(self) -> None:
@@ -86,9 +86,9 @@ class CatchUp:
     def _apply(self, chunk: Fetched) -> None:
         owner = self._owner
         read = owner.read(chunk)
-        with self._measures.stage(Stage.APPLY):
+        with self._metrics.stage(Stage.APPLY):
             owner.fold(chunk, read)
-        self._measures.observe_state()
+        self._metrics.observe_state()
         if owner.flush_is_due:
             state = owner.state()
             owner.begin_flush(lambda: state)
@@ -103,10 +103,10 @@ class ShardProgress:
         committed: below it all that the log's records lead to is out.
     """
 
-    def __init__(self, owner: Owner, log: TP, measures: ShardMeasures) -> None:
+    def __init__(self, owner: Owner, log: TP, metrics: ShardMetrics) -> None:
         self._owner = owner
         self._place = log
-        self._measures = measures
+        self._metrics = metrics
         self.committed = 0
         self._end = 0  # of the log, as last heard
         self._target: int | None = None  # the log's end when the shard was assigned
@@ -141,7 +141,7 @@ class ShardProgress:
         if self._place in chunks.assignment():
             self._end = chunks.highwater(self._place) or self._end
         committed = chunks.committed(self._place)
-        self._measures.observe_log(self._owner.offset, self._end, committed)
+        self._metrics.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
 
     def _tell_when_caught_up(self) -> None:
@@ -164,7 +164,7 @@ class ShardApp:
         outlet: Outlet,
         catch_up: CatchUp,
         settings: IndexSettings,
-        measures: ShardMeasures,
+        metrics: ShardMetrics,
         fail: Callable[[BaseException], None],
         options: Mapping[str, Any],
     ) -> None:
@@ -174,14 +174,14 @@ class ShardApp:
         self._publisher = outlet.publisher
         self._catch_up = catch_up
         self._settings = settings
-        self._measures = measures
+        self._metrics = metrics
         self._fail = fail
         self._judge = ThreadPoolExecutor(1, f"shard-{owner.number}")
         self._readers = ThreadPoolExecutor(1, f"read-{owner.number}")
         self._ahead = Ahead(self._read, self._readers, CHUNKS_AHEAD)
         self._publishing: deque[asyncio.Task[bool]] = deque()
         self._applying = asyncio.Lock()
-        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), measures)
+        self._progress = ShardProgress(owner, TP(names.log(owner.number), 0), metrics)
         self._configured = False
         self._gauge = self._new_gauge()
         self._gauge_told: Gauge | None = None
@@ -317,12 +317,12 @@ class ShardApp:
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, but for records below `committed`: that is out."""
-        with self._measures.stage(Stage.APPLY):
+        with self._metrics.stage(Stage.APPLY):
             emitted = self.owner.fold(chunk, read)
             packed = self._outlet.pack(
                 self.owner, [each for each in emitted if each[0].offset >= committed]
             )
-        self._measures.observe_state()
+        self._metrics.observe_state()
         return packed
 
     async def _finish(
@@ -333,13 +333,13 @@ class ShardApp:
     ) -> bool:
         """Acknowledge a chunk once all that it emitted has arrived; tell whether it has."""
         try:
-            with self._measures.stage(Stage.PUBLISH_VERDICTS):
+            with self._metrics.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
             self.app.chunks.ack(event.message)
             for block in packed.verdicts:
-                self._measures.count_verdicts(block)
+                self._metrics.count_verdicts(block)
             stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
-            self._measures.count_latency(stamps, pages, time.time_ns() // 1_000_000)
+            self._metrics.count_latency(stamps, pages, time.time_ns() // 1_000_000)
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
             return False
@@ -367,7 +367,7 @@ class ShardApp:
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
-        return Gauge(self.owner.offset, shard.open_pages, dict(shard.marks))
+        return Gauge(self.owner.offset, shard.open_pages, dict(shard.positions))
 
     # ---- beside the log --------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ class ShardApp:
         shard = self.owner.shard
         if shard.settings == self._settings:
             return
-        record = config_record(self._settings, shard.marks.get(CONFIG, 0))
+        record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
         await self._send(self._names.log(self.owner.number), packed)
 

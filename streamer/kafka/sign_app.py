@@ -20,7 +20,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.types import source_name
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
 from streamer.kafka.gauge import FlowControl
-from streamer.kafka.monitoring import SignMeasures
+from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.signing import ChunkSigner, Signed, dead_letter_message
 from streamer.kafka.topics import Names
@@ -57,7 +57,7 @@ class SignApp:
         how: SignOptions,
         fail: Callable[[BaseException], None],
         options: Mapping[str, Any],
-        measures: SignMeasures,
+        metrics: SignMetrics,
     ) -> None:
         self._names = names
         self._signer = signer
@@ -65,7 +65,7 @@ class SignApp:
         self._flow = flow
         self._how = how
         self._fail = fail
-        self._measures = measures
+        self._metrics = metrics
         self._pool = signing_pool(how.threads)
         self._ahead = Ahead(self._sign, self._pool, CHUNKS_AHEAD)
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,7 +100,7 @@ class SignApp:
         ends = await self.app.chunks.highwaters(*committed)
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
-            begin = offset or self._flow.marks.get(source_name(tp.partition), 0)
+            begin = offset or self._flow.positions.get(source_name(tp.partition), 0)
             if begin > ends[tp]:
                 self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
             if begin < first[tp]:
@@ -123,7 +123,7 @@ class SignApp:
             self._fail(error)
 
     def _sign(self, event: Any) -> Signed:  # noqa: ANN401 - Faust's event
-        with self._measures.stage(Stage.PARSE_SIGN):
+        with self._metrics.stage(Stage.PARSE_SIGN):
             return self._signer.sign(event.value)
 
     async def _wait_for_index(self) -> None:
@@ -136,7 +136,7 @@ class SignApp:
         try:
             while True:
                 events, signed = await self._next()
-                with self._measures.stage(Stage.PUBLISH_BANDS):
+                with self._metrics.stage(Stage.PUBLISH_BANDS):
                     for one in signed:
                         await self._publish_dead_letters(one)
                     records: list[Message] = [
@@ -149,8 +149,8 @@ class SignApp:
                 for event, one in zip(events, signed, strict=True):
                     self._flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
-                    self._measures.count_chunk(one.pages, dead, one.skipped)
-                    self._measures.newest_dead |= {
+                    self._metrics.count_chunk(one.pages, dead, one.skipped)
+                    self._metrics.newest_dead |= {
                         rejected.code: f"{event.message.topic}/{event.message.partition}"
                         f"@{rejected.sequence}"
                         for rejected, _ in one.dead
@@ -164,15 +164,15 @@ class SignApp:
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                self._measures.observe_gauge(self._flow.open_pages, paused=self._flow.paused)
+                self._metrics.observe_gauge(self._flow.open_pages, paused=self._flow.paused)
                 consumer = self.app.chunks
                 assigned = consumer.assignment() if self.joined else set()
                 for tp in assigned:
                     read = consumer.committed(tp) or 0
                     lag = max(0, (consumer.highwater(tp) or 0) - read)
-                    self._measures.observe_lag(tp.partition, lag)
+                    self._metrics.observe_lag(tp.partition, lag)
                 partitions = {tp.partition for tp in assigned}
-                self._measures.forget(self._partitions - partitions)
+                self._metrics.forget(self._partitions - partitions)
                 self._partitions = partitions
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)

@@ -175,7 +175,7 @@ class LogOrder:
 
     def __init__(self, identity: LogIdentity) -> None:
         self._identity = identity
-        self._marks: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
 
     def take(self, data: bytes) -> Interval | IndexSettings | None:
         """Return what the next record says that is new: pages taken, or settings in force.
@@ -186,17 +186,17 @@ class LogOrder:
             StoreMismatch: the record is of a later version, or not of this index.
         """
         record = unpack_record(data, self._identity)
-        mark = self._marks.get(record.source, 0)
-        if not record.start <= mark < record.end:
+        position = self._positions.get(record.source, 0)
+        if not record.start <= position < record.end:
             return None
-        self._marks[record.source] = record.end
+        self._positions[record.source] = record.end
         if isinstance(record.items, IndexSettings):
             return record.items
         if not isinstance(record.items, Pages) or not record.source.startswith(_PARTITION):
             return None
         partition = int(record.source.removeprefix(_PARTITION))
-        pages = record.numbers[record.numbers >= mark].tolist()
-        return Interval(partition, mark, record.end, pages)
+        pages = record.numbers[record.numbers >= position].tolist()
+        return Interval(partition, position, record.end, pages)
 
 
 PATIENCE_S = 60.0

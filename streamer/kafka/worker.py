@@ -32,8 +32,8 @@ from streamer.kafka.monitoring import (
     ClusterWatch,
     HealthServer,
     ProgressLog,
-    ShardMeasures,
-    SignMeasures,
+    ShardMetrics,
+    SignMetrics,
 )
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
@@ -168,10 +168,10 @@ class Worker:
     signers: SignApp | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
-    _signing: SignMeasures = field(init=False)
+    _signing: SignMetrics = field(init=False)
 
     def __post_init__(self) -> None:
-        self._signing = SignMeasures(self.metrics)
+        self._signing = SignMetrics(self.metrics)
 
     def not_ready(self) -> list[str]:
         """Return why this worker is not ready; nothing, if it is."""
@@ -247,11 +247,11 @@ class Worker:
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
-            measures = ShardMeasures(self.metrics, owner.shard, settings.head_pages, clusters)
-            owner.show_in(measures)
-            catch_up = CatchUp(client, names.log(shard), owner, measures)
+            metrics = ShardMetrics(self.metrics, owner.shard, settings.head_pages, clusters)
+            owner.show_in(metrics)
+            catch_up = CatchUp(client, names.log(shard), owner, metrics)
             app = ShardApp(
-                owner, outlet, catch_up, index, measures, self.fail,
+                owner, outlet, catch_up, index, metrics, self.fail,
                 options.faust_options(),
             )  # fmt: skip
             self.shards.append(app)

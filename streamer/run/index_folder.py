@@ -19,7 +19,7 @@ from streamer.sketch.settings import (
     NATIVE,
     SignatureSettings,
     create_secret,
-    derive_keys,
+    derive_seeds,
     read_secret,
 )
 
@@ -87,7 +87,7 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
 
 def identity_of(signature: SignatureSettings, shards: int, secret: bytes) -> Identity:
     """Return what must be equal for an index to fit: the fingerprint, and its parts by name."""
-    key_id = derive_keys(secret, signature.shingle_width, signature.hashes).id
+    key_id = derive_seeds(secret, signature.shingle_width, signature.hashes).id
     return {
         "fingerprint": signature.fingerprint(key_id),
         "key": key_id,

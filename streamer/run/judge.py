@@ -178,7 +178,7 @@ class Judge:
 
     def position(self, source: int) -> int:
         """Return the first sequence number of a page source that is not applied yet."""
-        return self.shard.marks.get(source_name(source), 0)
+        return self.shard.positions.get(source_name(source), 0)
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class Judge:
         """Put a CONFIG record into the log of each shard where these settings are not in force."""
         for shard in self.shards:
             if shard.settings != settings:
-                shard.apply(config_record(settings, shard.marks.get(CONFIG, 0)))
+                shard.apply(config_record(settings, shard.positions.get(CONFIG, 0)))
 
     def look_up(self, pages: Pages) -> Found:
         """Find what the first shard will ask of the store for these pages; in any thread."""

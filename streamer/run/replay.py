@@ -166,10 +166,10 @@ class Replay:
             ThreadPoolExecutor(1, "write") as self._writer,
         ):
             try:
-                self._take_all(steps, progress)
+                self._handle_all(steps, progress)
                 if not self._stop:
                     self._first.see_all()
-                    self._take_held(progress)
+                    self._handle_held(progress)
             except SettingsError:
                 if self.begun:
                     self._flush()  # what was judged before stands
@@ -229,14 +229,14 @@ class Replay:
 
     # ---- judgement -------------------------------------------------------------------------------
 
-    def _take_all(self, steps: Iterator[Step], progress: Progress) -> None:
+    def _handle_all(self, steps: Iterator[Step], progress: Progress) -> None:
         with closing(in_order(self._until_stopped(steps), self._submit, CHUNKS_AHEAD)) as ahead:
             for work in ahead:
                 if self._stop:
                     break
-                self._take_or_hold(work, progress)
+                self._handle_or_hold(work, progress)
 
-    def _take_or_hold(self, work: Work, progress: Progress) -> None:
+    def _handle_or_hold(self, work: Work, progress: Progress) -> None:
         """Take a step, and those before it, unless it is not yet known whether they count."""
         step, result = work
         self._held.append(work)
@@ -246,20 +246,20 @@ class Replay:
         elif isinstance(step, SourceEnd):
             self._first.see_end(step.source)
         if not self._first.undecided:
-            self._take_held(progress)
+            self._handle_held(progress)
 
-    def _take_held(self, progress: Progress) -> None:
+    def _handle_held(self, progress: Progress) -> None:
         held, self._held = self._held, []
         for step, result in held:
             self._begin()
-            self._take(step, result)
+            self._handle(step, result)
             if isinstance(step, SourceEnd) or _is_new(step):
                 progress(step.amount, self._outcome.totals.records)
             self._tell_of_clusters()
             if self._judge.flush_is_due:
                 self._begin_flush()
 
-    def _take(self, step: Step, result: Future[Prepared] | None) -> None:
+    def _handle(self, step: Step, result: Future[Prepared] | None) -> None:
         if isinstance(step, SettingsChange):
             self._judge.configure(step.settings)
         elif isinstance(step, SourceEnd):

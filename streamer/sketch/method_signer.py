@@ -34,7 +34,7 @@ from streamer.sketch.resemblance import (
     pack_listed,
 )
 from streamer.sketch.scheme import scheme_of
-from streamer.sketch.settings import NATIVE, HashKeys, SignatureSettings
+from streamer.sketch.settings import NATIVE, HashSeeds, SignatureSettings
 from streamer.sketch.signer import PageSigner, Signatures, Signer
 from streamer.text.visible import Buffer
 
@@ -49,7 +49,7 @@ def mixed(values: Hashes, mask: int = 0) -> Hashes:
     return result
 
 
-def min_hashes(hashes: Hashes, keys: HashKeys) -> Minima:
+def min_hashes(hashes: Hashes, keys: HashSeeds) -> Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
     minima = np.full(len(keys.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
     lower_minima(hashes, len(hashes), minima)

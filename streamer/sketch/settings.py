@@ -36,7 +36,7 @@ SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class HashKeys:
+class HashSeeds:
     """The parameters of all hash functions of a signature.
 
     Attributes:
@@ -58,7 +58,7 @@ class HashKeys:
     sketch_mask: int
 
 
-def derive_keys(secret: bytes, width: int, hashes: int) -> HashKeys:
+def derive_seeds(secret: bytes, width: int, hashes: int) -> HashSeeds:
     """Derive the parameters for shingles of `width` tokens and `hashes` min-hashes."""
 
     def stream(purpose: str, words: int) -> npt.NDArray[np.uint32]:
@@ -68,7 +68,7 @@ def derive_keys(secret: bytes, width: int, hashes: int) -> HashKeys:
     seeds = stream("seeds", 3)
     base = int.from_bytes(stream("shingle", 2).tobytes(), "little") | 1
     powers = [pow(base, width - 1 - i, 1 << 64) for i in range(width)]
-    return HashKeys(
+    return HashSeeds(
         id=stream("id", 2).tobytes().hex(),
         token_seed=int(seeds[0]),
         content_seed=int(seeds[1]),

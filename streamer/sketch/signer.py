@@ -39,7 +39,7 @@ from streamer.sketch.resemblance import (
     pack_dense,
     pack_listed,
 )
-from streamer.sketch.settings import HashKeys, SignatureSettings, derive_keys
+from streamer.sketch.settings import HashSeeds, SignatureSettings, derive_seeds
 from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
@@ -197,7 +197,7 @@ class Signer:
 
     def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
         self.settings = settings
-        self._keys: HashKeys = derive_keys(secret, settings.shingle_width, settings.hashes)
+        self._keys: HashSeeds = derive_seeds(secret, settings.shingle_width, settings.hashes)
         keys = self._keys
         seeds = (
             keys.token_seed, keys.content_seed, keys.band_seed, keys.sketch_mask, keys.content_step,

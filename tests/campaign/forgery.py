@@ -37,7 +37,7 @@ from streamer.lab.sample.prose import (
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.resemblance import similarity
-from streamer.sketch.settings import HashKeys, derive_keys
+from streamer.sketch.settings import HashSeeds, derive_seeds
 from streamer.sketch.signer import Signatures, Signer
 from streamer.text.tokens import tokens
 from tests.campaign.campaign import Campaign, Outcome
@@ -103,7 +103,7 @@ class Forger:
     """Builds pages under a key that the attacker knows."""
 
     def __init__(self, secret: bytes, vocabulary: Sequence[str]) -> None:
-        self.keys: HashKeys = derive_keys(secret, WIDTH, SETTINGS.hashes)
+        self.keys: HashSeeds = derive_seeds(secret, WIDTH, SETTINGS.hashes)
         self._words = vocabulary
         self._hashes = self._hashed(vocabulary)
 

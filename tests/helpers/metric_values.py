@@ -10,7 +10,7 @@ import numpy as np
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
-from streamer.kafka.monitoring import ShardMeasures, SignMeasures
+from streamer.kafka.monitoring import ShardMetrics, SignMetrics
 from streamer.metrics import Metrics, Stage
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages
@@ -44,17 +44,17 @@ def store_of(path: Path, *flushes: int) -> Store:
     return store
 
 
-def observe(measures: ShardMeasures, store: Store) -> None:
+def observe(metrics: ShardMetrics, store: Store) -> None:
     assert store.meta is not None
     table = StoredLookup(store, 0).table
-    measures.observe_store(store.meta.shards[0], store.size_bytes(), table)
-    measures.observe_disk(7, 1 << 30)
+    metrics.observe_store(store.meta.shards[0], store.size_bytes(), table)
+    metrics.observe_disk(7, 1 << 30)
 
 
 def metrics_in_use(folder: Path) -> Metrics:
     """Return the metrics after everything that a worker tells them has been told once."""
     metrics, network = Metrics(), index()
-    signers, shard = SignMeasures(metrics), ShardMeasures(metrics, network.shards[0], 10)
+    signers, shard = SignMetrics(metrics), ShardMetrics(metrics, network.shards[0], 10)
     signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
     signers.observe_lag(0, 1)
     signers.observe_gauge(1, paused=False)

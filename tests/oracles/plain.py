@@ -19,7 +19,7 @@ from streamer.sketch.resemblance import (
     LISTED_MAX,
     PAYLOAD_WORDS,
 )
-from streamer.sketch.settings import HashKeys
+from streamer.sketch.settings import HashSeeds
 from streamer.text.tokens import tokens
 
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -48,7 +48,7 @@ def fmix(word: int) -> int:
     return word ^ word >> 33
 
 
-def shingle_set(token_hashes: list[int], keys: HashKeys) -> set[int]:
+def shingle_set(token_hashes: list[int], keys: HashSeeds) -> set[int]:
     """Return the hashes of the shingles."""
     powers = [int(p) for p in keys.shingle_powers]
     windows = (
@@ -57,7 +57,7 @@ def shingle_set(token_hashes: list[int], keys: HashKeys) -> set[int]:
     return {fmix(sum(t * p for t, p in zip(w, powers, strict=True)) & _M64) for w in windows}
 
 
-def min_hashes(shingles: set[int], keys: HashKeys, count: int) -> list[int]:
+def min_hashes(shingles: set[int], keys: HashSeeds, count: int) -> list[int]:
     """Return the min-hashes of a shingle set: `count` bins, filled round by round."""
     minima = [EMPTY_MINIMUM] * count
     for word in shingles:
@@ -84,7 +84,7 @@ def of_further_rounds(hashes: list[int]) -> list[int]:
     return list(bins.values())
 
 
-def band_keys(shingles: set[int], keys: HashKeys, bands: int, rows: int) -> list[int]:
+def band_keys(shingles: set[int], keys: HashSeeds, bands: int, rows: int) -> list[int]:
     """Return the band keys of a shingle set."""
     minima = min_hashes(shingles, keys, bands * rows)
     parts = [minima[b * rows : (b + 1) * rows] for b in range(bands)]
@@ -94,7 +94,7 @@ def band_keys(shingles: set[int], keys: HashKeys, bands: int, rows: int) -> list
     ]
 
 
-def sketch_hashes(shingles: set[int], keys: HashKeys) -> list[int]:
+def sketch_hashes(shingles: set[int], keys: HashSeeds) -> list[int]:
     """Return the sketch hashes, ascending."""
     return sorted({fmix(s ^ keys.sketch_mask) for s in shingles})
 
@@ -143,13 +143,13 @@ def estimated_resemblance(a: list[int], b: list[int]) -> int:
     return max(SIMILARITY_ONE * (3 * equal - len(both)) // (2 * either), 0)
 
 
-def content_hash(token_hashes: list[int], keys: HashKeys) -> int:
+def content_hash(token_hashes: list[int], keys: HashSeeds) -> int:
     """Return the hash of a text's tokens in order."""
     parts = (fmix(t + i * keys.content_step & _M64) for i, t in enumerate(token_hashes))
     return fmix(keys.content_seed + sum(parts) & _M64)
 
 
-def sign(text: str, keys: HashKeys, bands: int, rows: int) -> PlainSignature:
+def sign(text: str, keys: HashSeeds, bands: int, rows: int) -> PlainSignature:
     """Return the signature of visible text."""
     hashes = [murmur(token.encode(), keys.token_seed) for token in tokens(text)]
     shingles = shingle_set(hashes, keys)

@@ -128,7 +128,11 @@ def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_b
     restarted.run(pages, Random(seed).randrange, maybe_restart)
     assert plain(restarted.outputs) == plain(steady.outputs)
     for one, other in zip(restarted.shards, steady.shards, strict=True):
-        assert (one.marks, one.sent, one.applied) == (other.marks, other.sent, other.applied)
+        assert (one.positions, one.sent, one.applied) == (
+            other.positions,
+            other.sent,
+            other.applied,
+        )
         assert (one.next_row, one.refused) == (other.next_row, other.refused)
         assert one.settings == other.settings
 
@@ -181,7 +185,7 @@ def test_a_record_is_taken_from_the_mark_on_if_the_mark_lies_in_its_interval(
             passed_over += 1
         judged_refs = [ref for output in outputs for ref in output_refs(output)]
         assert judged_refs == expected
-        assert shard.marks.get(SOURCE, 0) == mark
+        assert shard.positions.get(SOURCE, 0) == mark
         assert shard.passed_over == passed_over
 
 

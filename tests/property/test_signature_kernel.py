@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
 from streamer.sketch.resemblance import similarity
-from streamer.sketch.settings import SignatureSettings, derive_keys
+from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, Signatures, Signer
 from streamer.text.visible import ESCAPED, HTML
 from tests.oracles import plain
@@ -40,7 +40,7 @@ def signer(shape: SignatureSettings) -> Signer:
 def assert_is_the_plain_signature(
     signed: Signatures, page: int, text: str, shape: SignatureSettings
 ) -> None:
-    keys = derive_keys(SECRET, shape.shingle_width, shape.hashes)
+    keys = derive_seeds(SECRET, shape.shingle_width, shape.hashes)
     expected = plain.sign(text, keys, shape.bands, shape.rows)
     assert signed.keys[page].tolist() == expected.keys
     assert signed.sketches[page].tolist() == expected.sketch
@@ -123,7 +123,7 @@ def test_a_small_page_is_signed_alike_before_and_after_a_giant_one() -> None:
 )
 def test_flags_tell_what_is_undone_before_signing(flags: int, body: bytes, text: str) -> None:
     signed = signer(DEFAULTS).sign([body], [flags])
-    keys = derive_keys(SECRET, DEFAULTS.shingle_width, DEFAULTS.hashes)
+    keys = derive_seeds(SECRET, DEFAULTS.shingle_width, DEFAULTS.hashes)
     assert signed.keys[0].tolist() == plain.sign(text, keys, DEFAULTS.bands, DEFAULTS.rows).keys
 
 
@@ -164,7 +164,7 @@ def test_min_hashes_do_not_depend_on_the_order_or_the_cut_of_the_shingles(
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=40), st.integers(1, 60))
 def test_a_single_shingle_is_enough_to_fill_all_min_hashes(values: set[int], hashes: int) -> None:
-    keys = derive_keys(SECRET, 5, hashes)
+    keys = derive_seeds(SECRET, 5, hashes)
     minima = np.full(hashes, EMPTY_MINIMUM, np.uint32)
     fill_empty(np.array([*values], np.uint64), len(values), keys.round_masks, minima)
     assert (minima != EMPTY_MINIMUM).all()

@@ -1,6 +1,6 @@
 """The shard with one rule broken at a time: the simulator has to notice each.
 
-Most rules are broken by overriding the method that keeps them. Those inside the placing kernel are
+Most rules are broken by overriding the method that keeps them. Those inside the judging kernel are
 broken in its source text, which is compiled anew: the text must be there, so that a mutant cannot
 quietly become the real thing when the code changes.
 """
@@ -28,9 +28,9 @@ class MarkLast(Shard):
     """A mark a source, but items at or below it are not told apart."""
 
     def _accept(self, record: Record) -> int | None:
-        if record.end <= self.marks.get(record.source, 0):
+        if record.end <= self.positions.get(record.source, 0):
             return None
-        self.marks[record.source] = record.end
+        self.positions[record.source] = record.end
         return 0
 
 
@@ -38,9 +38,9 @@ class MarkFirst(Shard):
     """The mark is the first number of a record instead of its end."""
 
     def _accept(self, record: Record) -> int | None:
-        if record.start + 1 <= self.marks.get(record.source, 0):
+        if record.start + 1 <= self.positions.get(record.source, 0):
             return None
-        self.marks[record.source] = record.start + 1
+        self.positions[record.source] = record.start + 1
         return 0
 
 
@@ -48,11 +48,11 @@ class HoleTaken(Shard):
     """A record behind a hole is taken."""
 
     def _accept(self, record: Record) -> int | None:
-        mark = self.marks.get(record.source, 0)
-        if record.end <= mark:
+        position = self.positions.get(record.source, 0)
+        if record.end <= position:
             return None
-        self.marks[record.source] = record.end
-        return int(np.searchsorted(record.numbers, mark))
+        self.positions[record.source] = record.end
+        return int(np.searchsorted(record.numbers, position))
 
 
 class ItemMarksLost(Shard):
@@ -61,7 +61,7 @@ class ItemMarksLost(Shard):
     def _accept(self, record: Record) -> int | None:
         if not record.source.startswith("shard"):
             return super()._accept(record)
-        self.marks[record.source] = record.end
+        self.positions[record.source] = record.end
         return 0
 
 
@@ -141,20 +141,20 @@ class DropForgets(Shard):
 
 
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
-    """Return a shard whose placing kernel has `old` replaced by `new` in its source."""
+    """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
     assert source.count(old) == 1, f"the kernel has changed: {old!r}"
-    module = types.ModuleType("broken_place")
+    module = types.ModuleType("broken_rule")
     uncached = source.replace(old, new).replace("@kernel\n", "@uncached\n")
     module.__dict__["uncached"] = numba.njit(nogil=True)
-    exec(compile(uncached, "broken_place", "exec"), module.__dict__)  # noqa: S102 - our own source, altered
+    exec(compile(uncached, "broken_rule", "exec"), module.__dict__)  # noqa: S102 - our own source, altered
 
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _place(self, pages: Pages) -> None:
-            with patch.object(shard_module, "place_pages", module.__dict__["place_pages"]):
-                super()._place(pages)
+        def _judge(self, pages: Pages) -> None:
+            with patch.object(shard_module, "judge_pages", module.__dict__["judge_pages"]):
+                super()._judge(pages)
 
     return Broken
 
@@ -166,7 +166,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "item-marks-lost": lambda: ItemMarksLost,
     "no-undecided": lambda: NoUndecided,
     "no-held": lambda: _forgetting(held=[]),
-    "no-seen": lambda: _forgetting(marks={}),
+    "no-seen": lambda: _forgetting(positions={}),
     "no-sent": lambda: _forgetting(sent={}),
     "row-at-flush": lambda: RowAtFlush,
     "no-drop": lambda: NoDrop,

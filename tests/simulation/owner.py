@@ -141,7 +141,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
         rows,
         {key: sorted(found) for key, found in buckets.items()},
         held,
-        shard.marks,
+        shard.positions,
         shard.sent,
         shard.next_row,
         shard.applied,

@@ -438,12 +438,12 @@ class World:
             for output in outputs:
                 wanted[shard_name(number), output.destination] = output.end
         for number, log in enumerate(self.logs):
-            marks: dict[str, int] = defaultdict(int)
+            positions: dict[str, int] = defaultdict(int)
             for record in log:
-                if record.start <= marks[record.source] < record.end:
-                    marks[record.source] = record.end
-            for source in (s for s in marks if s.startswith("shard")):
-                assert marks[source] == wanted[source, number], "a stream has a hole"
+                if record.start <= positions[record.source] < record.end:
+                    positions[record.source] = record.end
+            for source in (s for s in positions if s.startswith("shard")):
+                assert positions[source] == wanted[source, number], "a stream has a hole"
 
     def _serial(self) -> dict[int, tuple[int, ...]]:
         """Return the verdicts of a plain index over the pages in the order of the log."""
@@ -471,15 +471,15 @@ class World:
         return verdicts
 
     def _log_order(self) -> Iterator[int]:
-        marks: dict[str, int] = defaultdict(int)
+        positions: dict[str, int] = defaultdict(int)
         for record in self.logs[0]:
-            mark = marks[record.source]
-            if not record.start <= mark < record.end:
+            position = positions[record.source]
+            if not record.start <= position < record.end:
                 continue
-            marks[record.source] = record.end
+            positions[record.source] = record.end
             if isinstance(record.items, Pages):
                 numbered = zip(record.numbers.tolist(), record.items.refs.tolist(), strict=True)
-                yield from (ref for number, ref in numbered if number >= mark)
+                yield from (ref for number, ref in numbered if number >= position)
 
 
 def run_seed(seed: int, machine: type[Shard] = Shard, flaws: frozenset[str] = frozenset()) -> None:

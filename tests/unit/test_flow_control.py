@@ -64,10 +64,10 @@ def test_a_signer_that_starts_behind_a_long_log_waits_for_shard_0() -> None:
 
 def test_marks_are_those_of_the_newest_gauge() -> None:
     flow = FlowControl(100, 0)
-    assert flow.marks == {}
+    assert flow.positions == {}
     flow.note_gauge(Gauge(1, 0, {"pages:3": 5}))
     flow.note_gauge(Gauge(2, 0, {"pages:3": 8}))
-    assert flow.marks == {"pages:3": 8}
+    assert flow.positions == {"pages:3": 8}
 
 
 def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
@@ -82,7 +82,7 @@ def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
     assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX))) < 0.1, "a new index"
     behind = FlowControl(100, RECORDS_BEHIND_MAX + 1)
     assert asyncio.run(waited(behind)) >= 0.1
-    assert behind.marks == {"pages:0": 9}
+    assert behind.positions == {"pages:0": 9}
     assert asyncio.run(waited(behind)) < 0.1, "it has spoken, whatever it said"
     monkeypatch.setattr(flow_control, "FIRST_WORD_SECONDS", 0.05)
     monkeypatch.setattr(flow_control, "POLL_MILLISECONDS", 20)

@@ -205,6 +205,6 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
         judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
         shard = judge.shards[0]
         assert shard.settings == IndexSettings(threshold=threshold)
-        assert shard.marks["config"] == records
+        assert shard.positions["config"] == records
         judge.flush(b"")
         judge.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 import streamer
-from streamer.kafka.monitoring import SignMeasures
+from streamer.kafka.monitoring import SignMetrics
 from streamer.metrics import (
     LATENCY_SECONDS,
     Metrics,
@@ -147,5 +147,5 @@ def test_the_version_is_shown(in_use: Metrics) -> None:
 
 def test_two_workers_in_one_process_do_not_share_their_metrics() -> None:
     one, other = Metrics(), Metrics()
-    SignMeasures(one).count_chunk(5, Counter(), Counter())
+    SignMetrics(one).count_chunk(5, Counter(), Counter())
     assert value(other, "streamer_pages_signed_total") == 0

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from streamer.kafka.monitoring import ProgressLog, SignMeasures
+from streamer.kafka.monitoring import ProgressLog, SignMetrics
 from streamer.metrics import Metrics
 
 
@@ -27,7 +27,7 @@ class Worker:
     def __init__(self, *, signs: bool = True, owns: bool = True) -> None:
         structlog.reset_defaults()
         self.metrics = Metrics()
-        self.signing = SignMeasures(self.metrics)
+        self.signing = SignMetrics(self.metrics)
         self.clock = Clock()
         self.log = ProgressLog(self.metrics, self.signing, signs=signs, owns=owns, clock=self.clock)
 

@@ -22,14 +22,14 @@ from streamer.sketch.resemblance import (
     pack_listed,
     similarity,
 )
-from streamer.sketch.settings import HashKeys, derive_keys
+from streamer.sketch.settings import HashSeeds, derive_seeds
 
 PAIRS = 150
 HASHES = 84
 Words = npt.NDArray[np.uint64]
 
 
-def sketch(shingles: Words, keys: HashKeys) -> Words:
+def sketch(shingles: Words, keys: HashSeeds) -> Words:
     hashes, result = shingles.copy(), np.empty(SKETCH_WORDS, np.uint64)
     hash_for_sketch(hashes, len(hashes), np.uint64(keys.sketch_mask))  # type: ignore[arg-type]  # an int beyond 63 bits
     if not pack_listed(np.sort(hashes), len(hashes), result):
@@ -39,14 +39,14 @@ def sketch(shingles: Words, keys: HashKeys) -> Words:
     return result
 
 
-def pairs(size: int, resemblance: float) -> tuple[float, list[tuple[Words, Words, HashKeys]]]:
+def pairs(size: int, resemblance: float) -> tuple[float, list[tuple[Words, Words, HashSeeds]]]:
     """Return the true resemblance of pairs of sets of `size` shingles, and the pairs."""
     random = np.random.default_rng(size)
     common = round(2 * size * resemblance / (1 + resemblance))
     union = 2 * size - common
     drawn = [random.integers(0, 2**64, union, np.uint64) for _ in range(PAIRS)]
     return common / union, [
-        (words[:size], words[size - common :], derive_keys(random.bytes(32), 5, HASHES))
+        (words[:size], words[size - common :], derive_seeds(random.bytes(32), 5, HASHES))
         for words in drawn
     ]
 

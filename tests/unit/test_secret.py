@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_keys, read_secret
+from streamer.sketch.settings import SECRET_BYTES, create_secret, derive_seeds, read_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.sketch.settings import HashKeys
+    from streamer.sketch.settings import HashSeeds
 
 SECRET = bytes(range(SECRET_BYTES))
 
 
-def words_of(keys: HashKeys) -> dict[str, list[int]]:
+def words_of(keys: HashSeeds) -> dict[str, list[int]]:
     """Return the 32-bit words of each parameter."""
     base = int(keys.shingle_powers[-2])
     return {
@@ -34,14 +34,14 @@ def words_of(keys: HashKeys) -> dict[str, list[int]]:
 
 
 def test_no_two_parameters_share_a_word() -> None:
-    words = [word | 1 for part in words_of(derive_keys(SECRET, 5, 84)).values() for word in part]
+    words = [word | 1 for part in words_of(derive_seeds(SECRET, 5, 84)).values() for word in part]
     assert len(set(words)) == len(words) == 2 + 3 + 2 + 2 + 2 + 4 * 84
 
 
 @pytest.mark.parametrize("bit", [0, 100, 255])
 def test_one_bit_of_the_secret_changes_every_word(bit: int) -> None:
     changed = (int.from_bytes(SECRET, "big") ^ 1 << bit).to_bytes(SECRET_BYTES, "big")
-    one, other = (words_of(derive_keys(secret, 5, 84)) for secret in (SECRET, changed))
+    one, other = (words_of(derive_seeds(secret, 5, 84)) for secret in (SECRET, changed))
     equal = [
         (name, a)
         for name, part in one.items()
@@ -52,19 +52,19 @@ def test_one_bit_of_the_secret_changes_every_word(bit: int) -> None:
 
 
 def test_a_parameter_does_not_depend_on_the_size_of_the_others() -> None:
-    one, other = words_of(derive_keys(SECRET, 5, 12)), words_of(derive_keys(SECRET, 9, 84))
+    one, other = words_of(derive_seeds(SECRET, 5, 12)), words_of(derive_seeds(SECRET, 9, 84))
     assert all(other[name][: len(part)] == part for name, part in one.items())
 
 
 def test_the_powers_are_those_of_an_odd_number_the_last_one_the_zeroth() -> None:
-    powers = derive_keys(SECRET, 6, 1).shingle_powers.tolist()
+    powers = derive_seeds(SECRET, 6, 1).shingle_powers.tolist()
     base = powers[-2]
     assert base % 2 == 1
     assert powers == [pow(base, exponent, 1 << 64) for exponent in (5, 4, 3, 2, 1, 0)]
 
 
 def test_what_multiplies_a_tokens_place_is_odd() -> None:
-    assert derive_keys(SECRET, 5, 84).content_step % 2 == 1
+    assert derive_seeds(SECRET, 5, 84).content_step % 2 == 1
 
 
 def test_a_new_secret_is_read_back_and_only_its_owner_may_read_it(tmp_path: Path) -> None:

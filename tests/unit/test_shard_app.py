@@ -18,7 +18,7 @@ from streamer.index.types import CONFIG, IndexSettings
 from streamer.kafka import shard_app
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import Gauge, unpack_gauge
-from streamer.kafka.monitoring import ShardMeasures
+from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.reader import Fetched
 from streamer.kafka.shard_app import WATCH_SECONDS, ShardApp
@@ -66,12 +66,12 @@ class Owning:
         self.failures: list[BaseException] = []
         self.owner = owner(path, key)
         publisher: Any = self.publisher
-        measures = ShardMeasures(Metrics(), self.owner.shard, 30)
+        metrics = ShardMetrics(Metrics(), self.owner.shard, 30)
         self.log = ToldLog(self.owner)
         catch_up: Any = self.log
         self.app: Any = ShardApp(
             self.owner, Outlet(NAMES, publisher, 2), catch_up, settings or IndexSettings(),
-            measures, self.failures.append, {"broker": "kafka://nowhere"},
+            metrics, self.failures.append, {"broker": "kafka://nowhere"},
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer)
         self.app.app = faust
@@ -353,7 +353,7 @@ def test_the_gauge_tells_what_is_applied_not_what_is_flushed(tmp_path: Path, key
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
     gauge = owning.app._new_gauge()  # noqa: SLF001
     assert owning.owner.stored.flushes == []
-    assert (gauge.position, gauge.open_pages, gauge.marks["pages:0"]) == (2, 0, 20)
+    assert (gauge.position, gauge.open_pages, gauge.positions["pages:0"]) == (2, 0, 20)
     owning.owner.close()
 
 

@@ -16,7 +16,7 @@ from streamer.sketch.method import ABSENT_KEY, Measure, PageText
 from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
 from streamer.sketch.scheme import choose, method
-from streamer.sketch.settings import SignatureSettings, derive_keys
+from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.signer import Signer
 from tests.oracles import plain
 
@@ -44,7 +44,7 @@ def test_minhash_in_python_is_the_native_signature_bit_for_bit(
     text = text.encode("utf-8", "replace").decode()
     native = Signer(shape, SECRET).sign([text.encode()], [0])
     own = method("minhash", shape.identity(), SECRET).sign(PageText(text))
-    keys = derive_keys(SECRET, width, bands * rows)
+    keys = derive_seeds(SECRET, width, bands * rows)
     by_definition = plain.sign(text, keys, bands, rows)
     assert list(own.keys) == native.keys[0, :-1].tolist() == by_definition.keys[:-1]
     assert own.sketch.tolist() == native.sketches[0].tolist() == by_definition.sketch

@@ -16,7 +16,7 @@ from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.types import Pages
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
-from streamer.kafka.monitoring import SignMeasures
+from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
 from streamer.kafka.sign_app import SignApp, SignOptions
@@ -57,7 +57,7 @@ class Signing:
         self.app: Any = SignApp(
             NAMES, signer, publisher, self.flow,
             SignOptions(2, 1 << 20, 1, accept_loss=accept_loss),
-            self.failures.append, {"broker": "kafka://nowhere"}, SignMeasures(Metrics()),
+            self.failures.append, {"broker": "kafka://nowhere"}, SignMetrics(Metrics()),
         )  # fmt: skip
         faust: Any = SimpleNamespace(chunks=self.consumer, rebalancing=False, should_stop=False)
         self.app.app = faust

@@ -25,7 +25,7 @@ from streamer.sketch.method import Measure, Method, MethodSignature, PageText, P
 from streamer.sketch.method_signer import block_hashes, class_keys, min_hashes, resemblance_sketch
 from streamer.sketch.methods.shingled import ShingledMethod, ShingleParameters
 from streamer.sketch.minhash import hash_shingles
-from streamer.sketch.settings import derive_keys
+from streamer.sketch.settings import derive_seeds
 
 
 class MinHashParameters(Parameters):
@@ -52,7 +52,7 @@ class MinHash(Method[MinHashParameters]):
     def __init__(self, parameters: MinHashParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
         hashes = parameters.bands * parameters.rows
-        self._keys = derive_keys(secret, parameters.shingle_width, hashes)
+        self._keys = derive_seeds(secret, parameters.shingle_width, hashes)
 
     @property
     def bands(self) -> int:

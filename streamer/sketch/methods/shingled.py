@@ -35,7 +35,7 @@ from streamer.sketch.measures import pack_slots
 from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
 from streamer.sketch.method_signer import Hashes, block_hashes, min_hashes, mixed
 from streamer.sketch.methods.hashes import HASHES, HashName, hash64
-from streamer.sketch.settings import HashKeys, derive_keys
+from streamer.sketch.settings import HashSeeds, derive_seeds
 from streamer.text.canonical import UNSPACED, class_of
 
 
@@ -115,7 +115,7 @@ class Shingler:
         self._parameters = parameters
         seeded = f"seed {parameters.seed}".encode() + b"\0" + secret
         own = hashlib.blake2b(seeded, digest_size=32).digest() if parameters.seed else secret
-        self.keys: HashKeys = derive_keys(own, 1, permutations)
+        self.keys: HashSeeds = derive_seeds(own, 1, permutations)
 
     def shingles(self, page: PageText) -> list[str]:
         """Return the shingles of a page, in order; of a page without words none."""

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from streamer.index.rule import CONTENT
 from streamer.index.types import Verdicts
-from streamer.kafka.monitoring import ClusterWatch, ShardMeasures, SignMeasures
+from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
@@ -37,7 +37,7 @@ NAMES = Names("index", "pages")
 
 def test_every_record_of_a_chunk_is_counted_as_what_became_of_it() -> None:
     metrics = Metrics()
-    signers = SignMeasures(metrics)
+    signers = SignMetrics(metrics)
     signers.count_chunk(5, Counter({"invalid_json": 2}), Counter({"deletion": 1}))
     signers.count_chunk(1, Counter({"invalid_json": 1, "empty_body": 1}), Counter())
     assert value(metrics, "streamer_records_read_total") == 11
@@ -49,7 +49,7 @@ def test_every_record_of_a_chunk_is_counted_as_what_became_of_it() -> None:
 
 def test_a_partition_that_goes_away_takes_its_lag_with_it() -> None:
     metrics = Metrics()
-    signers = SignMeasures(metrics)
+    signers = SignMetrics(metrics)
     for partition in range(3):
         signers.observe_lag(partition, 100 + partition)
     signers.forget([0, 2, 7])
@@ -59,7 +59,7 @@ def test_a_partition_that_goes_away_takes_its_lag_with_it() -> None:
 def test_seconds_of_a_pause_count_while_it_lasts() -> None:
     metrics = Metrics()
     now = 0.0
-    signers = SignMeasures(metrics, lambda: now)
+    signers = SignMetrics(metrics, lambda: now)
     seen = []
     for moment, paused in [(10, False), (12, True), (15, True), (19, False), (30, False)]:
         now = float(moment)
@@ -76,8 +76,8 @@ def test_seconds_of_a_pause_count_while_it_lasts() -> None:
 
 def test_stages_are_timed_by_role_and_shard() -> None:
     metrics = Metrics()
-    shard = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
-    with SignMeasures(metrics).stage(Stage.PARSE_SIGN):
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    with SignMetrics(metrics).stage(Stage.PARSE_SIGN):
         pass
     for _ in range(2):
         with shard.stage(Stage.FLUSH):
@@ -91,7 +91,7 @@ def test_stages_are_timed_by_role_and_shard() -> None:
 
 def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     metrics = Metrics()
-    shard = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
     pages = made_pages([[0] * 15] * 6, [SAME] * 6)
     shard.count_verdicts(
         Verdicts(
@@ -114,7 +114,7 @@ def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
 
 def test_pages_on_their_way_are_shown_as_undecided_or_held() -> None:
     metrics, network = Metrics(), index(shards=2)
-    first = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    first = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
     pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
     network.logs[0].append(page_record(pages, 0, 3))
     network.step(0)
@@ -137,12 +137,12 @@ def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() 
     pages = made_pages([shares(1, 0, 0, 0) for _ in FAR], FAR)
     network.give(pages, 0, 2)
     assert (network.shards[0].applied, network.shards[0].refused) == (2, 1)
-    measures = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
     network.give(pages, 2, 4)
-    measures.observe_state()
+    shard_metrics.observe_state()
     network.give(pages, 4, 5)
     network.give(pages, 4, 5)
-    measures.observe_state()
+    shard_metrics.observe_state()
     assert value(metrics, "streamer_shard_records_applied_total", "0") == 3
     assert value(metrics, "streamer_shard_records_passed_over_total", "0") == 1
     assert value(metrics, "streamer_shard_postings_refused_total", "0") == 3
@@ -150,10 +150,10 @@ def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() 
 
 def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
     metrics = Metrics()
-    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
-    measures.observe_log(120, 150, None)
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics.observe_log(120, 150, None)
     assert values(metrics, "streamer_shard_log_committed_offset") == {}
-    measures.observe_log(120, 150, 117)
+    shard_metrics.observe_log(120, 150, 117)
     assert value(metrics, "streamer_shard_log_position", "0") == 120
     assert value(metrics, "streamer_shard_lag_records", "0") == 30
     assert value(metrics, "streamer_shard_log_committed_offset", "0") == 117
@@ -162,9 +162,9 @@ def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
 def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> None:
     metrics, network = Metrics(), index()
     network.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
-    measures = ShardMeasures(metrics, network.shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
     store = store_of(tmp_path, 30, 40)
-    observe(measures, store)
+    observe(shard_metrics, store)
     assert value(metrics, "streamer_shard_kept_pages", "0") == 30 + 40 + 6
     size = store.size_bytes()
     assert value(metrics, "streamer_shard_index_bytes", "0") == size > 70 * 264
@@ -173,9 +173,9 @@ def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> N
 
 def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None:
     metrics = Metrics()
-    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
     store = store_of(tmp_path, 1000)
-    observe(measures, store)
+    observe(shard_metrics, store)
     assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
     assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
     store.close()
@@ -188,7 +188,7 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
     one = owner(tmp_path / "index", key)
     for offset in range(2):
         take(one, offset, log[offset])
-    one.show_in(ShardMeasures(metrics, one.shard, HEAD_PAGES))
+    one.show_in(ShardMetrics(metrics, one.shard, HEAD_PAGES))
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
     one.flush(one.state())
     assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
@@ -202,9 +202,9 @@ def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
 
 def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None:
     metrics = Metrics()
-    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
     timestamps = np.array([10_000, 9_995, 4_000, -1, 10_500])
-    measures.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
+    shard_metrics.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
     buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
     assert [buckets[edge,] for edge in ("0.005", "5.0", "10.0", "+Inf")] == [9, 9, 10, 10]
     assert value(metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)
@@ -263,7 +263,7 @@ def test_smaller_clusters_are_not_warned_of_and_a_large_one_that_passes_is_shown
 
 def test_verdicts_of_a_shard_are_watched_once_they_are_published() -> None:
     metrics = Metrics()
-    measures = ShardMeasures(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
     for block in range(10):
-        measures.count_verdicts(verdicts_naming([-1 if block == 0 else 0] * 100, 100 * block))
+        shard_metrics.count_verdicts(verdicts_naming([-1 if block == 0 else 0] * 100, 100 * block))
     assert value(metrics, "streamer_largest_cluster_share") > 0.8
