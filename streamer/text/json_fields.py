@@ -1,22 +1,15 @@
 """Where the fields of a page stand in its message, found for a batch of messages at once.
 
 Most messages of the `page` schema are plain: one JSON object with a `url` and a `body`, each a
-string, each once, the URL without escapes. Of such a message a kernel tells where these begin and
-end; the bytes stay where they are, and nothing is made of a message in the interpreter. Any other
-message is told to be `UNTOLD`, and a full parser has the say.
+string, each once, the URL without escapes; and a URL of printable ASCII characters, a body that
+begins with one that is no white space, the type of the message before. Kernels tell where the
+fields begin and end and what is so; the bytes stay where they are, and nothing is made of a message
+in the interpreter. Any other message is told to be `UNTOLD`, and a full parser has the say.
 
-Where a JSON value ends, found without making anything of it.
-
-The grammar is that of RFC 8259, and what these kernels pass is JSON by it, but for two things that
-need a reader of the text: whether it is UTF-8, and whether surrogates come in pairs. Whatever they
-do not pass they answer with -1 and leave to a full parser; so they may be narrower (nesting has a
-limit), never wider.
-
-What is told of a batch of page messages at once, of those whose fields have been found.
-
-Most have a URL of printable ASCII characters, a body that begins with one that is no white space,
-and the type of the message before. A kernel sees that, and gathers URLs: only of the others does
-the interpreter look at each.
+The grammar is that of RFC 8259. What these kernels pass is JSON by it, but for two things that need
+a reader of the text: whether it is UTF-8, and whether surrogates come in pairs. Whatever they do
+not pass they answer with -1 and leave to the full parser, which tests hold them against; so they
+may be narrower (nesting has a limit), never wider.
 """
 
 from __future__ import annotations

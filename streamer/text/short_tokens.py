@@ -1,20 +1,17 @@
 """The fast way for short tokens, which are most: collected from a window's runs, hashed together.
 
+A window of text is folded and classified eight bytes at once, and cut into runs. A run is a stretch
+of bytes of which each is a letter, digit or underscore of ASCII or no ASCII at all; where it ends a
+token ends, whatever its other characters are. Bitmaps, one bit a byte, tell where runs are and
+where other bytes than ASCII; where the first one changes, a run begins or ends.
+
 A run of ASCII is a token. Of a run with other characters its tokens are put together a piece at a
-time, where each character is plain. What is long or not plain is left to the slow way.
-
-A window of text, eight bytes at once: folded, classified, and cut into runs.
-
-A run is a stretch of bytes of which each is a letter, digit or underscore of ASCII or no ASCII at
-all. Where it ends a token ends, whatever its other characters are. Bitmaps, one bit a byte, tell
-where runs are and where other bytes than ASCII; where the first one changes, a run begins or ends.
-
-What a character adds to a token, where that can be told without its neighbours.
-
-Most letters with accents, and those of Greek, Cyrillic and their like, are as plain as ASCII: they
-fold to a few bytes which follow what came before. A table has these bytes for all characters below
-U+3000, and tells which ones separate. Not plain are marks that stand by themselves, since they go
-into an order with others, and letters of scripts without spaces.
+time: what a character adds to a token, where that can be told without its neighbours. Most letters
+with accents, and those of Greek, Cyrillic and their like, are as plain as ASCII: they fold to a few
+bytes which follow what came before. A table has these bytes for all characters below U+3000, and
+tells which ones separate. Not plain are marks that stand by themselves, since they go into an order
+with others, and letters of scripts without spaces. What is long or not plain is left to the slow
+way (tokens.py).
 """
 
 from __future__ import annotations
