@@ -3,7 +3,9 @@
 A round is a minute. Pages come at half of the rate that the same workers, broker and crawler reach
 on this machine, but for idle times; meanwhile a signer is killed, or one more joins and leaves. In
 the first half the index's owner and the other signer are killed as well; in the second half these
-two live on, and it is they whose memory and descriptors are fitted by a line.
+two live on, and it is they whose memory and descriptors are fitted by a line, from the third minute
+of their lives on: before that they take what they need. The owner may be killed again before it has
+caught up: a pause counts from the last time.
 """
 
 from __future__ import annotations
@@ -51,10 +53,12 @@ PAUSE_SECONDS_MAX = 30.0
 LEVEL_BYTES = 32 << 20  # growth of memory that is level still
 KEPT_BYTES = 175
 DESCRIPTORS = 8
+WARM_SECONDS = 120.0  # of a process's life
 LAG_SECONDS = 10.0  # of pages by which the lag may rise from the one half of the time to the other
 METADATA_RATIO = 1.6  # of its growth a page in the last quarter to that in the second
 METADATA_FLOOR_BYTES = 256 << 10  # a log file that is begun anew, and the like
-SURVIVORS = ("sign-1", "index-0")
+OWNER = "index-0"
+SURVIVORS = ("sign-1", OWNER)
 
 
 class Sample(NamedTuple):
@@ -113,7 +117,8 @@ class Watch(threading.Thread):
                 lag = await left(reader, self._workers.names, self._workers.shards)
                 if verdicts > before or not lag:
                     moved, before = now, verdicts
-                self.seen.worst_pause = max(self.seen.worst_pause, now - moved)
+                since = max(moved, self._workers.killed_at.get(OWNER, moved))
+                self.seen.worst_pause = max(self.seen.worst_pause, now - since)
                 if now - sampled >= self._every:
                     sampled = now
                     self.seen.samples.append(_sample(self._workers, now - began, verdicts, lag))
@@ -270,9 +275,9 @@ def _judge(seen: Seen, rate: float, outcome: Outcome, *, long: bool) -> None:
         outcome.violations.append(f"{last.lag} messages are left at the end")
     if not long:
         return
-    half = [sample for sample in seen.samples if sample.at >= last.at / 2]
     for name in SURVIVORS:
-        _judge_process(name, half, outcome)
+        _judge_process(name, seen.samples, last.at / 2, outcome)
+    half = [sample for sample in seen.samples if sample.at >= last.at / 2]
     rise = _growth([(sample.at, sample.lag) for sample in half])
     outcome.figures["rise of the lag, pages"] = round(rise)
     if rise > LAG_SECONDS * rate:
@@ -280,14 +285,17 @@ def _judge(seen: Seen, rate: float, outcome: Outcome, *, long: bool) -> None:
     _judge_metadata(seen.samples, outcome)
 
 
-def _judge_process(name: str, half: list[Sample], outcome: Outcome) -> None:
-    """Hold memory and descriptors of a process that lived on in the second half against a line."""
+def _judge_process(name: str, samples: list[Sample], middle: float, outcome: Outcome) -> None:
+    """Hold memory and descriptors of a process that lived on after `middle` against a line."""
+    half = [sample for sample in samples if sample.at >= middle]
     living = {key for sample in half for key in sample.memory if key[0] == name}
     key = max(living, key=lambda one: sum(one in sample.memory for sample in half))
     mine = [sample for sample in half if key in sample.memory]
     if len(living) > 1 and len(mine) < 0.9 * len(half):
         outcome.violations.append(f"{name} was started again in the second half")
-    explained = KEPT_BYTES * NEW_PAGES * (half[-1].at - half[0].at) / CYCLE_SECONDS
+    born = next(sample.at for sample in samples if key in sample.memory)
+    mine = [sample for sample in mine if sample.at >= born + WARM_SECONDS]
+    explained = KEPT_BYTES * NEW_PAGES * (mine[-1].at - mine[0].at) / CYCLE_SECONDS
     grown = _growth([(sample.at, sample.memory[key]) for sample in mine])
     more = _growth([(sample.at, sample.descriptors[key]) for sample in mine])
     beyond = grown - (explained if name.startswith("index") else 0)

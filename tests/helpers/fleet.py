@@ -38,6 +38,9 @@ class Fleet:
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)  # where the log of the present one begins
     worst_pause: float = 0.0  # seconds without the progress that there should have been
+    killed_at: dict[str, float] = field(
+        default_factory=dict
+    )  # by name, the last time; of time.monotonic
 
     def start(self, name: str, *options: object) -> subprocess.Popen[bytes]:
         """Start a worker; without options, with those that it had before."""
@@ -60,6 +63,7 @@ class Fleet:
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal that ends the worker; return its exit code."""
         process = self.running.pop(name)
+        self.killed_at[name] = time.monotonic()
         process.send_signal(number)
         return process.wait(timeout=60)
 

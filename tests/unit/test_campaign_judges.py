@@ -62,6 +62,17 @@ def test_what_is_not_level_in_a_soak_is_a_violation(wrong: str) -> None:
     assert [wrong in line for line in found] == [True]
 
 
+def test_what_a_process_takes_at_the_start_of_its_life_is_no_growth() -> None:
+    def young(number: int) -> soak.Sample:
+        at, since = {("sign-1", 1): 300 << 20, ("index-0", 2): 300 << 20}, number - SAMPLES // 2
+        if since >= 0:
+            at = {("sign-1", 3): min(350, 200 + 7 * since) << 20, ("index-0", 2): 300 << 20}
+        return _sample(number, memory=at, descriptors=dict.fromkeys(at, 40))
+
+    samples = [*map(young, range(SAMPLES)), young(SAMPLES)._replace(lag=0)]
+    assert _violations(soak.Seen(samples)) == []
+
+
 def test_a_long_pause_and_what_is_left_are_violations_of_a_soak() -> None:
     found = _violations(soak.Seen([*map(_sample, range(SAMPLES))], worst_pause=31.0))
     assert len(found) == 2
