@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -25,12 +25,14 @@ from streamer.lab.comparison import (
     Report,
     compare_documents,
     highlighted,
+    in_place,
     side_by_side,
     visible,
 )
 from streamer.lab.documents import read_document, read_pairs
 from streamer.run.outputs import check_writable
 from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.settings import MAIN_TEXT
 from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
@@ -67,6 +69,10 @@ def compare(  # noqa: PLR0913 - the options of the command
     keep_tags: Annotated[
         bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
     ] = False,
+    text: Annotated[
+        Literal["visible", "main"],
+        typer.Option(help="What of HTML is compared: all visible text or the page's main text."),
+    ] = "visible",
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
@@ -77,9 +83,14 @@ def compare(  # noqa: PLR0913 - the options of the command
     Shares are of shingles, fit to a text shorter than one. Methods have their default parameters
     unless told otherwise, and call two texts duplicates as the stream would.
 
+    With --text main, what belongs to the site and does not count is shown too, in grey.
+
     Example: streamer compare old.html new.html --html difference.html
+
+    Example: streamer compare a.html b.html --text main --method minhash
     """
     steps = [*(canonical or []), *(["keep_tags=true"] if keep_tags else [])]
+    steps += MAIN_TEXT if text == "main" else ()
     form = read_options(CanonicalOptions, split_options(steps), "the canonical form")
     panel = Panel(method or ["all"], _method_options(method_option or []), steps)
     compile_with_bar()
@@ -97,12 +108,13 @@ def compare(  # noqa: PLR0913 - the options of the command
     one, other = (read_document(path, form) for path in (a, b))
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
+    shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
-        _write(html, side_by_side(report, *pieces))
+        _write(html, side_by_side(report, *shown))
     if as_json:
         typer.echo(_json(report))
     else:
-        _print(report, *pieces, html)
+        _print(report, *shown, html)
 
 
 def _method_options(given: Sequence[str]) -> MethodOptions:
@@ -188,6 +200,9 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
 def _coloured(pieces: Sequence[Piece]) -> Text:
     result = Text()
     for piece in pieces:
+        if not piece.counts:
+            result.append(visible(piece.text), "dim")
+            continue
         colour = None if piece.group is None else COLOURS[piece.group % len(COLOURS)]
         style = Style(color=Color.parse("black"), bgcolor=Color.parse(colour)) if colour else None
         result.append(visible(piece.text), style)
