@@ -10,7 +10,8 @@ there is only the speed:
   exact Jaccard over 5-word shingles then finds its article among those kept before, or another
   one: a false duplicate.
 
-Speed is that of one thread: signing with and without main text, and the libraries' extraction.
+Speed is that of one thread, of made and of real pages: signing with and without main text, and the
+libraries' extraction.
 
     python benchmarks/main_text.py ../shared/data --peers-pages 300
 """
@@ -28,6 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +59,7 @@ FOLDS = 4
 THRESHOLDS = (0.8, 0.65, 0.5)
 WIDTH = 5
 CARELESS = 0.3  # weight of pages that were marked by other rules: comments count as main text there
-SPEED_PAGES = 2000
+SPEED_PAGES = 1000
 
 
 @dataclass
@@ -253,12 +255,13 @@ def templates_table(data: Path, readers: Sequence[Reader]) -> Table:
     return table
 
 
-def speed_table(peers: dict[str, Extractor], peers_pages: int) -> Table:
-    """Time one thread on pages of 25 kB: signing, and the libraries' extraction."""
-    bodies = [json.loads(line)["body"] for line in messages(SPEED_PAGES)]
+def speed_table(
+    what: str, bodies: Sequence[str], peers: dict[str, Extractor], peers_pages: int
+) -> Table:
+    """Time one thread on pages: signing, and the libraries' extraction."""
     raw = [body.encode() for body in bodies]
     size = sum(map(len, raw)) / len(raw)
-    table = Table("one thread, HTML", "pages/s", "MB/s", "main text is so many times as fast")
+    table = Table(f"one thread, {what}", "pages/s", "MB/s", "main text: times as fast")
     rates = {}
     for name, settings in (
         ("streamer, signed by main text", SignatureSettings(canonical=MAIN_TEXT)),
@@ -300,18 +303,24 @@ def main() -> None:
     wanted = parsed.only or ["marked", "templates", "speed"]
     console, peers = Console(), extractors()
     marked_file = parsed.data / "main_text.tar.xz"
+    templates = parsed.data / "set10b_templates_dev.tar.xz"
     if marked_file.exists() and {"marked", "templates"} & set(wanted):
         names, pages = marked_pages(parsed.data)
         readers = [Reader(new_main_text(each)) for each in models_by_fold(names, pages)]
         if "marked" in wanted:
             marked = list(zip(names, pages, strict=True))
             console.print(marked_table(marked, readers, peers, parsed.peers_pages))
-        if "templates" in wanted and (parsed.data / "set10b_templates_dev.tar.xz").exists():
+        if "templates" in wanted and templates.exists():
             console.print(templates_table(parsed.data, readers))
     elif not marked_file.exists():
         console.print(f"There is no {marked_file}: quality is not measured.")
     if "speed" in wanted:
-        console.print(speed_table(peers, parsed.peers_pages))
+        made = [json.loads(line)["body"] for line in messages(SPEED_PAGES)]
+        console.print(speed_table("made pages of 25 kB", made, peers, parsed.peers_pages))
+        if templates.exists():
+            lines = islice(_lines(templates, "pages.jsonl"), SPEED_PAGES)
+            real = [json.loads(line)["body"] for line in lines]
+            console.print(speed_table("real pages", real, peers, parsed.peers_pages))
 
 
 if __name__ == "__main__":
