@@ -103,9 +103,8 @@ def compare(  # noqa: PLR0913 - the options of the command
 
     Example: streamer compare a.html b.html --text main --method minhash
     """
-    steps = form.steps()
-    canonical = read_options(CanonicalOptions, split_options(steps), "the canonical form")
-    panel = Panel(method or ["all"], _method_options(method_option or []), steps)
+    canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
+    panel = Panel(method or ["all"], _method_options(method_option or []), form.steps())
     compile_with_bar()
     if pairs is not None:
         if a or b or html:
