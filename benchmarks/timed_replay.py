@@ -24,7 +24,7 @@ import numpy as np
 import streamer.cli.replay as command
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
-from streamer.index.rule import DUPLICATE
+from streamer.index.rule import DUPLICATE, Judged
 from streamer.index.shard import Shard
 
 if TYPE_CHECKING:
@@ -112,9 +112,10 @@ class _RunHits:
         """Count for the time of a `with` block."""
         publish = Shard._publish  # noqa: SLF001 - where a shard knows from where a match came
 
-        def counted(shard: Shard, pages: Any, outcome: Any, best: Any, *rest: Any) -> None:  # noqa: ANN401 - passed on
-            self.count += int(np.count_nonzero((outcome == DUPLICATE) & (best < 0)))
-            publish(shard, pages, outcome, best, *rest)
+        def counted(shard: Shard, pages: Any, judged: Judged, *rest: Any) -> None:  # noqa: ANN401 - passed on
+            of_flushed = (judged.outcome == DUPLICATE) & (judged.best < 0)
+            self.count += int(np.count_nonzero(of_flushed))
+            publish(shard, pages, judged, *rest)
 
         with mock.patch.object(Shard, "_publish", counted):
             yield
