@@ -335,9 +335,8 @@ CAMPAIGN = Campaign(
     "soak",
     "For a minute pages come at half of the full rate, workers are killed and rebalanced, or"
     " nothing comes. Memory and descriptors of those that live on, the index's metadata a page, and"
-    " the lag are level; no pause is longer than 30 s after the owner of the index was killed, for the"
-    " last time in a row; at the end nothing is left, and `streamer verify` finds every promise"
-    " kept.",
+    " the lag are level; no pause is longer than 30 s, from the last kill of the index's owner on;"
+    " at the end nothing is left, and `streamer verify` finds every promise kept.",
     rounds=30,
     rounds_in_ci=1,
     run=run,
