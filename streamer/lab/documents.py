@@ -26,7 +26,7 @@ from streamer.pages.files import Source, is_page_file, open_sources
 from streamer.pages.parse import PageParser
 from streamer.sketch.method import PageText
 from streamer.text.charset import decode_body
-from streamer.text.visible import HTML, Buffer, TextPart, looks_like_html, text_parts
+from streamer.text.visible import HTML, Buffer, looks_like_html
 from streamer.text.words import CanonicalOptions
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
@@ -115,14 +115,10 @@ _TAB = "\t"
 
 
 class Document(NamedTuple):
-    """A text with the name of its source: a file, or a page's URL.
-
-    `parts` is all that a reader of the page sees, where some of it is not compared.
-    """
+    """A text with the name of its source: a file, or a page's URL."""
 
     name: str
     page: PageText
-    parts: Sequence[TextPart] = ()
 
 
 class Body(NamedTuple):
@@ -134,10 +130,7 @@ class Body(NamedTuple):
 
     def document(self, canonical: CanonicalOptions) -> Document:
         """Return the text under these options."""
-        page = PageText.of_body(self.utf8, self.flags, canonical)
-        if canonical.text == "visible":
-            return Document(self.name, page)
-        return Document(self.name, page, text_parts(self.utf8, canonical.marks(self.flags)))
+        return Document(self.name, PageText.of_body(self.utf8, self.flags, canonical))
 
 
 def read_document(path: Path, canonical: CanonicalOptions) -> Document:

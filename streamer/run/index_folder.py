@@ -34,11 +34,7 @@ _MEANING = {
     "shards": "--shards",
     "shingle_width": "--shingle-width",
 }
-_ASIDE = {  # what an index has that does not say
-    "method": NATIVE,
-    "accept": "none",
-    "canonical.text": "visible",
-}
+_ASIDE = {"method": NATIVE, "accept": "none"}  # what an index has that does not say
 
 
 def store_folder(folder: Path) -> Path:
@@ -141,8 +137,6 @@ def _part(identity: Identity, name: str) -> str | int | float:
 
 def _option(name: str) -> str:
     """Return how the command line gives a part of the identity."""
-    if name == "canonical.text":
-        return "--text"
     kind, dot, own = name.partition(".")
     if not dot:
         return _MEANING[name]
