@@ -312,7 +312,7 @@ class Settings(BaseSettings):
         return self.threads or len(os.sched_getaffinity(0)) + 1
 
 
-def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
+def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
     """Return the settings; flags that are None were not given.
 
     Raises:
@@ -322,9 +322,9 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  #
     class FromFile(Settings):
         pass
 
-    FromFile.config_file = config_file
-    if config_file is not None and not config_file.is_file():
-        raise SettingsError(f"There is no settings file {config_file}.")
+    FromFile.config_file = config
+    if config is not None and not config.is_file():
+        raise SettingsError(f"There is no settings file {config}.")
     try:
         settings = FromFile(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
@@ -334,7 +334,7 @@ def load_settings(config_file: Path | None = None, **flags: Any) -> Settings:  #
             f"The setting {name} = {first['input']!r} cannot be: {first['msg']}."
         ) from error
     except ValueError as error:
-        raise SettingsError(f"The settings file {config_file} cannot be read: {error}.") from error
+        raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
     if settings.shards > settings.signature.bands:
         raise SettingsError(
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."

@@ -52,7 +52,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         kind, *wanted = get_args(hints[name]) if _is_annotated(hints[name]) else [hints[name]]
         if kind is Settings:
             own = [*map(_flag, (one for one in declared() if _takes(wanted, one))), _CONFIG]
-            made[name] = _settings, [one.name for one in own]
+            made[name] = load_settings, [one.name for one in own]
         elif isinstance(kind, type) and is_dataclass(kind):
             own = _fields_of(kind)
             made[name] = kind, [one.name for one in own]
@@ -81,10 +81,6 @@ def _is_annotated(hint: object) -> bool:
 
 def _takes(wanted: list[str], one: Declared) -> bool:
     return one.flag and (not wanted or one.name in wanted or one.panel in wanted)
-
-
-def _settings(config: Path | None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model
-    return load_settings(config, **flags)
 
 
 def _flag(one: Declared) -> inspect.Parameter:

@@ -175,7 +175,7 @@ class Owner(Judge):
 
 
 def topic_locator(topic: str) -> Locate:
-    """Return a function from a page ref to its place: a source's number is its partition's."""
+    """Return a function from a page ref to its location: a source's number is its partition's."""
 
     def locate(ref: int) -> Location:
         partition, offset = split_ref(ref)
@@ -207,7 +207,7 @@ def verdict_messages(
 
 @dataclass(slots=True)
 class Packed:
-    """What a chunk has led to: batches to publish by place, and what to count after that.
+    """What a chunk has led to: batches by topic and partition, and what to count once they are out.
 
     `timestamps` are those of the oldest page of each block of verdicts, in milliseconds.
     """
@@ -235,9 +235,9 @@ class Outlet:
                 if isinstance(output.items, Verdicts):
                     packed.verdicts.append(output.items)
                     packed.timestamps.append(message.timestamp)
-                for place, each in self._messages(owner, output, message.timestamp):
-                    messages[place].append(each)
-        packed.batches = {place: self.publisher.batches(found) for place, found in messages.items()}
+                for partition, each in self._messages(owner, output, message.timestamp):
+                    messages[partition].append(each)
+        packed.batches = {to: self.publisher.batches(found) for to, found in messages.items()}
         return packed
 
     def _messages(

@@ -105,7 +105,7 @@ class ShardProgress:
 
     def __init__(self, owner: Owner, log: TP, metrics: ShardMetrics) -> None:
         self._owner = owner
-        self._place = log
+        self._partition = log
         self._metrics = metrics
         self.committed = 0
         self._end = 0  # of the log, as last heard
@@ -119,7 +119,7 @@ class ShardProgress:
 
     def is_assigned_now(self, chunks: ChunkConsumer) -> bool:
         """Tell whether the shard is assigned here: what one says that lost it is out of date."""
-        return self.is_assigned and self._place in chunks.assignment()
+        return self.is_assigned and self._partition in chunks.assignment()
 
     @property
     def caught_up(self) -> bool:
@@ -138,9 +138,9 @@ class ShardProgress:
 
     def observe(self, chunks: ChunkConsumer) -> None:
         """Set the metrics of the log, and log once that the shard has caught up."""
-        if self._place in chunks.assignment():
-            self._end = chunks.highwater(self._place) or self._end
-        committed = chunks.committed(self._place)
+        if self._partition in chunks.assignment():
+            self._end = chunks.highwater(self._partition) or self._end
+        committed = chunks.committed(self._partition)
         self._metrics.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
 

@@ -49,12 +49,12 @@ def mixed(values: Hashes, mask: int = 0) -> Hashes:
     return result
 
 
-def min_hashes(hashes: Hashes, keys: HashSeeds) -> Minima:
+def min_hashes(hashes: Hashes, seeds: HashSeeds) -> Minima:
     """Return the min-hashes of a set: uint32[hashes of `keys`]."""
-    minima = np.full(len(keys.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
+    minima = np.full(len(seeds.round_masks) // 2, EMPTY_MINIMUM, np.uint32)
     lower_minima(hashes, len(hashes), minima)
-    further = _of_further_rounds(np.sort(mixed(hashes, keys.sketch_mask)))
-    fill_empty(further, len(further), keys.round_masks, minima)
+    further = _of_further_rounds(np.sort(mixed(hashes, seeds.sketch_mask)))
+    fill_empty(further, len(further), seeds.round_masks, minima)
     return minima
 
 

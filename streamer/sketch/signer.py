@@ -197,13 +197,12 @@ class Signer:
 
     def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
         self.settings = settings
-        self._keys: HashSeeds = derive_seeds(secret, settings.shingle_width, settings.hashes)
-        keys = self._keys
+        own: HashSeeds = derive_seeds(secret, settings.shingle_width, settings.hashes)
         seeds = (
-            keys.token_seed, keys.content_seed, keys.band_seed, keys.sketch_mask, keys.content_step,
+            own.token_seed, own.content_seed, own.band_seed, own.sketch_mask, own.content_step,
         )  # fmt: skip
         self._parameters = Parameters(
-            np.array(seeds, np.uint64), keys.shingle_powers, keys.round_masks, token_tables()
+            np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
         )
         self._scratch: Scratch = _new_scratch(settings.hashes)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))

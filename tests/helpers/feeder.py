@@ -63,7 +63,7 @@ class Feeder(threading.Thread):
 
     def end(self) -> None:
         """Send no more, and wait until what was sent has arrived."""
-        self._ended.set()
+        self.abandon()
         self.finish()
 
     def finish(self) -> None:

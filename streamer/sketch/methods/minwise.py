@@ -52,7 +52,7 @@ class MinHash(Method[MinHashParameters]):
     def __init__(self, parameters: MinHashParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
         hashes = parameters.bands * parameters.rows
-        self._keys = derive_seeds(secret, parameters.shingle_width, hashes)
+        self._seeds = derive_seeds(secret, parameters.shingle_width, hashes)
 
     @property
     def bands(self) -> int:
@@ -61,17 +61,17 @@ class MinHash(Method[MinHashParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return what the native signer returns of these words."""
-        keys = self._keys
-        seed = keys.token_seed
+        seeds = self._seeds
+        seed = seeds.token_seed
         tokens = np.array(
             [mmh3.hash64(word.encode(), seed, signed=False)[0] for word in page.words], np.uint64
         )
         shingles = np.empty_like(tokens)
-        count = hash_shingles(tokens, len(tokens), keys.shingle_powers, shingles)
+        count = hash_shingles(tokens, len(tokens), seeds.shingle_powers, shingles)
         distinct = np.unique(shingles[:count])
         return MethodSignature(
-            block_hashes(min_hashes(distinct, keys), self.parameters.rows, keys.band_seed),
-            resemblance_sketch(distinct, keys.sketch_mask),
+            block_hashes(min_hashes(distinct, seeds), self.parameters.rows, seeds.band_seed),
+            resemblance_sketch(distinct, seeds.sketch_mask),
         )
 
 
@@ -106,7 +106,7 @@ class BottomK(ShingledMethod[BottomKParameters]):
         wanted = self.parameters
         hashes = self._shingler.hashes(page)[: wanted.k]
         classes = hashes % np.uint64(wanted.bands * wanted.rows)
-        seed = self._shingler.keys.band_seed
+        seed = self._shingler.seeds.band_seed
         return MethodSignature(
             class_keys(hashes, classes, wanted.bands, wanted.rows, seed),
             pack_bottom(hashes.tolist(), wanted.k),
@@ -140,12 +140,12 @@ class OnePermutation(ShingledMethod[OnePermutationParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page."""
-        wanted, keys = self.parameters, self._shingler.keys
+        wanted, seeds = self.parameters, self._shingler.seeds
         hashes = self._shingler.hashes(page)
         classes = hashes % np.uint64(wanted.bands * wanted.rows)
         return MethodSignature(
-            class_keys(hashes, classes, wanted.bands, wanted.rows, keys.band_seed),
-            resemblance_sketch(hashes, keys.sketch_mask),
+            class_keys(hashes, classes, wanted.bands, wanted.rows, seeds.band_seed),
+            resemblance_sketch(hashes, seeds.sketch_mask),
         )
 
 
@@ -183,7 +183,7 @@ class ModP(ShingledMethod[ModPParameters]):
         if not len(kept):
             kept = hashes[:1]
         classes = kept // np.uint64(wanted.p) % np.uint64(wanted.bands * wanted.rows)
-        seed = self._shingler.keys.band_seed
+        seed = self._shingler.seeds.band_seed
         return MethodSignature(
             class_keys(kept, classes, wanted.bands, wanted.rows, seed),
             pack_sample(kept.tolist()),
@@ -228,9 +228,9 @@ class Banding(ShingledMethod[BandingParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
-        keys = self._shingler.keys
-        minima = min_hashes(self._shingler.hashes(page), keys)
+        seeds = self._shingler.seeds
+        minima = min_hashes(self._shingler.hashes(page), seeds)
         return MethodSignature(
-            block_hashes(minima, self.parameters.rows, keys.band_seed),
+            block_hashes(minima, self.parameters.rows, seeds.band_seed),
             pack_slots(minima.tolist()),
         )

@@ -115,7 +115,7 @@ class Shingler:
         self._parameters = parameters
         seeded = f"seed {parameters.seed}".encode() + b"\0" + secret
         own = hashlib.blake2b(seeded, digest_size=32).digest() if parameters.seed else secret
-        self.keys: HashSeeds = derive_seeds(own, 1, permutations)
+        self.seeds: HashSeeds = derive_seeds(own, 1, permutations)
 
     def shingles(self, page: PageText) -> list[str]:
         """Return the shingles of a page, in order; of a page without words none."""
@@ -129,10 +129,10 @@ class Shingler:
 
     def hashes(self, page: PageText) -> Hashes:
         """Return the hashes of a page's shingles, distinct and ascending."""
-        name, seed = self._parameters.hash, self.keys.token_seed
+        name, seed = self._parameters.hash, self.seeds.token_seed
         found = {hash64(one.encode(), seed, name) for one in self.shingles(page)}
         values = np.fromiter(found, np.uint64, len(found))
-        return np.sort(mixed(values, self.keys.content_seed))
+        return np.sort(mixed(values, self.seeds.content_seed))
 
 
 S = TypeVar("S", bound=ShingleParameters)
@@ -192,9 +192,9 @@ class Supershingles(ShingledMethod[SupershingleParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the supershingles of a page, as keys and as the slots of its sketch."""
-        keys = self._shingler.keys
-        minima = min_hashes(self._shingler.hashes(page), keys)
-        blocks = block_hashes(minima, self.parameters.block_size, keys.band_seed)
+        seeds = self._shingler.seeds
+        minima = min_hashes(self._shingler.hashes(page), seeds)
+        blocks = block_hashes(minima, self.parameters.block_size, seeds.band_seed)
         return MethodSignature(blocks, pack_slots(blocks))
 
 
@@ -216,7 +216,7 @@ class Megashingles(Supershingles):
     def sign(self, page: PageText) -> MethodSignature:
         """Return the megashingles of a page; its sketch holds the supershingles themselves."""
         blocks, sketch = super().sign(page)
-        return MethodSignature(megashingles_of(blocks, self._shingler.keys.band_seed), sketch)
+        return MethodSignature(megashingles_of(blocks, self._shingler.seeds.band_seed), sketch)
 
 
 def megashingles_of(blocks: Sequence[int], seed: int) -> list[int]:
