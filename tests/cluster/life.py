@@ -474,6 +474,9 @@ class Life:
             "--bootstrap-server", "localhost:9092", "--alter", "--entity-type", "users",
             "--entity-name", "streamer", "--add-config", change, space="kafka",
         )  # fmt: skip
+        # For a crawler that starts later: one that runs stays connected.
+        given = json.dumps({"stringData": {"password": password}})
+        self.kubectl("--namespace=kafka", "patch", "secret", "kafka", f"--patch={given}")
 
     def _write_overlay(self, tag: str) -> None:
         """Change the copy of the overlay as the README says: for this cluster's size and names."""
