@@ -35,7 +35,7 @@ from streamer.index.head import HEAD_PAGES
 from streamer.index.types import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
-from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 
 # The panels of a command's help, and the parts of the table in README.md.
 VERDICTS = "Verdicts"
@@ -135,6 +135,12 @@ class Settings(BaseSettings):
         "Option of the words' canonical form, as stop_words=english.",
         (),
         form="NAME=VALUE",
+    )
+    text: Literal["visible", "main"] = _setting(
+        SIGNATURE,
+        "What of HTML is compared: visible (all text) or main (the page's own text, without the "
+        "furniture of its site; all text of a page that has none).",
+        "visible",
     )
     shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
         SIGNATURE, "Tokens (words) a shingle."
@@ -260,16 +266,21 @@ class Settings(BaseSettings):
         """
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
         if self._is_native:
-            return SignatureSettings(**numbers)
+            return SignatureSettings(**numbers, canonical=self._of_text)
         from streamer.sketch.scheme import choose  # noqa: PLC0415 - imports every method
 
         return choose(
             self.method,
             accept=self.accept,
             options=self.method_option,
-            canonical=self.canonical,
+            canonical=(*self.canonical, *self._of_text),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
         )
+
+    @property
+    def _of_text(self) -> tuple[str, ...]:
+        """Return what `text` says as an option of the canonical form."""
+        return MAIN_TEXT if self.text == "main" else ()
 
     @property
     def _is_native(self) -> bool:

@@ -56,6 +56,13 @@ class Basis(StrEnum):
     TOO_SHORT = "too_short"
 
 
+class SignedText(StrEnum):
+    """Which text of a page was compared, where the main text is asked for."""
+
+    MAIN = "main"
+    VISIBLE = "visible"
+
+
 class Representative(msgspec.Struct, frozen=True):
     """The kept page that a duplicate is a duplicate of."""
 
@@ -67,8 +74,9 @@ class Verdict(msgspec.Struct, frozen=True):
     """One verdict, as published: no clock, no host, the same bytes at every repeat.
 
     `similarity` is the estimated resemblance in [0, 1] with four decimals; null on unique pages.
-    `text_bytes` is the length of the visible text in UTF-8. `carried` holds the input fields that
-    `--carry` names. `index` is the fingerprint of the settings that shaped the signature.
+    `text_bytes` is the length of the text in UTF-8. `carried` holds the input fields that `--carry`
+    names. `index` is the fingerprint of the settings that shaped the signature. `text` tells which
+    text was compared; it is there under `--text main` only.
     """
 
     page: Location
@@ -81,6 +89,7 @@ class Verdict(msgspec.Struct, frozen=True):
     text_bytes: int
     index: str
     carried: dict[str, Any] = {}
+    text: SignedText | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
 

@@ -24,7 +24,7 @@ PANELS = {
     "Judge pages": ("replay", "worker", "produce", "tail"),
     "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
     "Compare texts": ("compare", "uniqueness", "methods", "collection"),
-    "Measure and tune": ("sample", "score", "evaluate", "tune", "warm"),
+    "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 _SERVICE = ("replay", "worker", "produce", "tail", "inspect", "check", "warm")  # the rest: lab
@@ -74,7 +74,8 @@ def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
     with without_collections():
         folder = "streamer.cli" if name in _SERVICE else "streamer.lab.cli"
-        part = getattr(import_module(f"{folder}.{name}"), name)
+        own = name.replace("-", "_")
+        part = getattr(import_module(f"{folder}.{own}"), own)
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
     if isinstance(part, typer.Typer):
         alone.add_typer(part, name=name, rich_help_panel=COMMANDS[name])
@@ -102,6 +103,7 @@ EPILOG = """
   streamer collection build pages/ --out words.json\n
   streamer tune --threshold 0.9 --sample pages/\n
   streamer evaluate pages/ --methods minhash,simhash+minhash\n
+  streamer train-main-text marked.jsonl --out model.json\n
   streamer sample pages/ && streamer replay pages/ --verdicts v.jsonl && streamer score pages
   v.jsonl
 

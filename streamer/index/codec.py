@@ -38,7 +38,7 @@ _COLUMNS: tuple[tuple[str, Any], ...] = (
 
 
 class PackedPages(msgspec.Struct):
-    """Pages as MessagePack: the columns' bytes in the order of Pages."""
+    """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one."""
 
     columns: list[bytes]
     urls: list[bytes]
@@ -78,6 +78,8 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
 def pack_pages(pages: Pages) -> PackedPages:
     """Return pages as bytes."""
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
+    if pages.main is not None:
+        columns.append(pages.main.tobytes())
     return PackedPages(columns, pages.urls, pages.message_keys, pages.carried)
 
 
@@ -87,8 +89,9 @@ def unpack_pages(packed: PackedPages) -> Pages:
     # Copied, since a kernel is compiled anew for arrays that cannot be written.
     columns: list[npt.NDArray[Any]] = [
         np.frombuffer(data, kind).copy()
-        for data, (_, kind) in zip(packed.columns, _COLUMNS, strict=True)
+        for data, (_, kind) in zip(packed.columns[: len(_COLUMNS)], _COLUMNS, strict=True)
     ]
+    main = packed.columns[len(_COLUMNS) :]
     refs, keys, sketches, distinct, tokens, text_bytes = columns
     return Pages(
         refs,
@@ -100,6 +103,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         packed.urls,
         packed.message_keys,
         packed.carried,
+        np.frombuffer(main[0], np.bool_).copy() if main else None,
     )
 
 

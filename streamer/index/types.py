@@ -105,6 +105,7 @@ class Pages:
         tokens: uint32.
         text_bytes: int64.
         urls, message_keys, carried: bytes; a message key may be None.
+        main: bool, whether the main text was signed; None where none was asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -116,6 +117,7 @@ class Pages:
     urls: list[bytes]
     message_keys: list[bytes | None]
     carried: list[bytes]
+    main: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -134,6 +136,7 @@ class Pages:
             [self.urls[i] for i in listed],
             [self.message_keys[i] for i in listed],
             [self.carried[i] for i in listed],
+            None if self.main is None else self.main[where],
         )
 
 

@@ -19,6 +19,7 @@ takes the colour of the one that covers its start. Every colour therefore occurs
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ from streamer.sketch.method import ABSENT_KEY, PageText
 from streamer.sketch.methods.shingled import shingles
 from streamer.sketch.scheme import Scheme, choose, methods, scheme_of
 from streamer.sketch.settings import NATIVE, SECRET_BYTES, SignatureSettings
+from streamer.text.visible import TextPart
 from streamer.text.words import canonical_words, words_with_spans
 
 GOLDEN_ANGLE = 137.508  # degrees: hues in steps of it are far apart, however many there are
@@ -69,12 +71,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Piece(NamedTuple):
     """A part of a text: `group` numbers its colour from 0, None for what is not shared.
 
-    `first` marks the group's first piece in its text, to which links lead.
+    `first` marks the group's first piece in its text, to which links lead. What does not count is
+    on the page, but is not compared.
     """
 
     text: str
     group: int | None
     first: bool = False
+    counts: bool = True
 
 
 def highlighted(
@@ -92,6 +96,28 @@ def highlighted(
         return numbers.setdefault(_leader(leaders, number), len(numbers))
 
     return _pieces(one, painted[0], group_of), _pieces(other, painted[1], group_of)
+
+
+def in_place(pieces: Sequence[Piece], parts: Sequence[TextPart]) -> list[Piece]:
+    """Return the pieces of what counts with what does not count between them, as on the page."""
+    if not parts:
+        return list(pieces)
+    waiting = deque(pieces)
+    result: list[Piece] = []
+    for part in parts:
+        if not part.counts:
+            result.append(Piece(part.text, None, counts=False))
+            continue
+        left = len(part.text)
+        while left > 0:
+            piece = waiting.popleft()
+            if len(piece.text) > left:
+                waiting.appendleft(piece._replace(text=piece.text[left:], first=False))
+                piece = piece._replace(text=piece.text[:left])
+            result.append(piece)
+            left -= len(piece.text)
+    assert not waiting, len(waiting)
+    return result
 
 
 def visible(text: str) -> str:

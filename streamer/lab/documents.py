@@ -26,7 +26,7 @@ from streamer.pages.files import Source, is_page_file, open_sources
 from streamer.pages.parse import PageParser
 from streamer.sketch.method import PageText
 from streamer.text.charset import decode_body
-from streamer.text.visible import HTML, Buffer, looks_like_html
+from streamer.text.visible import HTML, Buffer, TextPart, looks_like_html, text_parts
 from streamer.text.words import CanonicalOptions
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
@@ -115,10 +115,14 @@ _TAB = "\t"
 
 
 class Document(NamedTuple):
-    """A text with the name of its source: a file, or a page's URL."""
+    """A text with the name of its source: a file, or a page's URL.
+
+    `parts` is all that a reader of the page sees, where some of it is not compared.
+    """
 
     name: str
     page: PageText
+    parts: Sequence[TextPart] = ()
 
 
 class Body(NamedTuple):
@@ -130,7 +134,10 @@ class Body(NamedTuple):
 
     def document(self, canonical: CanonicalOptions) -> Document:
         """Return the text under these options."""
-        return Document(self.name, PageText.of_body(self.utf8, self.flags, canonical))
+        page = PageText.of_body(self.utf8, self.flags, canonical)
+        if canonical.text == "visible":
+            return Document(self.name, page)
+        return Document(self.name, page, text_parts(self.utf8, canonical.marks(self.flags)))
 
 
 def read_document(path: Path, canonical: CanonicalOptions) -> Document:

@@ -64,7 +64,8 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
         SettingsError: the settings need a file that is not there.
     """
     if settings.is_native:
-        return ShingleSets(settings.shingle_width, CanonicalOptions(), None)
+        form = CanonicalOptions(text="main" if settings.takes_main_text else "visible")
+        return ShingleSets(settings.shingle_width, form, None)
     scheme = scheme_of(settings, bytes(SECRET_BYTES))
     parameters = scheme.sketch.parameters
     if isinstance(parameters, ShingleParameters):

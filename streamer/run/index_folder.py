@@ -34,7 +34,11 @@ _MEANING = {
     "shards": "--shards",
     "shingle_width": "--shingle-width",
 }
-_ASIDE = {"method": NATIVE, "accept": "none"}  # what an index has that does not say
+_ASIDE = {  # what an index has that does not say
+    "method": NATIVE,
+    "accept": "none",
+    "canonical.text": "visible",
+}
 
 
 def store_folder(folder: Path) -> Path:
@@ -137,6 +141,8 @@ def _part(identity: Identity, name: str) -> str | int | float:
 
 def _option(name: str) -> str:
     """Return how the command line gives a part of the identity."""
+    if name == "canonical.text":
+        return "--text"
     kind, dot, own = name.partition(".")
     if not dot:
         return _MEANING[name]

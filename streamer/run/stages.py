@@ -26,6 +26,7 @@ from streamer.model import (
     Decision,
     Location,
     Representative,
+    SignedText,
     Verdict,
 )
 from streamer.pages.chunk import PageBatch, Rejected
@@ -41,13 +42,21 @@ _NOTHING: dict[str, Any] = {}
 def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
-    signatures = signer.sign(batch.bodies, batch.flags)
-    return Pages(refs, *signatures, batch.urls, batch.keys, batch.carried)
+    signed = signer.sign(batch.bodies, batch.flags)
+    return Pages(
+        refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
+        batch.urls, batch.keys, batch.carried, signed.main,
+    )  # fmt: skip
+
+
+def _texts(main: list[bool]) -> list[Any]:
+    return [SignedText.MAIN if each else SignedText.VISIBLE for each in main]
 
 
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
+    texts = [msgspec.UNSET] * len(pages) if pages.main is None else _texts(pages.main.tolist())
     columns = zip(
         pages.refs.tolist(),
         pages.urls,
@@ -57,21 +66,22 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.basis.tolist(),
         block.representative_refs.tolist(),
         block.representative_urls,
+        texts,
         strict=True,
     )
-    for ref, url, text_bytes, carried, similarity, basis, other_ref, other_url in columns:
+    for ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, text in columns:
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
-                text_bytes, fingerprint, fields,
+                text_bytes, fingerprint, fields, text,
             )  # fmt: skip
         else:
             other = Representative(locate(other_ref), other_url.decode())
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, url == other_url,
-                text_bytes, fingerprint, fields,
+                text_bytes, fingerprint, fields, text,
             )  # fmt: skip
 
 

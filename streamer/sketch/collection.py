@@ -115,10 +115,13 @@ class Collection:
 
     def to_bytes(self) -> bytes:
         """Return the collection as the content of its file; equal ones give equal bytes."""
+        canonical = self.canonical.model_dump(mode="json")
+        if canonical["text"] == "visible":
+            del canonical["text"]  # collections are older than this option; theirs has no such word
         file = CollectionFile(
             FORMAT,
             self.documents,
-            self.canonical.model_dump(mode="json"),
+            canonical,
             dict(sorted(self._frequencies.items())),
         )
         return msgspec.json.encode(file) + b"\n"

@@ -34,7 +34,7 @@ from streamer.sketch.resemblance import (
     pack_listed,
 )
 from streamer.sketch.scheme import scheme_of
-from streamer.sketch.settings import NATIVE, HashSeeds, SignatureSettings
+from streamer.sketch.settings import MAIN_TEXT, NATIVE, HashSeeds, SignatureSettings
 from streamer.sketch.signer import PageSigner, Signatures, Signer
 from streamer.text.visible import Buffer
 
@@ -108,7 +108,9 @@ class MethodSigner:
         self.settings = settings
         self._scheme = scheme_of(settings, secret)
         width = settings.shingle_width if settings.method == NATIVE else 1
-        self._native = Signer(SignatureSettings(shingle_width=width, bands=1, rows=1), secret)
+        text = MAIN_TEXT if settings.takes_main_text else ()
+        native = SignatureSettings(shingle_width=width, bands=1, rows=1, canonical=text)
+        self._native = Signer(native, secret)
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""

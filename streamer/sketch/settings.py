@@ -31,6 +31,7 @@ from streamer.errors import SettingsError
 from streamer.sketch.method import Measure
 from streamer.sketch.resemblance import BINS
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
+from streamer.text.main_text import read_model
 
 SECRET_BYTES = 32
 
@@ -119,6 +120,7 @@ def create_secret(path: Path) -> bytes:
 SKETCH_VERSION = 2  # of the hashes' definitions in this package
 METHODS_VERSION = 3  # of the definitions in sketch/methods/
 NATIVE = "minhash"
+MAIN_TEXT = ("text=main",)  # the one option of canonical form that the native signer has as well
 MIN_SHINGLES = 5  # distinct ones; fewer say little about a page
 
 
@@ -154,15 +156,20 @@ class SignatureSettings(BaseModel):
     @property
     def is_native(self) -> bool:
         """Tell whether the native signer computes these signatures."""
-        return self.method == NATIVE and not (self.accept or self.canonical)
+        return self.method == NATIVE and not self.accept and self.canonical in {(), MAIN_TEXT}
+
+    @property
+    def takes_main_text(self) -> bool:
+        """Tell whether the main text of HTML is signed, where a page has one."""
+        return MAIN_TEXT[0] in self.canonical
 
     def identity(self) -> dict[str, str | int]:
         """Return what two indexes must have in common, by name."""
         numbers = {"bands": self.bands, "rows": self.rows, "shingle_width": self.shingle_width}
-        if self.is_native:
-            return dict(numbers)
-        result: dict[str, str | int] = {"method": self.method, "accept": self.accept}
-        result |= numbers if self.method == NATIVE else {"bands": self.bands}
+        result: dict[str, str | int] = dict(numbers)
+        if not self.is_native:
+            result = {"method": self.method, "accept": self.accept}
+            result |= numbers if self.method == NATIVE else {"bands": self.bands}
         for kind, pairs in (("option", self.parameters), ("canonical", self.canonical)):
             for pair in pairs:
                 name, _, value = pair.partition("=")
@@ -181,5 +188,7 @@ class SignatureSettings(BaseModel):
         }
         if not self.is_native:
             parts["methods"] = METHODS_VERSION
+        if self.takes_main_text:
+            parts["main_text"] = read_model().digest
         text = json.dumps(parts, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

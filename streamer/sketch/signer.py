@@ -40,10 +40,11 @@ from streamer.sketch.resemblance import (
     pack_listed,
 )
 from streamer.sketch.settings import HashSeeds, SignatureSettings, derive_seeds
+from streamer.text.main_text import MainText, new_main_text, read_model
 from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
-from streamer.text.visible import Buffer, scratch_bytes, visible_span
+from streamer.text.visible import MAIN, Buffer, no_main_text, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
@@ -57,7 +58,8 @@ class Signatures(NamedTuple):
         sketches: uint64[n, 33], see resemblance.py.
         distinct: uint8[n], distinct shingles, counted no further than DISTINCT_MAX.
         tokens: uint32[n], tokens of the visible text.
-        text_bytes: int64[n], visible text in UTF-8 bytes.
+        text_bytes: int64[n], text in UTF-8 bytes.
+        main: bool[n], whether that is the main text; None where none is asked for.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -65,6 +67,7 @@ class Signatures(NamedTuple):
     distinct: npt.NDArray[np.uint8]
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]
+    main: npt.NDArray[np.bool_] | None = None
 
 
 @kernel
@@ -163,19 +166,20 @@ def _sign_text(
 def _sign_batch(
     bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
-    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
+    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], MainText],
     parameters: Parameters,
     rows: int,
     scratch: Scratch,
     signed: Signatures,
+    main: npt.NDArray[np.bool_],
 ) -> None:
-    """Sign `bodies` (data, starts, ends) into `signed`; `visible` is for texts."""
+    """Sign `bodies` (data, starts, ends) into `signed` and `main`; `visible` is for texts."""
     data, starts, ends = bodies
-    keys, sketches, distinct, token_counts, text_bytes = signed
+    keys, sketches, distinct, token_counts, text_bytes, _ = signed
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
-        text, start, end = visible_span(
-            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1]
+        text, start, end, main[i] = visible_span(
+            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, parameters, scratch, sketches[i]
@@ -206,6 +210,8 @@ class Signer:
         )
         self._scratch: Scratch = _new_scratch(settings.hashes)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
+        self._takes_main = settings.takes_main_text
+        self._main = new_main_text(read_model()) if self._takes_main else no_main_text()
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
@@ -219,11 +225,13 @@ class Signer:
             np.empty(pages, np.uint32),
             np.empty(pages, np.int64),
         )
+        main = np.empty(pages, np.bool_)
+        marks = np.array(flags, np.uint8) | np.uint8(MAIN if self._takes_main else 0)
         _sign_batch(
-            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8), self._visible,
-            self._parameters, self.settings.rows, self._scratch, result,
+            (texts.data, texts.starts, texts.ends), marks, (*self._visible, self._main),
+            self._parameters, self.settings.rows, self._scratch, result, main,
         )  # fmt: skip
-        return result
+        return result._replace(main=main) if self._takes_main else result
 
     def _grow(self, size: int) -> None:
         """Fit the scratch to the longest body, and let go of what only a giant needed."""

@@ -148,23 +148,23 @@ _SECTION = np.frombuffer(b"<![CDATA[", np.uint8)
 
 State = npt.NDArray[np.int64]
 
-_BLANK, _NAME_END, _VALUE_END = 1, 2, 4
-_CLASS = np.zeros(256, np.uint8)
-_CLASS[list(b"\t\n\f\r ")] = _BLANK | _NAME_END | _VALUE_END
-_CLASS[list(b"/=")] = _NAME_END
-_CLASS[GREATER] = _NAME_END | _VALUE_END
+BLANK, NAME_END, _VALUE_END = 1, 2, 4
+CLASS = np.zeros(256, np.uint8)
+CLASS[list(b"\t\n\f\r ")] = BLANK | NAME_END | _VALUE_END
+CLASS[list(b"/=")] = NAME_END
+CLASS[GREATER] = NAME_END | _VALUE_END
 
 
 @inline_kernel
-def _skip_blanks(source: Bytes, at: int, end: int) -> int:
+def skip_blanks(source: Bytes, at: int, end: int) -> int:
     """Return the first position from `at` that holds no white space."""
-    while at < end and _CLASS[source[at]] & _BLANK:
+    while at < end and CLASS[source[at]] & BLANK:
         at += 1
     return at
 
 
 @kernel
-def _skip_value(source: Bytes, at: int, end: int) -> int:
+def skip_value(source: Bytes, at: int, end: int) -> int:
     """Return the position behind an attribute's value.
 
     A quote that is never closed is a character of an unquoted value: the tag ends at its first `>`.
@@ -174,7 +174,7 @@ def _skip_value(source: Bytes, at: int, end: int) -> int:
         close = find_byte(source, at + 1, end, int64(source[at]))
         if close < end:
             return close + 1
-    while at < end and not _CLASS[source[at]] & _VALUE_END:
+    while at < end and not CLASS[source[at]] & _VALUE_END:
         at += 1
     return at
 
@@ -194,13 +194,13 @@ def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
             return at + 1, slash
         slash = byte == SLASH
         at += 1
-        if slash or _CLASS[byte] & _BLANK:
+        if slash or CLASS[byte] & BLANK:
             continue
-        while at < end and not _CLASS[source[at]] & _NAME_END:
+        while at < end and not CLASS[source[at]] & NAME_END:
             at += 1
-        after = _skip_blanks(source, at, end)
+        after = skip_blanks(source, at, end)
         if after < end and source[after] == EQUALS:
-            at = _skip_value(source, _skip_blanks(source, after + 1, end), end)
+            at = skip_value(source, skip_blanks(source, after + 1, end), end)
     return end + 1, False
 
 
@@ -287,7 +287,7 @@ def text_bytes_max(html_bytes: int) -> int:
 
 
 @inline_kernel
-def _hidden(state: State, at: int) -> bool:
+def hidden(state: State, at: int) -> bool:
     """Tell whether `at` is inside a container that still has an end tag to come."""
     if state[SVG_MEMO] > 0 and at + 2 <= state[LAST_ENDS + SVG_MEMO]:
         return True
@@ -295,13 +295,13 @@ def _hidden(state: State, at: int) -> bool:
 
 
 @inline_kernel
-def _is_letter(byte: int) -> bool:
+def is_letter(byte: int) -> bool:
     """Tell whether a byte is an ASCII letter."""
     return ord("a") <= byte | 0x20 <= ord("z")
 
 
 @kernel
-def _copy_text(
+def copy_text(
     source: Bytes, at: int, end: int, out: Bytes, place: int, stop_byte: int
 ) -> tuple[int, int]:
     """Copy text up to `stop_byte`, references resolved; return the position and the place there."""
@@ -314,7 +314,7 @@ def _copy_text(
 
 
 @kernel
-def _enter_container(source: Bytes, after: int, end: int, number: int, state: State) -> None:
+def enter_container(source: Bytes, after: int, end: int, number: int, state: State) -> None:
     """Count a container's start tag, if an end tag of its kind follows."""
     memo = traits_of(number) >> MEMO_SHIFT
     last = LAST_ENDS + memo
@@ -325,7 +325,7 @@ def _enter_container(source: Bytes, after: int, end: int, number: int, state: St
 
 
 @kernel
-def _pass_raw(
+def pass_raw(
     source: Bytes, at: int, end: int, out: Bytes, place: int, state: State, number: int
 ) -> tuple[int, int]:
     """Pass the contents of a raw element; return the position of its end tag and the new place."""
@@ -337,8 +337,8 @@ def _pass_raw(
     if stop == end:
         state[memo] = 1
         return (end if traits & ENDLESS else at), place
-    if traits & RCDATA and not _hidden(state, at):
-        _, place = _copy_text(source, at, stop, out, place, AMPERSAND)
+    if traits & RCDATA and not hidden(state, at):
+        _, place = copy_text(source, at, stop, out, place, AMPERSAND)
     return stop, place
 
 
@@ -353,7 +353,7 @@ def _pass_tag(
     if after > end:
         return end, place
     traits = traits_of(number)
-    if traits & BLOCK and not _hidden(state, at):
+    if traits & BLOCK and not hidden(state, at):
         out[place] = SPACE
         place += 1
     if traits <= BLOCK:
@@ -365,9 +365,9 @@ def _pass_tag(
     if closes_itself:
         return after, place
     if traits & CONTAINER:
-        _enter_container(source, after, end, number, state)
+        enter_container(source, after, end, number, state)
         return after, place
-    return _pass_raw(source, after, end, out, place, state, number)
+    return pass_raw(source, after, end, out, place, state, number)
 
 
 @kernel
@@ -377,12 +377,12 @@ def _pass_markup(
     """Pass what the `<` at `at` begins; a `<` that begins no markup is text."""
     second = int(source[at + 1]) if at + 1 < end else SPACE
     third = int(source[at + 2]) if at + 2 < end else SPACE
-    if _is_letter(third if second == SLASH else second):
+    if is_letter(third if second == SLASH else second):
         return _pass_tag(source, at, end, out, place, state)
     # `second in (BANG, QUESTION)` made the whole scanner a third slower.
     if second == BANG or second == QUESTION or (second == SLASH and at + 2 < end):  # noqa: PLR1714, SIM109 - as above
         return skip_declaration(source, at, end, state), place
-    if not _hidden(state, at):
+    if not hidden(state, at):
         out[place] = LESS
         place += 1
     return at + 1, place
@@ -406,10 +406,10 @@ def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) ->
     state = np.zeros(STATE_SIZE, np.int64)
     at = start
     while at < end:
-        if _hidden(state, at):
+        if hidden(state, at):
             at = find_byte(source, at, end, LESS)
         else:
-            at, place = _copy_text(source, at, end, out, place, LESS)
+            at, place = copy_text(source, at, end, out, place, LESS)
         if at < end:
             at, place = _pass_markup(source, at, end, out, place, state)
     return place

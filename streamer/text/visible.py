@@ -15,7 +15,9 @@ that the cost has a bound.
 from __future__ import annotations
 
 import re
+from functools import cache
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,19 @@ import numpy.typing as npt
 from streamer.kernel import allocating_kernel
 from streamer.text.escapes import unescape_json
 from streamer.text.html import html_to_text
+from streamer.text.main_text import (
+    MainText,
+    html_to_main_text,
+    main_spans,
+    new_main_text,
+    read_model,
+)
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
 ESCAPED = 1  # the inside of a JSON string: escapes not yet undone
 HTML = 2  # HTML; otherwise plain text
+MAIN = 4  # of HTML, the main text is taken, where the page has one
 
 
 LEADING_MAX = 512
@@ -92,16 +102,30 @@ def visible_span(
     flags: int,
     unescaped: npt.NDArray[np.uint8],
     text: npt.NDArray[np.uint8],
-) -> tuple[npt.NDArray[np.uint8], int, int]:
-    """Return (array, start, end) of the visible text of one body."""
+    main: MainText,
+) -> tuple[npt.NDArray[np.uint8], int, int, bool]:
+    """Return (array, start, end) of the text of one body, and whether it is the main text.
+
+    It is the visible text, unless `flags` ask for the main text and the page has one.
+    """
+    is_main = False
     source = data
     if flags & ESCAPED:
         end = unescape_json(source, start, end, unescaped, 0)
         source, start = unescaped, 0
     if flags & HTML:
-        end = html_to_text(source, start, end, text, 0)
+        if flags & MAIN:
+            end, is_main = html_to_main_text(source, start, end, text, main)
+        else:
+            end = html_to_text(source, start, end, text, 0)
         source, start = text, 0
-    return source, start, end
+    return source, start, end, is_main
+
+
+@cache
+def no_main_text() -> MainText:
+    """Return what `visible_span` is given where no main text is asked for."""
+    return new_main_text(None)
 
 
 def scratch_bytes(body_bytes: int) -> int:
@@ -109,13 +133,49 @@ def scratch_bytes(body_bytes: int) -> int:
     return body_bytes * 5 // 4 + 16 + SLACK
 
 
+class TextPart(NamedTuple):
+    """A part of a page's visible text, and whether it is compared."""
+
+    text: str
+    counts: bool
+
+
+def text_parts(body: Buffer, flags: int) -> list[TextPart]:
+    """Return the visible text of a body in parts; those that count are `visible_text`, joined.
+
+    All of it counts, but for what `flags` leave out where they ask for the main text.
+    """
+    size = len(body)
+    data = Slices.joined([body]).data
+    unescaped, text = (np.empty(scratch_bytes(size), np.uint8) for _ in range(2))
+    main = new_main_text(read_model()) if flags & MAIN else no_main_text()
+    visible_flags = flags & ~MAIN
+    array, start, end, _ = visible_span(data, 0, size, visible_flags, unescaped, text, main)
+    whole = array[start:end].tobytes()
+    spans: list[tuple[int, int]] | None = None
+    if flags & HTML and flags & MAIN:
+        source = unescaped if flags & ESCAPED else data
+        stop = unescape_json(data, 0, size, unescaped, 0) if flags & ESCAPED else size
+        spans = main_spans(source, 0, stop, text, main)
+    if spans is None:
+        return [TextPart(whole.decode("utf-8", "replace"), counts=True)]
+    parts, at = [], 0
+    for first, last in spans:
+        parts.append(TextPart(whole[at:first].decode("utf-8", "replace"), counts=False))
+        parts.append(TextPart(whole[first:last].decode("utf-8", "replace") + " ", counts=True))
+        at = last + 1
+    parts.append(TextPart(whole[at:].decode("utf-8", "replace"), counts=False))
+    return [part for part in parts if part.text]
+
+
 def visible_text(body: Buffer, flags: int) -> str:
-    """Return the visible text of a body, UTF-8 as `flags` tell; malformed bytes become U+FFFD."""
+    """Return the text of a body, UTF-8 as `flags` tell; malformed bytes become U+FFFD."""
     size = len(body)
     data = Slices.joined([body]).data
     room = scratch_bytes(size)
     scratch = np.empty(room, np.uint8), np.empty(room, np.uint8)
-    array, start, end = visible_span(data, 0, size, flags, *scratch)
+    main = new_main_text(read_model()) if flags & MAIN else no_main_text()
+    array, start, end, _ = visible_span(data, 0, size, flags, *scratch, main)
     return array[start:end].tobytes().decode("utf-8", "replace")
 
 

@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from streamer.text.canonical import MARK, UNSPACED, WORD, class_of, fold, is_ignorable
 from streamer.text.tokens import in_canonical_order, tokens
-from streamer.text.visible import HTML
+from streamer.text.visible import HTML, MAIN
 
 RUSSIAN_STOP_WORDS = (
     "это как так и в над к до не на но за то с ли а во от со для о же ну вы бы что кто он она"  # noqa: RUF001 - Russian
@@ -217,9 +217,14 @@ class CanonicalOptions(BaseModel):
         default=(), description="Groups of words; each word becomes the first of its group."
     )
 
+    text: Literal["visible", "main"] = Field(
+        default="visible", description="Of HTML, take all visible text or the page's main text."
+    )
+
     def marks(self, flags: int) -> int:
-        """Return as what a body with these flags is read: with its tags kept, as text."""
-        return flags & ~HTML if self.keep_tags else flags
+        """Return as what a body with these flags is read: with its tags kept, it is text."""
+        flags = flags & ~HTML if self.keep_tags else flags
+        return flags | MAIN if self.text == "main" else flags
 
     @field_validator("stop_words")
     @classmethod
@@ -245,6 +250,12 @@ class CanonicalOptions(BaseModel):
             if len(tokens(word)) != 1:
                 raise ValueError(f"a synonym is a single word, not {word!r}; take it out")
         return groups
+
+    @model_validator(mode="after")
+    def _tags_or_main_text(self) -> CanonicalOptions:
+        if self.keep_tags and self.text == "main":
+            raise ValueError("the main text is told by the tags, which keep_tags takes as text")
+        return self
 
     @model_validator(mode="after")
     def _one_way_to_a_base(self) -> CanonicalOptions:

@@ -17,6 +17,7 @@ from streamer.model import (
     Location,
     Page,
     Representative,
+    SignedText,
     Verdict,
 )
 
@@ -55,6 +56,7 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         text_bytes=counts,
         index=st.text(),
         carried=st.dictionaries(st.text(), json_values, max_size=3),
+        text=st.just(msgspec.UNSET) | st.sampled_from(SignedText),
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(

@@ -70,7 +70,8 @@ def item_digests(items: Pages | Decisions) -> Digests:
         items.refs, items.keys, items.sketches, items.distinct, items.tokens, items.text_bytes,
         strict=True,
     )  # fmt: skip
-    texts = zip(items.urls, items.message_keys, items.carried, strict=True)
+    main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
+    texts = zip(items.urls, items.message_keys, items.carried, main, strict=True)
     found = [
         digest(b"".join(part.tobytes() for part in columns), *strings)
         for columns, strings in zip(numbers, texts, strict=True)

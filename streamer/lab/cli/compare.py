@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -16,6 +16,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from streamer.cli.options import command
 from streamer.cli.progress import compile_with_bar
 from streamer.errors import SettingsError
 from streamer.lab.comparison import (
@@ -25,12 +26,14 @@ from streamer.lab.comparison import (
     Report,
     compare_documents,
     highlighted,
+    in_place,
     side_by_side,
     visible,
 )
 from streamer.lab.documents import read_document, read_pairs
 from streamer.run.outputs import check_writable
 from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.settings import MAIN_TEXT
 from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
@@ -44,6 +47,26 @@ Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Word
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object a pair.")]
 
 
+@dataclass(frozen=True)
+class Form:
+    """The options that say what of a text is compared."""
+
+    canonical: Canonical = None
+    keep_tags: Annotated[
+        bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
+    ] = False
+    text: Annotated[
+        Literal["visible", "main"],
+        typer.Option(help="What of HTML is compared: all visible text or the page's main text."),
+    ] = "visible"
+
+    def steps(self) -> list[str]:
+        """Return them all as options of the canonical form."""
+        tags = ["keep_tags=true"] if self.keep_tags else []
+        return [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
+
+
+@command
 def compare(  # noqa: PLR0913 - the options of the command
     a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
     b: Annotated[Path | None, typer.Argument(help="Another one.")] = None,
@@ -62,11 +85,8 @@ def compare(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
     ] = None,
-    canonical: Canonical = None,
     shingle_width: Width = 5,
-    keep_tags: Annotated[
-        bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
-    ] = False,
+    form: Form,
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
@@ -77,16 +97,19 @@ def compare(  # noqa: PLR0913 - the options of the command
     Shares are of shingles, fit to a text shorter than one. Methods have their default parameters
     unless told otherwise, and call two texts duplicates as the stream would.
 
+    With --text main, what belongs to the site and does not count is shown too, in grey.
+
     Example: streamer compare old.html new.html --html difference.html
+
+    Example: streamer compare a.html b.html --text main --method minhash
     """
-    steps = [*(canonical or []), *(["keep_tags=true"] if keep_tags else [])]
-    form = read_options(CanonicalOptions, split_options(steps), "the canonical form")
-    panel = Panel(method or ["all"], _method_options(method_option or []), steps)
+    canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
+    panel = Panel(method or ["all"], _method_options(method_option or []), form.steps())
     compile_with_bar()
     if pairs is not None:
         if a or b or html:
             raise SettingsError("--pairs goes without A, B and --html; leave those out.")
-        both = read_pairs(pairs, form)
+        both = read_pairs(pairs, canonical)
         reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
         _print_pairs(reports, as_json=as_json)
         return
@@ -94,15 +117,16 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if html is not None:
         check_writable(html)
-    one, other = (read_document(path, form) for path in (a, b))
+    one, other = (read_document(path, canonical) for path in (a, b))
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
+    shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
-        _write(html, side_by_side(report, *pieces))
+        _write(html, side_by_side(report, *shown))
     if as_json:
         typer.echo(_json(report))
     else:
-        _print(report, *pieces, html)
+        _print(report, *shown, html)
 
 
 def _method_options(given: Sequence[str]) -> MethodOptions:
@@ -188,6 +212,9 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
 def _coloured(pieces: Sequence[Piece]) -> Text:
     result = Text()
     for piece in pieces:
+        if not piece.counts:
+            result.append(visible(piece.text), "dim")
+            continue
         colour = None if piece.group is None else COLOURS[piece.group % len(COLOURS)]
         style = Style(color=Color.parse("black"), bgcolor=Color.parse(colour)) if colour else None
         result.append(visible(piece.text), style)

@@ -12,15 +12,18 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import Settings
+from streamer.lab.comparison import visible
 from streamer.lab.documents import FoundText, find_texts, read_body
 from streamer.lab.exact import Edits, edits_needed, expected_sets, jaccard, shingle_sets
 from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
 from streamer.pages.files import open_sources
 from streamer.sketch.settings import SignatureSettings
+from streamer.text.visible import MAIN, text_parts
 
 
 @command
@@ -117,6 +120,8 @@ def _report(
         "method": signature.method,
         "nearest": None,
     }
+    if own is not None and signature.takes_main_text:
+        report["blocks"] = [part._asdict() for part in text_parts(own.body, own.flags | MAIN)]
     if nearest is None:
         return report | {"why": _why(explained)}
     known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
@@ -197,8 +202,28 @@ def _print(report: dict[str, Any]) -> None:
     console = Console()
     console.print(table, highlight=False)
     console.print(report["why"], highlight=False, soft_wrap=True)
+    if blocks := report.get("blocks"):
+        _print_blocks(console, blocks)
     if edits := report.get("edits"):
         console.print(_edits_sentence(Edits(**edits)), highlight=False, soft_wrap=True)
+
+
+def _print_blocks(console: Console, blocks: list[dict[str, Any]]) -> None:
+    """Print the page's text, what does not count dimmed."""
+    whole = all(block["counts"] for block in blocks)
+    sentence = (
+        "All visible text counts: the page has no main text."
+        if whole
+        else ("What counts of the page's text is bright, what belongs to its site dim:")
+    )
+    console.print(sentence, highlight=False, soft_wrap=True)
+    if whole:
+        return
+    text = Text()
+    for block in blocks:
+        words = visible(" ".join(block["text"].split()))
+        text.append(words + "\n" if words else "", None if block["counts"] else "dim")
+    console.print(text, soft_wrap=True)
 
 
 def _edits_sentence(edits: Edits) -> str:

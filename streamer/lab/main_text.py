@@ -1,0 +1,241 @@
+"""Training of the trees that tell main text from furniture, from pages whose main text is known.
+
+A block is main text if at least SHARE_MIN of its runs of three words stand in the marked text; one
+too short for such a run, if it is a line of its own there. Pages whose marked text is not found in
+their blocks are left out: it was taken from elsewhere. Gradient-boosted trees are trained on the
+rows of all blocks, long ones weighing more, and rounded to integers: features are integers, so
+thresholds lose nothing, and leaves are rounded to 1/SCORE_ONE.
+
+Each page is learnt from twice: as it is, and with its marked text broken into lines that are
+paragraphs of their own, at LINES_WEIGHT of its weight, since text that was written elsewhere often
+comes like that and few marked pages show it.
+
+scikit-learn is needed for training alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import InputError, SettingsError
+from streamer.text import blocks
+from streamer.text.main_text import (
+    FEATURES,
+    FEATURES_VERSION,
+    LEAVES_MAX,
+    SCORE_ONE,
+    MainText,
+    Rows,
+    fill_row,
+    look_around,
+    model_of,
+    new_main_text,
+)
+from streamer.text.slices import Slices
+from streamer.text.visible import scratch_bytes
+from streamer.text.words import canonical_words
+
+RUN = 3  # words
+SHARE_MIN = 0.6
+MARKED_WORDS_MIN = 30  # pages with less say little
+FOUND_MIN = 0.5  # of the marked words, in blocks that count as main text
+LINE_MAX = 68  # characters of a line where text is broken into lines
+LINES_WEIGHT = 0.5
+_LONG_TEXT = re.compile(r"(?<=>)[^<>]{90,}(?=<)")
+TREES, LEAVES, RATE = 100, 15, 0.1
+
+
+class MarkedPage(msgspec.Struct):
+    """A page for training: its HTML and its main text, a paragraph a line.
+
+    `weight` is how much it counts, for pages that were marked with less care.
+    """
+
+    html: str
+    main_text: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The blocks of a page, as trees are trained on them.
+
+    Attributes:
+        rows: int16[blocks, features].
+        main: bool[blocks], what is main text.
+        weights: float64[blocks].
+        marked: the words of the main text; found: how many words its blocks have.
+        words: of each block.
+    """
+
+    rows: Rows
+    main: npt.NDArray[np.bool_]
+    weights: npt.NDArray[np.float64]
+    marked: list[str]
+    found: int
+    words: list[list[str]]
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether the marked text is long enough, and in the page's blocks."""
+        wanted = len(self.marked)
+        return wanted >= MARKED_WORDS_MIN and self.found >= FOUND_MIN * wanted
+
+
+def read_marked(path: Path) -> Iterator[MarkedPage]:
+    """Yield the pages of a file of JSON lines.
+
+    Raises:
+        InputError: it cannot be read, or a line is no such page.
+    """
+    decode = msgspec.json.Decoder(MarkedPage).decode
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _decoded(decode, line, f"{path}:{number}")
+    except OSError as error:
+        raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
+
+
+def _decoded(decode: Any, line: bytes, where: str) -> MarkedPage:  # noqa: ANN401 - a bound method
+    try:
+        page: MarkedPage = decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(
+            f'{where}: no marked page ({error}). A line is {{"html": ..., "main_text": ...}}.'
+        ) from error
+    return page
+
+
+def rows_of_blocks(memory: MainText) -> Rows:
+    """Return the rows of the page in memory: int16[blocks, features]."""
+    count = int(memory.structure.now[blocks.COUNT])
+    rows = np.empty((len(FEATURES), count), np.int16)
+    page = look_around(memory.records, count, memory.beside)
+    for i in range(count):
+        fill_row(memory.records, i, count, memory.beside, page, rows, i)
+    return rows.T.copy()
+
+
+def sheet_of(page: MarkedPage, memory: MainText) -> Sheet:
+    """Return the blocks of a page, with what is main text of them."""
+    body = page.html.encode("utf-8", "replace")
+    text = np.empty(scratch_bytes(len(body)), np.uint8)
+    source = Slices.joined([body]).data
+    blocks.html_to_blocks(source, 0, len(body), text, memory.structure, memory.records)
+    count = int(memory.structure.now[blocks.COUNT])
+    spans = memory.records[:count, [blocks.START, blocks.END]].tolist()
+    words = [canonical_words(text[a:b].tobytes().decode("utf-8", "replace")) for a, b in spans]
+    lines = [canonical_words(line) for line in page.main_text.split("\n")]
+    main = _of_main_text(words, lines)
+    found = sum(len(own) for own, is_main in zip(words, main, strict=True) if is_main)
+    weights = page.weight * np.sqrt(memory.records[:count, blocks.WORDS])
+    marked = [word for line in lines for word in line]
+    return Sheet(rows_of_blocks(memory), np.array(main, np.bool_), weights, marked, found, words)
+
+
+def _of_main_text(words: list[list[str]], lines: list[list[str]]) -> list[bool]:
+    """Tell of each block whether it is of the text with these lines."""
+    marked = _runs([word for line in lines for word in line])
+    alone = {" ".join(line) for line in lines}
+    result = []
+    for own in words:
+        runs = _runs(own)
+        result.append(
+            len(runs & marked) >= SHARE_MIN * len(runs) if runs else " ".join(own) in alone
+        )
+    return result
+
+
+def _runs(words: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(words[i : i + RUN]) for i in range(len(words) - RUN + 1)}
+
+
+def with_lines(page: MarkedPage) -> MarkedPage:
+    """Return the page with its marked text broken into lines, each a paragraph."""
+    marked = _runs(canonical_words(page.main_text))
+
+    def broken(match: re.Match[str]) -> str:
+        runs = _runs(canonical_words(match.group()))
+        if not runs or len(runs & marked) < SHARE_MIN * len(runs):
+            return match.group()
+        return "</p><p>".join(textwrap.wrap(match.group(), LINE_MAX))
+
+    return msgspec.structs.replace(page, html=_LONG_TEXT.sub(broken, page.html))
+
+
+def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
+    """Yield the sheets of each page: as it is, and broken into lines if that changes it."""
+    memory = new_main_text(model_of([], 0))
+    for page in pages:
+        sheets = [sheet_of(page, memory)]
+        lines = with_lines(page)
+        if lines.html != page.html:
+            sheet = sheet_of(lines, memory)
+            sheets.append(replace(sheet, weights=sheet.weights * LINES_WEIGHT))
+        yield sheets
+
+
+def train(sheets: Iterable[Sheet], trees: int = TREES) -> bytes:
+    """Return a model's file, of the pages among `sheets` that can be used.
+
+    Raises:
+        InputError: there is none, or none of their blocks is furniture.
+        SettingsError: scikit-learn is not installed.
+    """
+    usable = [sheet for sheet in sheets if sheet.is_usable]
+    main = np.concatenate([sheet.main for sheet in usable]) if usable else np.zeros(0, np.bool_)
+    if not main.any() or main.all():
+        raise InputError("No pages to train on: of each, the marked text must be a part of its own")
+    rows = np.concatenate([sheet.rows for sheet in usable])
+    weights = np.concatenate([sheet.weights for sheet in usable])
+    classifier = _classifier(trees).fit(rows, main, sample_weight=weights)
+    base = round(float(np.ravel(classifier._baseline_prediction)[0]) * SCORE_ONE)  # noqa: SLF001 - it has no public name
+    grown = [_tree(each[0].nodes) for each in classifier._predictors]  # noqa: SLF001 - as above
+    content = {"features": FEATURES_VERSION, "base": base, "trees": grown}
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def _classifier(trees: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise SettingsError(
+            "Training needs scikit-learn; install it with: pip install 'streamer[train]'"
+        ) from error
+    return HistGradientBoostingClassifier(
+        max_iter=trees, max_leaf_nodes=LEAVES, learning_rate=RATE, early_stopping=False
+    )
+
+
+def _tree(nodes: Any) -> dict[str, list[Any]]:  # noqa: ANN401 - a record array of scikit-learn
+    """Return a tree as the model's file has it: nodes (feature, threshold, mask), and leaves."""
+    tests: list[tuple[int, int, int]] = []
+    leaves: list[int] = []
+
+    def visit(number: int) -> int:
+        """Append what is under a node; return its leaves as bits."""
+        node = nodes[number]
+        if node["is_leaf"]:
+            leaves.append(round(float(node["value"]) * SCORE_ONE))
+            return 1 << len(leaves) - 1
+        place = len(tests)
+        tests.append((0, 0, 0))
+        left = visit(int(node["left"]))
+        mask = (1 << LEAVES_MAX) - 1 & ~left
+        tests[place] = (int(node["feature_idx"]), int(np.floor(node["num_threshold"])), mask)
+        return left | visit(int(node["right"]))
+
+    visit(0)
+    return {"nodes": tests, "leaves": leaves}

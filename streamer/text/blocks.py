@@ -1,0 +1,577 @@
+"""The blocks of a page: its visible text cut at block elements, with what the tags tell of each.
+
+The same pass over the bytes as html.py, and the same visible text, byte for byte; beside it a
+record of integers for each stretch of text between two block tags. What is kept of the page's
+structure has a bound: the last OPEN_MAX open elements, in a ring, and how many of them are
+navigation, articles and so on. An end tag looks for its element among the REACH last ones, so a
+tag costs the same whatever page it is in. Where records are full, the rest of a page has none.
+
+Authors name what an element is for in its class, id, role and itemprop. A few stems of such names
+are looked for by one automaton (Aho and Corasick, 1975), a step a byte.
+
+Text of titles, buttons and fields to choose from is visible, but belongs to no block.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, trailing_zeros, uint64
+from streamer.text.canonical import (
+    CLASS_SHIFT,
+    EXPANDED,
+    IGNORED,
+    MARK,
+    SEPARATOR,
+    UNSPACED,
+    VALUE_MASK,
+    canonical_table,
+)
+from streamer.text.html import (
+    BANG,
+    BLANK,
+    BLOCK,
+    CLASS,
+    CONTAINER,
+    EQUALS,
+    GREATER,
+    LESS,
+    MEMO_SHIFT,
+    NAME_END,
+    QUESTION,
+    SLASH,
+    SPACE,
+    STATE_SIZE,
+    State,
+    copy_text,
+    enter_container,
+    hidden,
+    is_letter,
+    name_number,
+    pass_raw,
+    read_name,
+    skip_attributes,
+    skip_blanks,
+    skip_declaration,
+    skip_value,
+    traits_of,
+)
+from streamer.text.scan import INVALID, Bytes, decode, find_byte
+
+Integers = npt.NDArray[np.int64]
+Records = npt.NDArray[np.int32]
+
+BLOCKS_MAX = 1 << 15  # of a page that is looked at; one with more is a list
+OPEN_MAX = 64
+REACH = 12
+DEPTH_MAX = 255
+
+# Stems of names, by what they tell; a space stands for anything that is no letter.
+HINTS: tuple[tuple[str, ...], ...] = (
+    ("nav", "menu", "crumb", "tabs"),
+    ("foot", "copyright", "legal", "bottom", "disclaim"),
+    ("header", "masthead", "banner", "logo", " head ", "topbar"),
+    ("side", "rail ", "widget", "module", "right", "left"),
+    ("comment", "disqus", "reply", "respond", "discuss"),
+    ("related", "popular", "recent", "archive", "recommend", "more", "tag", "blogroll", "latest",
+     "most"),
+    ("share", "social", "tool", "print", "email", "bookmark", "rating"),
+    ("promo", "advert", " ad ", " ads ", " adv", "sponsor"),
+    ("login", "subscribe", "newsletter", "signup", "search", "signin", "register"),
+    ("meta", "byline", "date", "author", "caption", "credit", "time"),
+    ("article", "story", "post", "entry", "news"),
+    ("body", "content", "text", "main", "paragraph", "copy "),
+)  # fmt: skip
+WANTED_HINTS = 2  # the last ones speak for main text
+SECTIONS = ("nav", "footer", "header", "aside", "article", "main", "form", "ul", "ol", "table")
+_BITS = len(HINTS) + len(SECTIONS)
+
+# What a record holds. Of the whole page (main_text.py writes these): WORDS_BEFORE, and how many
+# blocks away the paragraphs before and after it are. COUNTS: of the open elements, how many have
+# each hint and are each section.
+(
+    START, END, WORDS, LINK_WORDS, POINTS, CHARACTERS, CAPITALS, DIGITS, LETTERS, LINKS, STOP, KIND,
+    BEFORE, DEPTH, PARENT, LINK_SHARE, POINT_SHARE, WORDS_BEFORE, SINCE, UNTIL, COUNTS,
+) = range(21)  # fmt: skip
+COLUMNS = COUNTS + _BITS
+
+KIND_FEATURES = 7  # kinds of the element that a block stands in
+_KINDS = (
+    ("p",), ("h1", "h2", "h3", "h4", "h5", "h6"), ("li", "dt", "dd"), ("td", "th"),
+    ("div", "section", "article", "main"), ("pre", "xmp", "listing", "plaintext"), ("blockquote",),
+)  # fmt: skip
+_NO_BLOCK = 15
+_NO_BLOCKS = ("title", "textarea", "option", "select", "button")
+_VOID = ("br", "hr", "col")
+_CLOSED_BY_NEXT = ("p", "li", "dt", "dd", "td", "th", "tr", "option")
+_KIND_MASK, _IS_VOID, _IS_CLOSED, _SECTION_SHIFT = 15, 16, 32, 6
+
+_SLOT_BITS = 9
+
+
+def _traits() -> dict[int, int]:
+    """Return what is to be known of elements, by the numbers of their names."""
+    traits = dict.fromkeys((*_NO_BLOCKS, *_VOID, *_CLOSED_BY_NEXT, *SECTIONS), 0)
+    traits |= {name: kind for kind, names in enumerate(_KINDS, 1) for name in names}
+    traits |= dict.fromkeys(_NO_BLOCKS, _NO_BLOCK)
+    for names, bit in ((_VOID, _IS_VOID), (_CLOSED_BY_NEXT, _IS_CLOSED)):
+        for name in names:
+            traits[name] |= bit
+    for place, name in enumerate(SECTIONS):
+        traits[name] |= 1 << (_SECTION_SHIFT + place)
+    return {name_number(name): value for name, value in traits.items()}
+
+
+def _table() -> tuple[Integers, Integers, int]:
+    """Return numbers and traits by slot, and the odd factor that hashes without a collision."""
+    traits = _traits()
+    factor = 0x9E3779B97F4A7C15
+    while len({_slot(number, factor) for number in traits}) < len(traits):
+        factor = (factor + 0x2545F4914F6CDD1E) & 0xFFFFFFFFFFFFFFFF
+    by_slot = np.zeros((2, 1 << _SLOT_BITS), np.int64)
+    for number, value in traits.items():
+        by_slot[:, _slot(number, factor)] = number, value
+    return by_slot[0].copy(), by_slot[1].copy(), factor
+
+
+def _slot(number: int, factor: int) -> int:
+    return (number * factor & 0xFFFFFFFFFFFFFFFF) >> (64 - _SLOT_BITS)
+
+
+_NUMBERS, _TRAITS, _factor = _table()
+_FACTOR, _SHIFT = np.uint64(_factor), np.uint64(64 - _SLOT_BITS)
+_LINK = name_number("a")
+_CLASS_NAME, _ID_NAME, _ROLE_NAME, _ITEMPROP_NAME = map(
+    name_number, ("class", "id", "role", "itemprop")
+)
+_NAME_MAX = len("itemprop")
+
+_LETTERS = 27  # a to z from 1 on, and 0 for all other bytes
+
+
+def _automaton() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
+    """Return the steps by state and letter, and the hints that are met at each state."""
+    steps, found = [[0] * _LETTERS], [0]
+    for bit, stem in ((bit, stem) for bit, stems in enumerate(HINTS) for stem in stems):
+        state = 0
+        for letter in (0 if each == " " else ord(each) - ord("a") + 1 for each in stem):
+            if not steps[state][letter]:
+                steps[state][letter] = len(steps)
+                steps.append([0] * _LETTERS)
+                found.append(0)
+            state = steps[state][letter]
+        found[state] |= 1 << bit
+    shorter = [0] * len(steps)  # the longest end of what was read that begins a stem as well
+    queue = deque(state for state in steps[0] if state)
+    while queue:
+        state = queue.popleft()
+        found[state] |= found[shorter[state]]
+        for letter, follow in enumerate(steps[state]):
+            instead = steps[shorter[state]][letter]
+            if follow:
+                shorter[follow] = instead
+                queue.append(follow)
+            else:
+                steps[state][letter] = instead
+    return np.array(steps, np.uint16), np.array(found, np.int64)
+
+
+_STEPS, _FOUND = _automaton()
+_LETTER = np.zeros(256, np.uint8)
+for _place in range(1, _LETTERS):
+    _LETTER[[ord("A") - 1 + _place, ord("a") - 1 + _place]] = _place
+
+_WORD, _POINT, _CAPITAL, _DIGIT, _ENDS, _NOT_ASCII = 1, 2, 4, 8, 16, 32
+_ASCII = np.full(256, _NOT_ASCII, np.uint8)
+for _code, _character in ((_code, chr(_code)) for _code in range(128)):
+    _ASCII[_code] = (
+        _WORD * (_character.isalnum() or _character == "_")
+        | _POINT * (_character in ".!?,;:")
+        | _CAPITAL * _character.isupper()
+        | _DIGIT * _character.isdigit()
+        | _ENDS * (_character in '.!?"')
+    )
+# Points of other scripts (Han, Kana, Arabic, Indic; an ellipsis), and quotes that end sentences.
+OTHER_POINTS = np.array([*map(ord, "…،؛؟۔।。、！，：；？")], np.int64)  # noqa: RUF001 - as above
+OTHER_QUOTES = np.array([*map(ord, "»”」")], np.int64)
+_IDEOGRAPHIC_SPACE, _NO_BREAK_SPACE = 0x3000, 0xA0
+
+# What `Structure.now` holds: blocks; where the open block begins, and up to where it is counted;
+# whether that is in a link, and in a word; whether its last character ends a sentence; open
+# elements; the last block tag (0 void, 1 start, 2 end); parents so far.
+COUNT, _FROM, _COUNTED, _IN_LINK, _IN_WORD, _LAST, _OPEN, _TAG, _PARENTS, _SCALARS = range(10)
+
+
+class Structure(NamedTuple):
+    """What the scanner knows of a page's structure; made by `new_structure`, one a thread.
+
+    Attributes:
+        now: int64, numbers of the moment.
+        names, bits, parents: int64[OPEN_MAX], the open elements: the number of a name, hints and
+            sections, and the number as a parent of blocks (0: none yet).
+        counts: int64, open elements with each bit.
+        sums: int64[COUNTS], of the open block.
+        entries, sequences: of the canonical table.
+    """
+
+    now: Integers
+    names: Integers
+    bits: Integers
+    parents: Integers
+    counts: Integers
+    sums: Integers
+    entries: npt.NDArray[np.uint32]
+    sequences: npt.NDArray[np.uint32]
+
+
+def new_structure() -> Structure:
+    """Return memory for the structure of pages, one after the other."""
+    table = canonical_table()
+    names, bits, parents = np.zeros((3, OPEN_MAX), np.int64)
+    now, counts, sums = (np.zeros(n, np.int64) for n in (_SCALARS, _BITS, COUNTS))
+    return Structure(now, names, bits, parents, counts, sums, table.entries, table.sequences)
+
+
+@kernel
+def _clear(structure: Structure) -> None:
+    """Forget the page before."""
+    structure.now[:] = 0
+    structure.parents[:] = 0
+    structure.counts[:] = 0
+    structure.sums[:] = 0
+
+
+@kernel
+def _element(number: int) -> int:
+    """Return the traits of the element with this name number; 0 for unknown ones."""
+    slot = np.int64(np.uint64(number) * _FACTOR >> _SHIFT)
+    return _TRAITS[slot] if _NUMBERS[slot] == number else int64(0)
+
+
+@kernel
+def _read_hints(source: Bytes, at: int, end: int) -> int:
+    """Return the hints in source[at:end] as bits."""
+    state = int64(_STEPS[0, 0])
+    bits = int64(0)
+    for i in range(at, end):
+        state = int64(_STEPS[state, _LETTER[source[i]]])
+        bits |= _FOUND[state]
+    return bits | int64(_FOUND[int64(_STEPS[state, 0])])
+
+
+@kernel
+def read_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool, int]:
+    """Pass over a tag's attributes as `skip_attributes` does, and return the hints in them too."""
+    slash = False
+    bits = int64(0)
+    while at < end:
+        byte = source[at]
+        if byte == GREATER:
+            return at + 1, slash, bits
+        slash = byte == SLASH
+        at += 1
+        if slash or CLASS[byte] & BLANK:
+            continue
+        name = at - 1
+        while at < end and not CLASS[source[at]] & NAME_END:
+            at += 1
+        size = at - name
+        after = skip_blanks(source, at, end)
+        if after < end and source[after] == EQUALS:
+            value = skip_blanks(source, after + 1, end)
+            at = skip_value(source, value, end)
+            if size <= _NAME_MAX and _is_telling(read_name(source, name, name + size)[0]):
+                bits |= _read_hints(source, value, at)
+    return end + 1, False, bits
+
+
+@inline_kernel
+def _is_telling(name: int) -> bool:
+    """Tell whether an attribute says what an element is for."""
+    return (
+        name == _CLASS_NAME or name == _ID_NAME or name == _ROLE_NAME or name == _ITEMPROP_NAME  # noqa: PLR1714 - a kernel has no sets
+    )
+
+
+@inline_kernel
+def _is_in(code: int, codes: Integers) -> bool:
+    """Tell whether a code point is one of a few."""
+    for each in codes:  # noqa: SIM110 - a kernel has no generators
+        if each == code:
+            return True
+    return False
+
+
+@kernel
+def _count_other(structure: Structure, code: int) -> None:
+    """Count a character outside ASCII; INVALID stands for malformed bytes."""
+    now, sums = structure.now, structure.sums
+    entry = structure.entries[code] if code != INVALID else 0
+    kind = entry >> CLASS_SHIFT
+    if kind == EXPANDED:
+        kind = structure.sequences[(entry & VALUE_MASK) + 1] >> CLASS_SHIFT
+    if kind == IGNORED or kind == MARK:  # noqa: PLR1714, SIM109 - a kernel has no sets
+        return
+    if kind == SEPARATOR:
+        point = _is_in(code, OTHER_POINTS)
+        now[_IN_WORD] = 0
+        sums[POINTS] += point
+        if code != _IDEOGRAPHIC_SPACE and code != _NO_BREAK_SPACE:  # noqa: PLR1714 - as above
+            now[_LAST] = point or _is_in(code, OTHER_QUOTES)
+        return
+    sums[WORDS] += 1 if kind == UNSPACED or not now[_IN_WORD] else 0
+    sums[LETTERS] += 1
+    now[_IN_WORD] = kind != UNSPACED
+    now[_LAST] = 0
+
+
+@kernel
+def _count_ascii(text: Bytes, at: int, end: int, structure: Structure) -> int:
+    """Count the characters of text[at:end] before the first outside ASCII; return its place."""
+    now, sums = structure.now, structure.sums
+    inside, last = now[_IN_WORD], now[_LAST]
+    words = letters = points = capitals = digits = int64(0)
+    start = at
+    while at < end:
+        traits = int64(_ASCII[text[at]])
+        if traits & _NOT_ASCII:
+            break
+        word = traits & _WORD
+        words += word & ~inside
+        letters += word
+        points += traits >> 1 & 1
+        capitals += traits >> 2 & 1
+        digits += traits >> 3 & 1
+        inside = word
+        if text[at] > SPACE:
+            last = traits >> 4 & 1
+        at += 1
+    now[_IN_WORD], now[_LAST] = inside, last
+    sums[WORDS] += words
+    sums[LETTERS] += letters
+    sums[POINTS] += points
+    sums[CAPITALS] += capitals
+    sums[DIGITS] += digits
+    sums[CHARACTERS] += at - start
+    return at
+
+
+@kernel
+def _count_text(text: Bytes, end: int, structure: Structure) -> None:
+    """Count what came since the last time, up to text[:end], to the open block."""
+    now, sums = structure.now, structure.sums
+    at, before = now[_COUNTED], sums[WORDS]
+    while at < end:
+        at = _count_ascii(text, at, end, structure)
+        if at < end:
+            code, size = decode(text, at, end)
+            _count_other(structure, int64(code))
+            sums[CHARACTERS] += 1
+            at += size
+    now[_COUNTED] = end
+    if now[_IN_LINK]:
+        sums[LINK_WORDS] += sums[WORDS] - before
+
+
+@kernel
+def _parent(structure: Structure) -> int:
+    """Return the number of the innermost open element as a parent of blocks; 0 outside of all."""
+    now = structure.now
+    if now[_OPEN] == 0:
+        return 0
+    slot = (now[_OPEN] - 1) % OPEN_MAX
+    if structure.parents[slot] == 0:
+        now[_PARENTS] += 1
+        structure.parents[slot] = now[_PARENTS]
+    return int64(structure.parents[slot])
+
+
+@kernel
+def _end_block(text: Bytes, place: int, structure: Structure, records: Records) -> None:
+    """End the open block at `place`; it has a record if it has words and stands where it may."""
+    _count_text(text, place, structure)
+    now, sums = structure.now, structure.sums
+    kind = int64(0)
+    if now[_OPEN]:
+        kind = _element(structure.names[(now[_OPEN] - 1) % OPEN_MAX]) & _KIND_MASK
+    if sums[WORDS] and kind != _NO_BLOCK and now[COUNT] < records.shape[0]:
+        record = records[now[COUNT]]
+        for i in range(WORDS, STOP):
+            record[i] = sums[i]
+        record[START] = now[_FROM]
+        record[END] = place
+        record[STOP] = now[_LAST]
+        record[KIND] = kind
+        record[BEFORE] = now[_TAG]
+        record[DEPTH] = min(now[_OPEN], DEPTH_MAX)
+        record[PARENT] = _parent(structure)
+        record[LINK_SHARE] = sums[LINK_WORDS] * 1000 // sums[WORDS]
+        record[POINT_SHARE] = min(sums[POINTS] * 1000 // sums[WORDS], 32_767)
+        for i in range(_BITS):
+            record[COUNTS + i] = structure.counts[i]
+        now[COUNT] += 1
+    sums[:] = 0
+    now[_FROM] = now[_COUNTED] = place
+    now[_IN_WORD] = now[_LAST] = 0
+
+
+@inline_kernel
+def _count_bits(counts: Integers, bits: int, step: int) -> None:
+    """Add `step` to the counts of all bits."""
+    left = uint64(bits)
+    while left:
+        counts[trailing_zeros(left)] += step
+        left &= left - uint64(1)
+
+
+@kernel
+def _open(structure: Structure, number: int, bits: int) -> None:
+    """Note that an element begins; the ring forgets the one OPEN_MAX further out."""
+    top = structure.now[_OPEN]
+    slot = top % OPEN_MAX
+    if top >= OPEN_MAX:
+        _count_bits(structure.counts, structure.bits[slot], -1)
+    structure.names[slot] = number
+    structure.bits[slot] = bits
+    structure.parents[slot] = 0
+    _count_bits(structure.counts, bits, 1)
+    structure.now[_OPEN] = top + 1
+
+
+@kernel
+def _leave(structure: Structure, depth: int) -> None:
+    """Note that all elements end that are `depth` or deeper."""
+    now = structure.now
+    while now[_OPEN] > depth:
+        now[_OPEN] -= 1
+        slot = now[_OPEN] % OPEN_MAX
+        _count_bits(structure.counts, structure.bits[slot], -1)
+        structure.bits[slot] = 0  # of one that the ring forgot nothing is left to count
+        structure.names[slot] = 0
+        structure.parents[slot] = 0
+
+
+@kernel
+def _close(structure: Structure, number: int) -> None:
+    """Note an end tag: the innermost element of that name ends, and what is open in it."""
+    top = structure.now[_OPEN]
+    for depth in range(top - 1, max(top - REACH, 0) - 1, -1):
+        if structure.names[depth % OPEN_MAX] == number:
+            _leave(structure, depth)
+            return
+
+
+@kernel
+def _note_tag(structure: Structure, number: int, kind: tuple[bool, bool], hints: int) -> None:
+    """Note a block tag; `kind`: whether it is an end tag, and whether it closes itself."""
+    now = structure.now
+    traits = _element(number)
+    is_end, closes_itself = kind
+    if traits & _IS_VOID:
+        now[_TAG] = 0
+        return
+    now[_TAG] = 2 if is_end else 1
+    if is_end:
+        _close(structure, number)
+    elif not closes_itself:
+        top = now[_OPEN]
+        if traits & _IS_CLOSED and top and structure.names[(top - 1) % OPEN_MAX] == number:
+            _leave(structure, top - 1)
+        _open(structure, number, hints | traits >> _SECTION_SHIFT << len(HINTS))
+
+
+@inline_kernel
+def _pass_tag(
+    source: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    place: int,
+    state: State,
+    structure: Structure,
+    records: Records,
+) -> tuple[int, int]:
+    """Pass a tag as html.py does, and note what it tells."""
+    is_end = source[at + 1] == SLASH
+    number, stop = read_name(source, at + (2 if is_end else 1), end)
+    traits = traits_of(number)
+    hints = int64(0)
+    if traits & BLOCK:
+        after, closes_itself, hints = read_attributes(source, stop, end)
+    else:
+        after, closes_itself = skip_attributes(source, stop, end)
+    if after > end:
+        return end, place
+    if number == _LINK and not hidden(state, at):
+        _count_text(out, place, structure)
+        structure.now[_IN_LINK] = not is_end
+        structure.sums[LINKS] += not is_end
+    if traits & BLOCK and not hidden(state, at):
+        _end_block(out, place, structure, records)
+        _note_tag(structure, number, (is_end, closes_itself), hints)
+        out[place] = SPACE
+        place += 1
+    if traits <= BLOCK:
+        return after, place
+    if is_end:
+        if traits & CONTAINER and state[traits >> MEMO_SHIFT] > 0:
+            state[traits >> MEMO_SHIFT] -= 1
+        return after, place
+    if closes_itself:
+        return after, place
+    if traits & CONTAINER:
+        enter_container(source, after, end, number, state)
+        return after, place
+    return pass_raw(source, after, end, out, place, state, number)
+
+
+@kernel
+def _pass_markup(
+    source: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    place: int,
+    state: State,
+    structure: Structure,
+    records: Records,
+) -> tuple[int, int]:
+    """Pass what the `<` at `at` begins; a `<` that begins no markup is text."""
+    second = int(source[at + 1]) if at + 1 < end else SPACE
+    third = int(source[at + 2]) if at + 2 < end else SPACE
+    if is_letter(third if second == SLASH else second):
+        return _pass_tag(source, at, end, out, place, state, structure, records)
+    if second == BANG or second == QUESTION or (second == SLASH and at + 2 < end):  # noqa: PLR1714, SIM109 - as in html.py
+        return skip_declaration(source, at, end, state), place
+    if not hidden(state, at):
+        out[place] = LESS
+        place += 1
+    return at + 1, place
+
+
+@allocating_kernel
+def html_to_blocks(
+    source: Bytes, start: int, end: int, out: Bytes, structure: Structure, records: Records
+) -> int:
+    """Write the visible text of source[start:end] to `out`, and the records of its blocks.
+
+    All is as for `html_to_text`, which writes the same from out[0] on. now[COUNT] of `structure`
+    tells how many blocks have a record; `records` is int32[any, COLUMNS], a block is
+    out[START:END], and blocks are ascending. Returns the place behind the last byte written.
+    """
+    state = np.zeros(STATE_SIZE, np.int64)
+    _clear(structure)
+    at, place = start, 0
+    while at < end:
+        if hidden(state, at):
+            at = find_byte(source, at, end, LESS)
+        else:
+            at, place = copy_text(source, at, end, out, place, LESS)
+        if at < end:
+            at, place = _pass_markup(source, at, end, out, place, state, structure, records)
+    _end_block(out, place, structure, records)
+    return place

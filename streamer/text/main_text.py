@@ -1,0 +1,370 @@
+"""Which blocks of a page are its own text, and which are furniture of its site.
+
+A row of small integers a block: the block itself (words, links, punctuation), the open elements
+around it, two neighbours on each side, where it stands in the page. An ensemble of trees gives each
+row a score, and a block of 0 or more is main text. All is integer arithmetic, so every machine
+decides alike. The trees are data (`main_text.json`, made by
+`streamer train-main-text`); their digest is part of an index's fingerprint.
+
+The trees are asked without branches, 64 blocks at a time: each node whose test fails strikes out
+the leaves that cannot be reached any more, and the first leaf that is left is the answer
+(QuickScorer: Lucchese et al., SIGIR 2015).
+
+A page of whose text less than WORDS_MIN words are its own has no main text: a list, a front page, a
+forum, a shop. So has one of too many blocks. All its visible text counts then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.kernel import inline_kernel, int64, kernel, trailing_zeros, uint64
+from streamer.text import blocks
+from streamer.text.blocks import Records, Structure, html_to_blocks, new_structure
+from streamer.text.scan import Bytes
+
+FEATURES_VERSION = 1  # of the rows: of blocks.py and this file
+MODEL = Path(__file__).with_name("main_text.json")
+
+LANES = 64  # blocks that are scored at a time
+LEAVES_MAX = 16
+SCORE_ONE = 1024  # a score of 1, in log odds
+SUM_MAX = 1 << 30
+WORDS_MIN = 25  # fewer words are no main text
+LONG_WORDS = 20  # words outside links that make a block a paragraph
+FAR = 50  # blocks; farther away is as far
+LARGEST = 32_767
+_NEAR = (-2, -1, 1, 2)
+_NEAR_FEATURES = 5
+
+FEATURES = (
+    "words", "link_share", "point_share", "characters", "letters_a_word", "capital_share",
+    "digit_share", "paragraph", "heading", "item", "cell", "division", "preformatted", "quotation",
+    "tag_before", "links", "sentence_end", "words_beside", "blocks_beside", "depth",
+    "unwanted_hints", "wanted_hints",
+    *(f"hint_{i}" for i in range(len(blocks.HINTS))),
+    *(f"in_{name}" for name in blocks.SECTIONS),
+    "place", "words_before", "words_of_page", "links_of_page", "nearest", "before", "after",
+    "between", "same_before", "same_after",
+    *(
+        f"{name}_{step:+d}"
+        for step in _NEAR
+        for name in ("words", "link_share", "point_share", "end", "paragraph")
+    ),
+)  # fmt: skip
+_HINTS = len(blocks.HINTS)
+_UNWANTED = _HINTS - blocks.WANTED_HINTS
+
+Rows = npt.NDArray[np.int16]
+Integers = npt.NDArray[np.int32]
+
+
+class Forest(NamedTuple):
+    """An ensemble of trees as arrays; tree t has the nodes starts[t] to starts[t + 1].
+
+    Attributes:
+        starts: int32[trees + 1].
+        features, thresholds: int16[nodes]; a row goes right where its feature is above the
+            threshold.
+        masks: uint16[nodes], the leaves that are left if it does.
+        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
+        base: int32[1], the score before any tree.
+    """
+
+    starts: Integers
+    features: npt.NDArray[np.int16]
+    thresholds: npt.NDArray[np.int16]
+    masks: npt.NDArray[np.uint16]
+    leaves: Integers
+    base: Integers
+
+
+class MainText(NamedTuple):
+    """The trees, and memory to look at pages with; made by `new_main_text`, one a thread."""
+
+    forest: Forest
+    structure: Structure
+    records: Records
+    beside: Integers  # int32[2, blocks]: words and blocks under one parent
+    rows: Rows  # int16[features, LANES]
+    left: npt.NDArray[np.uint16]  # uint16[LANES], leaves that can be reached
+    scores: Integers  # int32[blocks]
+
+
+class Model(NamedTuple):
+    """A forest and the digest that names it."""
+
+    forest: Forest
+    digest: str
+
+
+@kernel
+def look_around(records: Records, count: int, beside: Integers) -> tuple[int, int, int, int]:
+    """Complete the records by what needs the whole page.
+
+    Returns:
+        Words, words in links, and the first and last paragraph (`count` and -1 if there is none).
+    """
+    beside[:, : count + 1] = 0
+    words = links = 0
+    first, last = count, -1
+    for i in range(count):
+        record = records[i]
+        own = record[blocks.WORDS] - record[blocks.LINK_WORDS]
+        beside[0, record[blocks.PARENT]] += own
+        beside[1, record[blocks.PARENT]] += 1
+        record[blocks.WORDS_BEFORE] = words
+        words += record[blocks.WORDS]
+        links += record[blocks.LINK_WORDS]
+        if own >= LONG_WORDS:
+            first, last = min(first, i), i
+        record[blocks.SINCE] = min(i - last, FAR) if last >= 0 else FAR
+    after = count
+    for i in range(count - 1, -1, -1):
+        record = records[i]
+        if record[blocks.WORDS] - record[blocks.LINK_WORDS] >= LONG_WORDS:
+            after = i
+        record[blocks.UNTIL] = min(after - i, FAR) if after < count else FAR
+    return words, links, first, last
+
+
+@kernel
+def fill_row(
+    records: Records,
+    at: int,
+    count: int,
+    beside: Integers,
+    page: tuple[int, int, int, int],
+    rows: Rows,
+    lane: int,
+) -> None:
+    """Write the row of block `at` into a lane; `page` is what `look_around` gave."""
+    record = records[at]
+    words, links, first, last = page
+    characters = max(record[blocks.CHARACTERS], 1)
+    parent = record[blocks.PARENT]
+    rows[0, lane] = min(record[blocks.WORDS], LARGEST)
+    rows[1, lane] = record[blocks.LINK_SHARE]
+    rows[2, lane] = record[blocks.POINT_SHARE]
+    rows[3, lane] = min(record[blocks.CHARACTERS], LARGEST)
+    rows[4, lane] = min(record[blocks.LETTERS] * 100 // record[blocks.WORDS], LARGEST)
+    rows[5, lane] = record[blocks.CAPITALS] * 1000 // characters
+    rows[6, lane] = record[blocks.DIGITS] * 1000 // characters
+    for kind in range(1, blocks.KIND_FEATURES + 1):
+        rows[6 + kind, lane] = record[blocks.KIND] == kind
+    place = 7 + blocks.KIND_FEATURES
+    rows[place, lane] = record[blocks.BEFORE]
+    rows[place + 1, lane] = min(record[blocks.LINKS], LARGEST)
+    rows[place + 2, lane] = record[blocks.STOP]
+    rows[place + 3, lane] = min(beside[0, parent], LARGEST)
+    rows[place + 4, lane] = min(beside[1, parent], LARGEST)
+    rows[place + 5, lane] = record[blocks.DEPTH]
+    unwanted = wanted = 0
+    place += 8
+    for i in range(_HINTS + len(blocks.SECTIONS)):
+        each = record[blocks.COUNTS + i]
+        rows[place + i, lane] = each
+        unwanted += each if i < _UNWANTED else 0
+        wanted += each if _UNWANTED <= i < _HINTS else 0
+    rows[place - 2, lane] = unwanted
+    rows[place - 1, lane] = wanted
+    place += _HINTS + len(blocks.SECTIONS)
+    rows[place, lane] = at * 1000 // count
+    rows[place + 1, lane] = record[blocks.WORDS_BEFORE] * 1000 // words
+    rows[place + 2, lane] = min(words, LARGEST)
+    rows[place + 3, lane] = links * 1000 // words
+    rows[place + 4, lane] = min(record[blocks.SINCE], record[blocks.UNTIL])
+    rows[place + 5, lane] = record[blocks.SINCE]
+    rows[place + 6, lane] = record[blocks.UNTIL]
+    rows[place + 7, lane] = first <= at <= last
+    rows[place + 8, lane] = at > 0 and records[at - 1, blocks.PARENT] == parent
+    rows[place + 9, lane] = at + 1 < count and records[at + 1, blocks.PARENT] == parent
+    place += 10
+    for step in _NEAR:
+        if 0 <= at + step < count:
+            near = records[at + step]
+            rows[place, lane] = min(near[blocks.WORDS], LARGEST)
+            rows[place + 1, lane] = near[blocks.LINK_SHARE]
+            rows[place + 2, lane] = near[blocks.POINT_SHARE]
+            rows[place + 3, lane] = near[blocks.STOP]
+            rows[place + 4, lane] = near[blocks.KIND] == 1
+        else:
+            rows[place : place + _NEAR_FEATURES, lane] = -1
+        place += _NEAR_FEATURES
+
+
+@inline_kernel
+def _first_leaf(left: int) -> int:
+    """Return the first leaf that is left; the last one where a made-up model leaves none."""
+    return trailing_zeros(uint64(left) | uint64(1 << LEAVES_MAX - 1))
+
+
+@kernel
+def _add_trees(
+    forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], scores: Integers, at: int, end: int
+) -> None:
+    """Write the scores of the lanes to scores[at:end]."""
+    scores[at:end] = forest.base[0]
+    for tree in range(forest.leaves.shape[0]):
+        left[:] = np.uint16(0xFFFF)
+        for node in range(forest.starts[tree], forest.starts[tree + 1]):
+            row = rows[forest.features[node]]
+            threshold = forest.thresholds[node]
+            kept = forest.masks[node]
+            for lane in range(LANES):
+                left[lane] &= kept if row[lane] > threshold else np.uint16(0xFFFF)
+        for lane in range(end - at):
+            scores[at + lane] += forest.leaves[tree, _first_leaf(left[lane])]
+
+
+@kernel
+def score_blocks(main: MainText) -> int:
+    """Score the blocks that the records have; return their number, 0 for a page of too many."""
+    count = int64(main.structure.now[blocks.COUNT])
+    if count == 0 or count >= main.records.shape[0]:
+        return 0
+    page = look_around(main.records, count, main.beside)
+    for at in range(0, count, LANES):
+        end = min(at + LANES, count)
+        for lane in range(end - at):
+            fill_row(main.records, at + lane, count, main.beside, page, main.rows, lane)
+        _add_trees(main.forest, main.rows, main.left, main.scores, at, end)
+    return count
+
+
+@kernel
+def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
+    """Move the main text to the front of text[:end].
+
+    Returns:
+        Where it ends, or `end` if the page has none; and whether it has.
+    """
+    count = score_blocks(main)
+    words = 0
+    for i in range(count):
+        if main.scores[i] >= 0:
+            words += main.records[i, blocks.WORDS]
+    if words < WORDS_MIN:
+        return end, False
+    place = 0
+    for i in range(count):
+        if main.scores[i] >= 0:
+            for at in range(main.records[i, blocks.START], main.records[i, blocks.END]):
+                text[place] = text[at]
+                place += 1
+            text[place] = ord(" ")  # a block's end is followed by that of its tag
+            place += 1
+    return place, True
+
+
+@kernel
+def html_to_main_text(
+    source: Bytes, start: int, end: int, text: Bytes, main: MainText
+) -> tuple[int, bool]:
+    """Write the main text of source[start:end] to `text`, all visible text if there is none.
+
+    `text` is as for `html_to_text`. Returns where the text ends, and whether it is the main text.
+    """
+    end = html_to_blocks(source, start, end, text, main.structure, main.records)
+    return keep_main(main, text, end)
+
+
+def main_spans(
+    source: Bytes, start: int, end: int, text: Bytes, main: MainText
+) -> list[tuple[int, int]] | None:
+    """Return where in the visible text the blocks of the main text are; None if there is none."""
+    html_to_blocks(source, start, end, text, main.structure, main.records)
+    count = score_blocks(main)
+    chosen = [i for i in range(count) if main.scores[i] >= 0]
+    if main.records[chosen, blocks.WORDS].sum() < WORDS_MIN:
+        return None
+    return [(int(a), int(b)) for a, b in main.records[chosen][:, [blocks.START, blocks.END]]]
+
+
+def new_main_text(model: Model | None) -> MainText:
+    """Return memory for looking at pages; without a model for none, which takes no room."""
+    forest = model.forest if model else _forest([], 0)
+    count = blocks.BLOCKS_MAX if model else 0
+    return MainText(
+        forest,
+        new_structure(),
+        np.empty((count, blocks.COLUMNS), np.int32),
+        np.empty((2, count + 1), np.int32),
+        np.zeros((len(FEATURES), LANES), np.int16),
+        np.zeros(LANES, np.uint16),
+        np.empty(count, np.int32),
+    )
+
+
+def _forest(trees: list[Any], base: int) -> Forest:
+    """Return trees as arrays.
+
+    Raises:
+        ValueError: they are none that the rows fit, or have numbers that are too large.
+    """
+    nodes = [node for tree in trees for node in tree["nodes"]]
+    columns = list(zip(*nodes, strict=True)) or [(), (), ()]
+    features, thresholds, masks = columns
+    leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
+    for row, tree in zip(leaves, trees, strict=True):
+        row[: len(tree["leaves"])] = tree["leaves"]
+    if not all(0 <= feature < len(FEATURES) for feature in features):
+        raise ValueError(f"a tree asks for a feature beyond the {len(FEATURES)} that there are")
+    if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
+        raise ValueError("the scores of its leaves are too large")
+    return Forest(
+        np.cumsum([0, *(len(tree["nodes"]) for tree in trees)]).astype(np.int32),
+        np.array(features, np.int16),
+        np.array(thresholds, np.int16),
+        np.array(masks, np.uint16),
+        leaves,
+        np.array([base], np.int32),
+    )
+
+
+def model_of(trees: list[Any], base: int) -> Model:
+    """Return a model without a file: trees as a file has them."""
+    return Model(_forest(trees, base), "")
+
+
+def read_model(path: Path | None = None) -> Model:
+    """Return the model in a file; None: that of the package.
+
+    Raises:
+        SettingsError: it cannot be read, or is no model for this version.
+    """
+    return _read_model(path or MODEL)
+
+
+@cache
+def _read_model(path: Path) -> Model:
+    try:
+        return model_in(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"The model {path} cannot be used: {error}. `streamer train-main-text` makes one."
+        ) from error
+
+
+def model_in(content: bytes) -> Model:
+    """Return the model that a file holds.
+
+    Raises:
+        ValueError: it is none for this version.
+    """
+    try:
+        read = json.loads(content)
+        version, trees, base = read["features"], read["trees"], read["base"]
+        if version == FEATURES_VERSION:
+            return Model(_forest(trees, base), hashlib.blake2b(content, digest_size=8).hexdigest())
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    raise ValueError(f"it is for rows of version {version}, not {FEATURES_VERSION}")

@@ -1,0 +1,79 @@
+"""The blocks, rows and main text that the kernels give are those of the oracle in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.lab.main_text import rows_of_blocks
+from streamer.text import blocks
+from streamer.text.html import html_to_text, text_bytes_max
+from streamer.text.main_text import (
+    FEATURES,
+    html_to_main_text,
+    new_main_text,
+    read_model,
+)
+from tests.oracles.main_text import BlockPage, main_text, rows_of
+from tests.property.test_html_oracle import markup, soup
+
+MEMORY = new_main_text(read_model())
+SENTENCES = [
+    "One two, three. ", "Four five! ", "six", "7 Eight?", "“nine.” ", "漢字かな。", "ที่นี่", "ÀÉ ",
+    "\u0301", "\u00ad", "…", "\u00a0", "ﬁ", "\udcff", "مرحبا، ", "word " * 25, "link, " * 7,
+]  # fmt: skip
+ELEMENTS = (
+    "p", "div", "ul", "li", "nav", "article", "h2", "td", "tr", "table", "br", "a", "A", "b",
+    "title", "option", "select", "blockquote", "pre", "svg", "footer", "main", "textarea",
+)  # fmt: skip
+HINTED = (
+    "", "", "", ' class="nav"', " id=main-content", " CLASS='sideBar'", ' class="header"',
+    ' class="head line"', " id=ad", " data-class=nav", ' role="navigation" id="story"', " class",
+    " class=", ' class=">foot"', " classy=nav", ' itemprop="articleBody"/', " id='tag",
+)  # fmt: skip
+tag = st.builds(
+    "<{}{}{}>".format, st.sampled_from(["", "/"]), *map(st.sampled_from, (ELEMENTS, HINTED))
+)
+pages = st.lists(st.one_of(tag, tag, st.sampled_from(SENTENCES)), max_size=60).map(
+    lambda parts: "".join(parts).encode("utf-8", "surrogateescape")
+)
+deep = st.tuples(pages, st.integers(1, 140), pages).map(
+    lambda parts: parts[0] + b'<div class="nav"><p>' * parts[1] + parts[2] + b"</div>a" * parts[1]
+)
+anything = st.one_of(pages, deep, markup, soup, st.binary(max_size=60))
+
+
+def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
+    around = bytearray(
+        b"</svg>'" + page + b"</svg></title>-->'\">;"
+    )  # the kernels' arrays are mutable
+    source = np.frombuffer(around, np.uint8)
+    return source, np.full(text_bytes_max(len(page)) + 1, 0xEE, np.uint8)
+
+
+@settings(max_examples=500, deadline=None)
+@given(anything)
+def test_blocks_are_cut_from_the_visible_text_as_the_oracle_cuts_them(page: bytes) -> None:
+    source, out = arrays(page)
+    other = out.copy()
+    end = blocks.html_to_blocks(source, 7, 7 + len(page), out, MEMORY.structure, MEMORY.records)
+    assert (
+        out[:end].tobytes() == other[: html_to_text(source, 7, 7 + len(page), other, 0)].tobytes()
+    )
+    count = int(MEMORY.structure.now[blocks.COUNT])
+    oracle = BlockPage(page)
+    assert oracle.text() == out[:end].tobytes()
+    spans = MEMORY.records[:count, [blocks.START, blocks.END]].tolist()
+    assert spans == [[block.start, block.end] for block in oracle.blocks]
+    rows = [dict(zip(FEATURES, row, strict=True)) for row in rows_of_blocks(MEMORY).tolist()]
+    assert rows == rows_of(oracle.blocks)
+
+
+@settings(max_examples=150, deadline=None)
+@given(anything)
+def test_the_main_text_is_the_oracles(page: bytes) -> None:
+    source, out = arrays(page)
+    end, is_main = html_to_main_text(source, 7, 7 + len(page), out, MEMORY)
+    assert out[-1] == 0xEE
+    assert (out[:end].tobytes(), is_main) == main_text(page)

@@ -1,0 +1,273 @@
+"""Main text: what is taken of a page, what falls back, hostile pages, and models."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.index.codec import pack_pages, unpack_pages
+from streamer.lab.comparison import Piece, in_place
+from streamer.lab.main_text import MarkedPage, _tree, read_marked, sheet_of, train, with_lines
+from streamer.sketch.collection import count_words
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.scheme import choose
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
+from streamer.text import blocks
+from streamer.text.html import text_bytes_max
+from streamer.text.main_text import (
+    FEATURES,
+    MODEL,
+    html_to_main_text,
+    model_of,
+    new_main_text,
+    read_model,
+    score_blocks,
+)
+from streamer.text.visible import ESCAPED, HTML, MAIN, TextPart, text_parts, visible_text
+from streamer.text.words import CanonicalOptions
+from tests.helpers.signed_pages import crowded_pages
+
+SECRET = bytes(32)
+
+ARTICLE = [
+    "The river rose by two metres in one night, and the people of the lower town were not told.",
+    "“We heard the water before we saw it,” said a baker whose shop stands near the old bridge.",
+    "The council met at noon. It decided that the dam would be opened, slowly, on the next day.",
+    "Nobody was hurt, but forty houses are damp, and the school will stay closed until Monday.",
+    "An engineer who had warned of the flood in spring was asked to speak; he declined politely.",
+]
+LINKS = "".join(f'<li><a href="/{i}">Section {i}</a></li>' for i in range(12))
+PAGE = (
+    "<html><head><title>Flood</title></head><body>"
+    f'<div id="nav"><ul class="menu">{LINKS}</ul></div>'
+    '<div class="article-body"><h1>The river rose in one night</h1>'
+    + "".join(f"<p>{each}</p>" for each in ARTICLE)
+    + f'</div><div class="sidebar"><h3>Most read</h3><ul>{LINKS}</ul></div>'
+    '<div id="footer"><p>Copyright 2020 Example Media. <a href="/terms">Terms</a></p></div></body>'
+)
+FRONT_PAGE = f'<body><div class="menu"><ul>{LINKS * 4}</ul></div><table>{LINKS}</table>'
+
+
+def test_an_article_is_taken_and_its_sites_furniture_is_not() -> None:
+    text = visible_text(PAGE.encode(), HTML | MAIN)
+    assert all(each in text for each in ARTICLE)
+    assert not any(word in text for word in ("Section", "Most read", "Copyright", "Terms"))
+
+
+@pytest.mark.parametrize("page", [FRONT_PAGE, "", "<p>", "<p>Two words", LINKS])
+def test_of_a_page_without_main_text_all_visible_text_is_taken(page: str) -> None:
+    assert visible_text(page.encode(), HTML | MAIN) == visible_text(page.encode(), HTML)
+    assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] in ([True], [])
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    assert visible_text(PAGE.encode(), MAIN) == PAGE
+
+
+def test_the_text_of_an_escaped_body_is_that_of_the_body() -> None:
+    escaped = json.dumps(PAGE)[1:-1].encode()
+    assert visible_text(escaped, HTML | MAIN | ESCAPED) == visible_text(PAGE.encode(), HTML | MAIN)
+    assert text_parts(escaped, HTML | MAIN | ESCAPED) == text_parts(PAGE.encode(), HTML | MAIN)
+
+
+def test_the_parts_that_count_are_the_main_text_and_all_parts_the_visible_text() -> None:
+    parts = text_parts(PAGE.encode(), HTML | MAIN)
+    assert "".join(part.text for part in parts if part.counts) == visible_text(
+        PAGE.encode(), HTML | MAIN
+    )
+    visible = visible_text(PAGE.encode(), HTML)
+    assert "".join(part.text for part in parts).split() == visible.split()
+
+
+def test_pieces_stand_where_they_stand_on_the_page() -> None:
+    parts = [
+        TextPart("menu ", counts=False),
+        TextPart("a b ", counts=True),
+        TextPart("end", counts=False),
+    ]
+    pieces = [Piece("a", 0, first=True), Piece(" b ", None)]
+    assert in_place(pieces, parts) == [
+        Piece("menu ", None, counts=False), *pieces, Piece("end", None, counts=False),
+    ]  # fmt: skip
+    halves = [TextPart("a ", counts=True), TextPart("b c ", counts=True)]
+    assert in_place([Piece("a b c ", 1, first=True)], halves) == [
+        Piece("a ", 1, first=True), Piece("b c ", 1),
+    ]  # fmt: skip
+
+
+MEGABYTE = 1 << 20
+HOSTILE = {
+    "open elements": b"<div>" * (MEGABYTE // 5),
+    "open elements with text": b"<div class=nav>a" * (MEGABYTE // 16),
+    "end tags without start": b"<ul>a" + b"</div>" * (MEGABYTE // 6),
+    "attributes": b"<div " + b"class=nav " * (MEGABYTE // 10) + b">",
+    "one long name": b"<div class='" + b"nav" * (MEGABYTE // 3) + b"'>",
+    "quotes": b"<div class='" * (MEGABYTE // 12),
+    "links": b"<a>a" * (MEGABYTE // 4),
+    "tag soup": b"<p><font a1=1></div><td>a</a><li></p>" * (MEGABYTE // 37),
+    "options": b"<select><option>a" * (MEGABYTE // 17),
+    "sections": b"<nav><table><ul>a</ul></p>" * (MEGABYTE // 25),
+    "no characters": b"<p>\xff\xe6" * (MEGABYTE // 5),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
+    page = HOSTILE[name]
+    main = new_main_text(read_model())
+    source, out = (
+        np.frombuffer(bytearray(page), np.uint8),
+        np.empty(text_bytes_max(len(page)), np.uint8),
+    )
+    html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
+    began = time.process_time()
+    html_to_main_text(source, 0, len(page), out, main)
+    assert time.process_time() - began < 1  # a thousand nanoseconds a byte; it takes about ten
+
+
+def test_memory_does_not_grow_with_the_page() -> None:
+    main = new_main_text(read_model())
+    assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 8 << 20
+    assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
+
+
+def test_a_page_of_too_many_blocks_has_no_main_text() -> None:
+    page = ("<p>" + "One sentence, of more than enough words to count as main text. " * 2).encode()
+    many = page * (blocks.BLOCKS_MAX + 1)
+    assert visible_text(page * 20, HTML | MAIN) != visible_text(page * 20, HTML)
+    assert visible_text(many, HTML | MAIN) == visible_text(many, HTML)
+
+
+def written(features: int = 1, base: int = 0, nodes: Any = (), leaves: Any = (0,)) -> str:
+    trees = [{"nodes": nodes, "leaves": leaves}]
+    return json.dumps({"features": features, "base": base, "trees": trees})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "Expecting value"),
+        ("[]", "cannot be used"),
+        (written(features=0), "of version 0, not 1"),
+        (written(nodes=[[99, 0, 1]]), "beyond"),
+        (written(nodes=[[0, 99_999, 1]]), "int16"),
+        (written(base=2_000_000_000), "too large"),
+        (written(leaves=[0] * 17), "shape"),
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(content)
+    with pytest.raises(SettingsError, match=said):
+        read_model(path)
+
+
+def test_a_tree_that_leaves_no_leaf_gives_its_last_one() -> None:
+    tree = {"nodes": [[0, -1, 0]], "leaves": [*range(15), 77]}
+    main = new_main_text(model_of([tree], 5))
+    page = b"<p>word"
+    source, out = (
+        np.frombuffer(bytearray(page), np.uint8),
+        np.empty(text_bytes_max(len(page)), np.uint8),
+    )
+    html_to_main_text(source, 0, len(page), out, main)
+    assert score_blocks(main) == 1
+    assert main.scores[0] == 82
+
+
+def test_the_model_of_the_package_is_small() -> None:
+    assert MODEL.stat().st_size < 64 << 10
+
+
+def test_the_text_is_part_of_what_two_indexes_must_have_in_common() -> None:
+    visible, main = SignatureSettings(), SignatureSettings(canonical=MAIN_TEXT)
+    assert main.is_native
+    assert main.identity() == visible.identity() | {"canonical.text": "main"}
+    assert main.fingerprint("key") != visible.fingerprint("key")
+
+
+@pytest.mark.parametrize("method", ["minhash", "simhash"])
+def test_a_signature_is_that_of_the_main_text_and_tells_so(method: str) -> None:
+    bare = visible_text(PAGE.encode(), HTML | MAIN).encode()
+    signer = make_signer(choose(method, canonical=MAIN_TEXT), SECRET)
+    bodies = [PAGE.encode(), bare, FRONT_PAGE.encode(), b"plain words"]
+    signed = signer.sign(bodies, [HTML, 0, HTML, 0])
+    assert signed.main is not None
+    assert signed.main.tolist() == [True, False, False, False]
+    assert signed.keys[0].tolist() == signed.keys[1].tolist()
+
+
+def test_which_text_was_taken_goes_through_the_log_and_only_where_it_is_asked_for() -> None:
+    pages = crowded_pages(Random(1), 3)
+    assert unpack_pages(pack_pages(pages)).main is None
+    pages.main = np.array([True, False, True])
+    again = unpack_pages(pack_pages(pages)).take([2, 1])
+    assert again.main is not None
+    assert again.main.tolist() == [True, False]
+
+
+MARKED = MarkedPage(PAGE, "The river rose in one night\n" + "\n".join(ARTICLE))
+
+
+def test_blocks_are_labelled_by_the_marked_text() -> None:
+    sheet = sheet_of(MARKED, new_main_text(model_of([], 0)))
+    assert sheet.is_usable
+    assert sheet.rows.shape == (len(sheet.main), len(FEATURES))
+    chosen = [" ".join(w) for w, m in zip(sheet.words, sheet.main, strict=True) if m]
+    assert chosen[0] == "the river rose in one night"
+    assert sum(sheet.main) == 1 + len(ARTICLE)
+
+
+def test_marked_text_is_broken_into_lines_and_furniture_is_not() -> None:
+    lines = with_lines(MARKED).html
+    assert lines.count("<p>") > PAGE.count("<p>")
+    assert visible_text(lines.encode(), HTML).split() == visible_text(PAGE.encode(), HTML).split()
+
+
+def test_a_trained_tree_becomes_tests_and_leaves_from_left_to_right() -> None:
+    kind = [("value", "f8"), ("feature_idx", "i8"), ("num_threshold", "f8")]
+    kind += [("left", "i8"), ("right", "i8"), ("is_leaf", "u1")]
+    nodes = np.array(
+        [
+            (0, 3, 2.5, 1, 2, 0),
+            (0.25, 0, 0, 0, 0, 1),
+            (0, 7, -0.5, 3, 4, 0),
+            (-1, 0, 0, 0, 0, 1),
+            (2, 0, 0, 0, 0, 1),
+        ],
+        kind,
+    )
+    assert _tree(nodes) == {
+        "nodes": [(3, 2, 0xFFFE), (7, -1, 0xFFFD)],
+        "leaves": [256, -1024, 2048],
+    }
+
+
+def test_nothing_is_trained_on_pages_that_do_not_have_their_marked_text() -> None:
+    strange = MarkedPage(PAGE, "Other words that are nowhere in this page. " * 9)
+    sheet = sheet_of(strange, new_main_text(model_of([], 0)))
+    assert not sheet.is_usable
+    with pytest.raises(Exception, match="No pages to train on"):
+        train([sheet])
+
+
+def test_a_line_that_is_no_marked_page_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "marked.jsonl"
+    path.write_text('{"html": "<p>", "main_text": ""}\n\n{"html": 1}\n')
+    with pytest.raises(Exception, match=r"marked.jsonl:3: no marked page"):
+        list(read_marked(path))
+
+
+def test_a_collection_of_visible_text_is_written_as_ever_and_one_of_main_text_tells() -> None:
+    visible = count_words([["a"]], CanonicalOptions())
+    main = count_words([["a"]], CanonicalOptions(text="main"))
+    assert b"text" not in visible.to_bytes()
+    assert b'"text":"main"' in main.to_bytes()
+    assert visible.fingerprint != main.fingerprint
