@@ -44,7 +44,7 @@ from streamer.text.main_text import MainText, new_main_text, read_model
 from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
-from streamer.text.visible import MAIN, Buffer, no_main_text, scratch_bytes, visible_span
+from streamer.text.visible import Buffer, scratch_bytes, visible_span
 
 TOKENS_BLOCK = 4096
 DISTINCT_MAX = 32  # enough for any sensible least number of shingles to compare
@@ -166,20 +166,24 @@ def _sign_text(
 def _sign_batch(
     bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
-    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], MainText],
+    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
+    trees: MainText | None,
     parameters: Parameters,
     rows: int,
     scratch: Scratch,
     signed: Signatures,
     main: npt.NDArray[np.bool_],
 ) -> None:
-    """Sign `bodies` (data, starts, ends) into `signed` and `main`; `visible` is for texts."""
+    """Sign `bodies` (data, starts, ends) into `signed` and `main`; `visible` is for texts.
+
+    The main text is signed if there are `trees` that tell it.
+    """
     data, starts, ends = bodies
     keys, sketches, distinct, token_counts, text_bytes, _ = signed
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
         text, start, end, main[i] = visible_span(
-            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
+            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], trees
         )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, parameters, scratch, sketches[i]
@@ -210,8 +214,7 @@ class Signer:
         )
         self._scratch: Scratch = _new_scratch(settings.hashes)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
-        self._takes_main = settings.takes_main_text
-        self._main = new_main_text(read_model()) if self._takes_main else no_main_text()
+        self._trees = new_main_text(read_model()) if settings.takes_main_text else None
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
@@ -226,12 +229,11 @@ class Signer:
             np.empty(pages, np.int64),
         )
         main = np.empty(pages, np.bool_)
-        marks = np.array(flags, np.uint8) | np.uint8(MAIN if self._takes_main else 0)
         _sign_batch(
-            (texts.data, texts.starts, texts.ends), marks, (*self._visible, self._main),
-            self._parameters, self.settings.rows, self._scratch, result, main,
+            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8), self._visible,
+            self._trees, self._parameters, self.settings.rows, self._scratch, result, main,
         )  # fmt: skip
-        return result._replace(main=main) if self._takes_main else result
+        return result if self._trees is None else result._replace(main=main)
 
     def _grow(self, size: int) -> None:
         """Fit the scratch to the longest body, and let go of what only a giant needed."""

@@ -15,7 +15,6 @@ that the cost has a bound.
 from __future__ import annotations
 
 import re
-from functools import cache
 from html.parser import HTMLParser
 from typing import NamedTuple
 
@@ -102,11 +101,12 @@ def visible_span(
     flags: int,
     unescaped: npt.NDArray[np.uint8],
     text: npt.NDArray[np.uint8],
-    main: MainText,
+    main: MainText | None,
 ) -> tuple[npt.NDArray[np.uint8], int, int, bool]:
     """Return (array, start, end) of the text of one body, and whether it is the main text.
 
-    It is the visible text, unless `flags` ask for the main text and the page has one.
+    It is the visible text, unless `main` is given and the page has a main text. The compiler knows
+    of a `main` that is None, so who never asks for it does not wait for its kernels.
     """
     is_main = False
     source = data
@@ -114,18 +114,12 @@ def visible_span(
         end = unescape_json(source, start, end, unescaped, 0)
         source, start = unescaped, 0
     if flags & HTML:
-        if flags & MAIN:
-            end, is_main = html_to_main_text(source, start, end, text, main)
-        else:
+        if main is None:
             end = html_to_text(source, start, end, text, 0)
+        else:
+            end, is_main = html_to_main_text(source, start, end, text, main)
         source, start = text, 0
     return source, start, end, is_main
-
-
-@cache
-def no_main_text() -> MainText:
-    """Return what `visible_span` is given where no main text is asked for."""
-    return new_main_text(None)
 
 
 def scratch_bytes(body_bytes: int) -> int:
@@ -148,12 +142,11 @@ def text_parts(body: Buffer, flags: int) -> list[TextPart]:
     size = len(body)
     data = Slices.joined([body]).data
     unescaped, text = (np.empty(scratch_bytes(size), np.uint8) for _ in range(2))
-    main = new_main_text(read_model()) if flags & MAIN else no_main_text()
-    visible_flags = flags & ~MAIN
-    array, start, end, _ = visible_span(data, 0, size, visible_flags, unescaped, text, main)
+    array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, None)
     whole = array[start:end].tobytes()
     spans: list[tuple[int, int]] | None = None
     if flags & HTML and flags & MAIN:
+        main = new_main_text(read_model())
         source = unescaped if flags & ESCAPED else data
         stop = unescape_json(data, 0, size, unescaped, 0) if flags & ESCAPED else size
         spans = main_spans(source, 0, stop, text, main)
@@ -174,7 +167,7 @@ def visible_text(body: Buffer, flags: int) -> str:
     data = Slices.joined([body]).data
     room = scratch_bytes(size)
     scratch = np.empty(room, np.uint8), np.empty(room, np.uint8)
-    main = new_main_text(read_model()) if flags & MAIN else no_main_text()
+    main = new_main_text(read_model()) if flags & MAIN else None
     array, start, end, _ = visible_span(data, 0, size, flags, *scratch, main)
     return array[start:end].tobytes().decode("utf-8", "replace")
 
