@@ -40,7 +40,7 @@ warm: $(VENV)/.run ## Compile the kernels (under 20 seconds, once after a change
 	@$(PY) -m streamer warm
 
 test: check ## Run all checks and all tests
-	$(PY) -m streamer warm
+	$(PY) -m streamer warm --text main
 	$(PY) -m pytest -n 2 tests/unit tests/property tests/contract tests/quality
 	$(PY) -m pytest -n 3 --maxschedchunk 1 --durations=20 tests/simulation tests/integration
 	$(PY) -m pytest -n 0 -s tests/cluster
@@ -48,7 +48,7 @@ test: check ## Run all checks and all tests
 
 bounds: export NUMBA_BOUNDSCHECK = 1
 bounds: $(VENV)/.dev ## Run what goes through kernels with every index checked
-	$(PY) -m streamer warm
+	$(PY) -m streamer warm --text main
 	$(PY) -m pytest -n 2 tests/property tests/integration/test_bad_input.py tests/integration/test_replay.py
 
 image: $(VENV)/.dev ## Build the images of worker and broker and try them out (as root, on Debian)
@@ -80,7 +80,7 @@ bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/basel
 	$(PY) benchmarks/compare.py
 
 campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours)
-	$(PY) -m streamer warm
+	$(PY) -m streamer warm --text main
 	PYTHONPATH=. $(PY) -m tests.campaign build/campaign --report docs/reliability.md
 
 cluster: $(VENV)/.dev ## Run the manifests on a Kubernetes of its own; write docs/kubernetes.md (as root)

@@ -46,7 +46,8 @@ KERNELS: list[Any] = []  # numba's dispatchers of all kernels that were imported
 
 _HAS_KERNEL = re.compile(rb"^@(\w+_)?kernel$", re.MULTILINE)
 _FOLDER_PREFIX = "kernels-"
-_COMPLETE = "complete"  # a file in the folder: nothing is left to compile
+# Files in the folder: nothing is left to compile, but for main text; nothing for that either.
+_COMPLETE, _COMPLETE_MAIN_TEXT = "complete", "complete-main-text"
 _FOLDERS_KEPT = 2  # of other versions: one may go back and forth between two
 _SECONDS_KEPT = 24 * 3600  # a folder that was used since then may be in use
 
@@ -129,15 +130,17 @@ def kernels_on_disk() -> int:
     return sum(1 for _ in FOLDER.rglob("*.nbi"))
 
 
-def all_compiled() -> bool:
-    """Tell whether nothing is left to compile."""
-    return (FOLDER / _COMPLETE).exists()
+def all_compiled(*, main_text: bool = False) -> bool:
+    """Tell whether nothing is left to compile; what only main text needs is asked for apart."""
+    return (FOLDER / (_COMPLETE_MAIN_TEXT if main_text else _COMPLETE)).exists()
 
 
-def mark_all_compiled() -> None:
-    """Have `all_compiled` tell so from now on."""
+def mark_all_compiled(*, main_text: bool = False) -> None:
+    """Have `all_compiled` tell so from now on; what has all for main text has all else too."""
     with suppress(OSError):  # whoever could not write it compiles in memory, each time
         (FOLDER / _COMPLETE).touch()
+        if main_text:
+            (FOLDER / _COMPLETE_MAIN_TEXT).touch()
 
 
 _njit: Any = numba.njit  # its stub does not know of `_nrt`

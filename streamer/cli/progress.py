@@ -67,9 +67,12 @@ def amount_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def compile_with_bar() -> None:
-    """Compile the kernels that this version has not compiled yet; show how many are done."""
-    if all_compiled():
+def compile_with_bar(*, main_text: bool = False) -> None:
+    """Compile the kernels that this version has not compiled yet; show how many are done.
+
+    Those that only main text needs are compiled where it is asked for.
+    """
+    if all_compiled(main_text=main_text):
         return
     from streamer.run.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
 
@@ -80,4 +83,8 @@ def compile_with_bar() -> None:
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        compile_kernels(lambda done, total: bar.update(task, completed=done, total=total))
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        compile_kernels(report, main_text=main_text)

@@ -470,7 +470,7 @@ def _run(
             "does with --dead-letters."
         )
     with _outputs(wanted, lasting=lasting) as outputs:
-        compile_with_bar()
+        compile_with_bar(main_text=settings.signature.takes_main_text)
         judge = replay_judge(folder, settings.index, head_pages=settings.head_pages)
         job = Replay(
             judge, catalogue, parser, new_signer, folder.fingerprint,

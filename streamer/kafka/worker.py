@@ -330,9 +330,10 @@ async def run_worker(options: WorkerOptions) -> None:
     try:
         await reach(options.connection)
         # Before the group counts on this worker.
-        if not all_compiled():
+        main_text = settings.signature.takes_main_text
+        if not all_compiled(main_text=main_text):
             _log.info("kernels_compiling", note="once for this version and machine")
-            await asyncio.to_thread(compile_kernels)
+            await asyncio.to_thread(compile_kernels, main_text=main_text)
         await asyncio.to_thread(warm_kernels, settings.signature)
         spare_what_lasts()
         await worker.run()

@@ -1,8 +1,9 @@
 """Compiling the kernels ahead, so that nobody waits for them in the middle of a run.
 
 `compile_kernels` does it once for a version and a machine, in two processes that share what they
-have compiled through the disk. `warm_kernels` goes the way of a page, so that all code on it is in
-memory: for whoever must answer soon, a worker that joins a group.
+have compiled through the disk. What only main text needs is a third more: it is compiled for those
+who ask for it, so that nobody else waits. `warm_kernels` goes the way of a page, so that all code
+on it is in memory: for whoever must answer soon, a worker that joins a group.
 """
 
 from __future__ import annotations
@@ -42,14 +43,17 @@ from streamer.run.stages import sign
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
-from streamer.sketch.settings import SignatureSettings
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import PageSigner
+from streamer.text.main_text import keep_main, new_main_text, read_model
 from streamer.text.short_tokens import token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, hash_tokens, token_scratch
 from streamer.text.visible import ESCAPED, HTML, visible_text
 
 NATIVE_SIGNATURE = SignatureSettings()
+MAIN_TEXT_SIGNATURE = SignatureSettings(canonical=MAIN_TEXT)
+ONLY_MAIN_TEXT = {"streamer.text.blocks", "streamer.text.main_text"}
 POLL_SECONDS = 0.1
 
 _BODY = "<p>a b c d e f g h i j k l m n"
@@ -58,11 +62,14 @@ _LINE = json.dumps({"url": "u", "body": _BODY}).encode() + b"\n"
 Report = Callable[[int, int], None]  # is told how many kernels are done, of how many
 
 
-def compile_kernels(report: Report = lambda _done, _of: None) -> None:
-    """Compile every kernel that is not on disk yet, in two processes; others who come wait."""
+def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool = False) -> None:
+    """Compile every kernel that is not on disk yet, in two processes; others who come wait.
+
+    Those that only main text needs are left out where it is not asked for.
+    """
     with _alone():
-        if not all_compiled():
-            _compile(report)
+        if not all_compiled(main_text=main_text):
+            _compile(report, main_text=main_text)
 
 
 @contextmanager
@@ -75,8 +82,10 @@ def _alone() -> Iterator[None]:
         yield
 
 
-def _compile(report: Report) -> None:
-    commands = [[sys.executable, "-m", "streamer.run.warm", part] for part in _PARTS]
+def _compile(report: Report, *, main_text: bool) -> None:
+    wanted = sum(main_text or each.py_func.__module__ not in ONLY_MAIN_TEXT for each in KERNELS)
+    more = ["main"] if main_text else []
+    commands = [[sys.executable, "-m", "streamer.run.warm", part, *more] for part in _PARTS]
     none = subprocess.DEVNULL
     running = [
         subprocess.Popen(each, stdin=none, stdout=none, stderr=none)  # noqa: S603 - this module
@@ -84,7 +93,7 @@ def _compile(report: Report) -> None:
     ]
     try:
         while any(process.poll() is None for process in running):
-            report(min(kernels_on_disk(), len(KERNELS)), len(KERNELS))
+            report(min(kernels_on_disk(), wanted), wanted)
             time.sleep(POLL_SECONDS)
     finally:
         for process in running:
@@ -92,9 +101,9 @@ def _compile(report: Report) -> None:
             process.wait()
     if any(process.returncode for process in running):
         for part in _PARTS.values():  # this tells what has failed
-            part()
-    mark_all_compiled()
-    report(len(KERNELS), len(KERNELS))
+            part(main_text=main_text)
+    mark_all_compiled(main_text=main_text)
+    report(wanted, wanted)
 
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
@@ -103,17 +112,21 @@ def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:
     _judge(signature, (_signed(signer, number) for number in range(2)))
 
 
-def _compile_text() -> None:
+def _compile_text(*, main_text: bool) -> None:
     """Go from text to signatures; the other part has begun with the text of HTML."""
     text = Slices.joined([_BODY.encode()])
     room = np.empty(2 * SPARE, np.uint64)
     hash_tokens(text.data, 0, len(_BODY), uint64(0), token_tables(), token_scratch(), room, 0)
     _signed(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
+    if main_text:
+        _signed(make_signer(MAIN_TEXT_SIGNATURE, bytes(32)), 0)
 
 
-def _compile_index() -> None:
+def _compile_index(*, main_text: bool) -> None:
     """Find the text of HTML; go from signatures to verdicts, and on to what these are read for."""
     visible_text(_BODY.encode(), ESCAPED | HTML)
+    if main_text:
+        keep_main(new_main_text(read_model()), np.empty(1, np.uint8), 0)
     _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
     sketch_similarity(0, sketches[0], sketches[1])
@@ -157,4 +170,4 @@ def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
 
 
 if __name__ == "__main__":
-    _PARTS[sys.argv[1]]()
+    _PARTS[sys.argv[1]](main_text="main" in sys.argv[2:])

@@ -166,8 +166,7 @@ def _sign_text(
 def _sign_batch(
     bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
-    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]],
-    trees: MainText | None,
+    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], MainText | None],
     parameters: Parameters,
     rows: int,
     scratch: Scratch,
@@ -176,14 +175,14 @@ def _sign_batch(
 ) -> None:
     """Sign `bodies` (data, starts, ends) into `signed` and `main`; `visible` is for texts.
 
-    The main text is signed if there are `trees` that tell it.
+    The main text is signed where `visible` has what tells it.
     """
     data, starts, ends = bodies
     keys, sketches, distinct, token_counts, text_bytes, _ = signed
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
         text, start, end, main[i] = visible_span(
-            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], trees
+            data, starts[i], ends[i], int64(flags[i]), visible[0], visible[1], visible[2]
         )
         content, token_counts[i], distinct[i] = _sign_text(
             text, start, end, parameters, scratch, sketches[i]
@@ -214,7 +213,7 @@ class Signer:
         )
         self._scratch: Scratch = _new_scratch(settings.hashes)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
-        self._trees = new_main_text(read_model()) if settings.takes_main_text else None
+        self._main = new_main_text(read_model()) if settings.takes_main_text else None
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
@@ -230,10 +229,11 @@ class Signer:
         )
         main = np.empty(pages, np.bool_)
         _sign_batch(
-            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8), self._visible,
-            self._trees, self._parameters, self.settings.rows, self._scratch, result, main,
+            (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8),
+            (*self._visible, self._main), self._parameters, self.settings.rows, self._scratch,
+            result, main,
         )  # fmt: skip
-        return result if self._trees is None else result._replace(main=main)
+        return result if self._main is None else result._replace(main=main)
 
     def _grow(self, size: int) -> None:
         """Fit the scratch to the longest body, and let go of what only a giant needed."""

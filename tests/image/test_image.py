@@ -42,6 +42,9 @@ print(json.dumps({
     "writes": [name for name in ("/", "/opt/streamer", "/etc", "/tmp") if may_write(name)],
 }))
 """
+LISTING = """import json, pathlib; found = pathlib.Path('/tmp').rglob('*.nb?')
+print(json.dumps({path.name: path.stat().st_size for path in found}))
+"""
 # Two listeners: without encryption for the broker itself, and one for workers, as in a cluster.
 LISTENERS = {
     "KAFKA_LISTENERS": "OWN://127.0.0.1:{own},CLIENTS://127.0.0.1:{clients},"
@@ -169,25 +172,21 @@ def test_a_container_has_no_rights_and_writes_only_where_it_must(podman: Podman)
 
 
 def test_kernels_are_compiled_for_the_processors_that_are_named(podman: Podman) -> None:
-    code = "from streamer.kernel import *; print(all_compiled(), kernels_on_disk() > 50)"
+    code = (
+        "from streamer.kernel import *;"
+        "print(all_compiled(), all_compiled(main_text=True), kernels_on_disk() > 50)"
+    )
     run = ("run", "--rm", *HARDENED, "--tmpfs", "/tmp", "--network", "none")  # noqa: S108
     python = ("--entrypoint", "python", WORKER, "-c", code)
     assert "NUMBA_CPU_NAME=x86-64-v3" in inspected(podman, WORKER)["Config"]["Env"]
-    assert podman(*run, *python) == "True True"
-    assert podman(*run, "--env=NUMBA_CPU_NAME=x86-64-v2", *python) == "False False"
+    assert podman(*run, *python) == "True True True"
+    assert podman(*run, "--env=NUMBA_CPU_NAME=x86-64-v2", *python) == "False False False"
 
 
 def test_a_cold_start_compiles_nothing(podman: Podman, secure: tuple[str, Path]) -> None:
     """How long it takes is shown; the processor time is held, which others change little."""
-    with podman.file_system(WORKER) as tree:
-        (packages,) = tree.glob("opt/streamer/lib/python3.*/site-packages")
-        (kept,) = (packages / "streamer/__pycache__").glob("kernels-*")
-        compiled = {path.name: path.stat().st_size for path in kept.rglob("*.nb?")}
+    compiled = kernels_of(podman)
     assert len(compiled) > 100
-    listing = (
-        "import json, pathlib; found = pathlib.Path('/tmp').rglob('*.nb?');"
-        "print(json.dumps({path.name: path.stat().st_size for path in found}))"
-    )
     for number in range(COLD_STARTS):
         name = f"cold-{os.getpid()}-{number}"
         took = start_worker(podman, secure, name)
@@ -195,11 +194,33 @@ def test_a_cold_start_compiles_nothing(podman: Podman, secure: tuple[str, Path])
         times = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[11:13]
         worked = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         print(f"\ncold start: ready after {took:.1f} s, {worked:.1f} s of processor")  # noqa: T201
-        assert json.loads(podman("exec", name, "python", "-c", listing)) == compiled
+        assert json.loads(podman("exec", name, "python", "-c", LISTING)) == compiled
         assert worked < 5
         podman("stop", name)
         assert podman("inspect", "--format", "{{.State.ExitCode}}", name) == "0"
         podman.remove(name)
+
+
+def test_main_text_compiles_nothing_either(podman: Podman) -> None:
+    page = "<p>" + "A sentence, of enough words to be the text of the page itself. " * 9
+    code = (
+        "import pathlib, subprocess\n"
+        f"pathlib.Path('/tmp/a.html').write_text({page!r})\n"
+        "command = 'streamer compare /tmp/a.html /tmp/a.html --text main --json'\n"
+        f"subprocess.run(command.split(), check=True)\n{LISTING}"
+    )
+    run = ("run", "--rm", *HARDENED, "--tmpfs", "/tmp", "--network", "none")  # noqa: S108
+    said, found = podman(*run, "--entrypoint", "python", WORKER, "-c", code).splitlines()
+    assert json.loads(said)["jaccard"] == 1
+    assert json.loads(found) == kernels_of(podman)
+
+
+def kernels_of(podman: Podman) -> dict[str, int]:
+    """Return the sizes of the compiled kernels in the image, by the names of their files."""
+    with podman.file_system(WORKER) as tree:
+        (packages,) = tree.glob("opt/streamer/lib/python3.*/site-packages")
+        (kept,) = (packages / "streamer/__pycache__").glob("kernels-*")
+        return {path.name: path.stat().st_size for path in kept.rglob("*.nb?")}
 
 
 def test_the_bill_of_materials_names_each_package_of_the_lock(tmp_path: Path) -> None:

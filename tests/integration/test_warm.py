@@ -1,4 +1,7 @@
-"""`streamer warm` compiles everything: whatever is run afterwards adds nothing to the cache."""
+"""`streamer warm` compiles everything: whatever is run afterwards adds nothing to the cache.
+
+But for what only main text needs, which `streamer warm --text main` compiles too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,9 +28,11 @@ from tests.integration.chaos import load
 
 # Runs commands one after the other in one process: a start takes longer than most of them.
 COMMANDS = """
-import json, sys
+import json, os, sys
 from streamer.cli.main import run
 for arguments in json.loads(sys.argv[1]):
+    for mark in sys.argv[2:]:
+        os.unlink(mark)
     sys.argv = ["streamer", *arguments]
     try:
         run()
@@ -80,13 +86,14 @@ def archive(path: Path) -> None:
     path.write_bytes(b"".join(packed))
 
 
-def streamer_runs(*commands: list[str]) -> None:
+def streamer_runs(*commands: list[str], without: tuple[Path, ...] = ()) -> int:
+    """Run commands, before each of which marks are removed; return how many compile."""
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        [sys.executable, "-c", COMMANDS, json.dumps(commands), *map(str, without)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "Compiling" not in done.stderr
+    return done.stderr.count("Compiling the kernels")
 
 
 def files_below(folder: Path) -> set[tuple[str, int]]:
@@ -94,21 +101,24 @@ def files_below(folder: Path) -> set[tuple[str, int]]:
     return {(path.name, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def all_kernels() -> set[str]:
-    """Return the names of all kernels there are, as numba begins the names of their files."""
+def all_kernels(text: str) -> set[str]:
+    """Return the names of the kernels for a text, as numba begins the names of their files."""
     for module in pkgutil.walk_packages(streamer.__path__, "streamer."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return {
+    names = {
         f"{each.py_func.__module__.rpartition('.')[2]}.{each.py_func.__qualname__}"
         for each in KERNELS
     }
+    for_main_text = {name for name in names if name.startswith(("blocks.", "main_text."))}
+    assert len(for_main_text) > 15
+    return names if text == "main" else names - for_main_text
 
 
-def warm(cache: Path, **environment: str) -> str:
+def warm(cache: Path, text: str = "visible", **environment: str) -> str:
     """Return what `streamer warm` shows."""
     done = subprocess.run(
-        [sys.executable, "-m", "streamer", "warm"],
+        [sys.executable, "-m", "streamer", "warm", *(["--text", text] if text == "main" else [])],
         cwd=ROOT, env={**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -116,28 +126,53 @@ def warm(cache: Path, **environment: str) -> str:
     return done.stderr
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warmed(folder: Path, text: str) -> Path:
     """Return a cache that `streamer warm` has filled, as on a terminal."""
-    folder = tmp_path_factory.mktemp("cache")
-    shown = warm(folder, FORCE_COLOR="1", COLUMNS="120")
-    assert f"{len(all_kernels())}/{len(all_kernels())}" in shown
+    shown = warm(folder, text, FORCE_COLOR="1", COLUMNS="120")
+    assert f"{len(all_kernels(text))}/{len(all_kernels(text))}" in shown
     return folder
 
 
-def test_every_kernel_is_on_disk(cache: Path) -> None:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache of all but what only main text needs."""
+    return warmed(tmp_path_factory.mktemp("cache"), "visible")
+
+
+@pytest.fixture(scope="module")
+def cache_of_main(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache to which `streamer warm --text main` has added the rest."""
+    folder = tmp_path_factory.mktemp("main") / "cache"
+    return warmed(shutil.copytree(cache, folder), "main")
+
+
+def test_every_kernel_is_on_disk_but_nobody_waits_for_main_text_who_never_asks_for_it(
+    cache: Path, cache_of_main: Path
+) -> None:
     """So that a kernel that is added later is compiled ahead as well."""
-    assert all_kernels() == {path.name.rpartition("-")[0] for path in cache.rglob("*.nbi")}
+    for folder, text in ((cache, "visible"), (cache_of_main, "main")):
+        found = {path.name.rpartition("-")[0] for path in folder.rglob("*.nbi")}
+        assert found == all_kernels(text)
 
 
-def test_nothing_is_shown_where_nothing_is_left_to_compile(cache: Path) -> None:
-    before = files_below(cache)
-    assert warm(cache) == warm(cache, FORCE_COLOR="1") == ""
-    (mark,) = cache.rglob("complete")
-    mark.unlink()
-    assert warm(cache) == "Compiling the kernels, once for this version and machine.\n"
-    assert mark.exists()
-    assert {name for name, _ in files_below(cache) - before} == {"complete"}
+def test_nothing_is_shown_where_nothing_is_left_to_compile(cache_of_main: Path) -> None:
+    before = files_below(cache_of_main)
+    for text in ("visible", "main"):
+        assert warm(cache_of_main, text) == warm(cache_of_main, text, FORCE_COLOR="1") == ""
+    marks = {path.name: path for path in cache_of_main.rglob("complete*")}
+    assert set(marks) == {"complete", "complete-main-text"}
+    for mark in marks.values():
+        mark.unlink()
+    said = "Compiling the kernels, once for this version and machine.\n"
+    assert [warm(cache_of_main, text) for text in ("visible", "main")] == [said, said]
+    assert {name for name, _ in files_below(cache_of_main) - before} == set(marks)
+
+
+def pages_of(crawl: Path, folder: Path) -> Path:
+    """Return a file with some pages of the crawl, and odd ones."""
+    pages = folder / "pages.jsonl"
+    pages.write_bytes(b"".join(crawl.read_bytes().splitlines(keepends=True)[:300]) + odd_lines())
+    return pages
 
 
 def test_whatever_runs_afterwards_compiles_nothing(
@@ -146,8 +181,7 @@ def test_whatever_runs_afterwards_compiles_nothing(
 ) -> None:  # fmt: skip
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache))
     before = files_below(cache)
-    pages = tmp_path / "pages.jsonl"
-    pages.write_bytes(b"".join(crawl.read_bytes().splitlines(keepends=True)[:300]) + odd_lines())
+    pages = pages_of(crawl, tmp_path)
     again, warc = tmp_path / "again.jsonl.gz", tmp_path / "pages.warc.gz"
     again.write_bytes(gzip.compress(pages.read_bytes()))
     archive(warc)
@@ -155,24 +189,23 @@ def test_whatever_runs_afterwards_compiles_nothing(
     text.write_text(ODD[0])
     folder, index = str(tmp_path), str(tmp_path / "index")
     out = ["--verdicts", f"{folder}/verdicts.jsonl", "--index", index]
-    streamer_runs(
+    compiled = streamer_runs(
         ["replay", str(pages), *out],
         ["replay", str(pages), str(again), str(warc), *out],
         ["replay", str(warc), "--verdicts", f"{folder}/warc.jsonl"],
         ["replay", str(pages), "--verdicts", f"{folder}/three.jsonl", "--shards", "3"],
         ["replay", str(pages), "--verdicts", f"{folder}/s.jsonl", "--method", "simhash+minhash"],
-        ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--text", "main"],
         ["inspect", index],
         ["check", "--index", index],
         ["explain", "http://odd.example/0", "--index", index, "--texts", str(pages)],
         ["uniqueness", str(text), "--index", index],
         ["uniqueness", str(text), "--against", str(pages)],
         ["compare", str(text), str(text)],
-        ["compare", str(text), str(text), "--text", "main"],
         ["clusters", f"{folder}/verdicts.jsonl", "--out", f"{folder}/clusters.csv"],
         ["tune", "--sample", str(pages)],
         ["collection", "build", str(pages), "--out", f"{folder}/words.json"],
     )
+    assert compiled == 0
     load(brokers, names, pages)
     with fleet(tmp_path / "fleet", brokers, names) as workers:
         workers.start("sign", "--role", "sign", "--index", tmp_path / "signer")
@@ -184,3 +217,44 @@ def test_whatever_runs_afterwards_compiles_nothing(
         assert workers.verify("--settled").returncode == 0
         workers.replayed()
     assert files_below(cache) - before == set()
+
+
+def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
+    cache_of_main: Path, brokers: str, names: Names, crawl: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache_of_main))
+    before = files_below(cache_of_main)
+    pages = pages_of(crawl, tmp_path)
+    text, marked = tmp_path / "text.html", tmp_path / "marked.jsonl"
+    text.write_text(ODD[0])
+    twice = f"{PROSE} {PROSE}"
+    marked.write_text(json.dumps({"html": f"<p>{twice}<ul>a", "main_text": twice}))
+    folder, index = str(tmp_path), str(tmp_path / "index")
+    commands = [
+        ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--index", index],
+        ["replay", str(pages), "--verdicts", f"{folder}/s.jsonl", "--method", "simhash"],
+        ["compare", str(text), str(text)],
+        ["train-main-text", str(marked), "--out", f"{folder}/model.json", "--trees", "1"],
+    ]
+    for command in commands[:-1]:
+        command += ["--text", "main"]
+    commands.append(["explain", str(text), "--index", index, "--texts", str(pages)])
+    (mark,) = cache_of_main.rglob("complete-main-text")
+    assert streamer_runs(*commands, without=(mark,)) == len(commands)
+    assert streamer_runs(*commands) == 0
+    load(brokers, names, pages)
+    options = ("--text", "main")
+    with fleet(tmp_path / "fleet", brokers, names, options=options) as workers:
+        mark.unlink()
+        workers.start("all", "--index", tmp_path / "worker")
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
+        assert workers.log("all").count("kernels_compiling") == 1
+        workers.start("all")
+        workers.wait_for_log("all", "worker_started")
+        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
+        assert workers.log("all").count("kernels_compiling") == 1
+    assert {name for name, _ in files_below(cache_of_main) - before} == {
+        "complete", "complete-main-text",
+    }  # fmt: skip

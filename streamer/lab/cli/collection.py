@@ -61,7 +61,7 @@ def build(
     parser = page_parser(settings)
     sources = open_sources(pages, settings.page_bytes_max).sources
     check_writable(out)
-    compile_with_bar()
+    compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with progress_bar(sources) as report:
         texts = page_texts(sources, parser, options, report)

@@ -105,7 +105,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     """
     canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
     panel = Panel(method or ["all"], _method_options(method_option or []), form.steps())
-    compile_with_bar()
+    compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
         if a or b or html:
             raise SettingsError("--pairs goes without A, B and --html; leave those out.")

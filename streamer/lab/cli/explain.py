@@ -54,6 +54,7 @@ def explain(
     """
     compile_with_bar()
     with closing(KeptIndex(index, settings.key_file)) as kept:
+        compile_with_bar(main_text=kept.signature.takes_main_text)
         own, explained = _explain(kept, page, texts or ())
         report = _report(page, kept.signature, own, explained, texts or ())
     if as_json:

@@ -33,7 +33,7 @@ def train_main_text(
     Example: streamer train-main-text marked.jsonl --out model.json
     """
     check_writable(out)
-    compile_with_bar()
+    compile_with_bar(main_text=True)
     sheets = list(sheets_of(read_marked(pages)))
     model = train([sheet for each in sheets for sheet in each], trees)
     try:

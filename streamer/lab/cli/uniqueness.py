@@ -58,10 +58,10 @@ def uniqueness(
         raise SettingsError("Say what to look through: either --against or --index, not both.")
     form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
     body = read_body(text)
+    compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{text}: has no words; name a text with some")
-    compile_with_bar()
     if against is not None:
         result = _look_through(document, text, against, form, shingle_width)
         report, table = _report(document, result, sources), _source_table(result, sources)
