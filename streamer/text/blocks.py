@@ -245,7 +245,7 @@ def _clear(structure: Structure) -> None:
     structure.sums[:] = 0
 
 
-@kernel
+@inline_kernel
 def _element(number: int) -> int:
     """Return the traits of the element with this name number; 0 for unknown ones."""
     slot = np.int64(np.uint64(number) * _FACTOR >> _SHIFT)
@@ -360,7 +360,7 @@ def _count_ascii(text: Bytes, at: int, end: int, structure: Structure) -> int:
     return at
 
 
-@kernel
+@inline_kernel
 def _count_text(text: Bytes, end: int, structure: Structure) -> None:
     """Count what came since the last time, up to text[:end], to the open block."""
     now, sums = structure.now, structure.sums
@@ -377,7 +377,7 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
         sums[LINK_WORDS] += sums[WORDS] - before
 
 
-@kernel
+@inline_kernel
 def _parent(structure: Structure) -> int:
     """Return the number of the innermost open element as a parent of blocks; 0 outside of all."""
     now = structure.now
@@ -390,7 +390,7 @@ def _parent(structure: Structure) -> int:
     return int64(structure.parents[slot])
 
 
-@kernel
+@inline_kernel
 def _end_block(text: Bytes, place: int, structure: Structure, records: Records) -> None:
     """End the open block at `place`; it has a record if it has words and stands where it may."""
     _count_text(text, place, structure)
@@ -428,7 +428,7 @@ def _count_bits(counts: Integers, bits: int, step: int) -> None:
         left &= left - uint64(1)
 
 
-@kernel
+@inline_kernel
 def _open(structure: Structure, number: int, bits: int) -> None:
     """Note that an element begins; the ring forgets the one OPEN_MAX further out."""
     top = structure.now[_OPEN]
@@ -442,7 +442,7 @@ def _open(structure: Structure, number: int, bits: int) -> None:
     structure.now[_OPEN] = top + 1
 
 
-@kernel
+@inline_kernel
 def _leave(structure: Structure, depth: int) -> None:
     """Note that all elements end that are `depth` or deeper."""
     now = structure.now
@@ -455,7 +455,7 @@ def _leave(structure: Structure, depth: int) -> None:
         structure.parents[slot] = 0
 
 
-@kernel
+@inline_kernel
 def _close(structure: Structure, number: int) -> None:
     """Note an end tag: the innermost element of that name ends, and what is open in it."""
     top = structure.now[_OPEN]
@@ -465,7 +465,7 @@ def _close(structure: Structure, number: int) -> None:
             return
 
 
-@kernel
+@inline_kernel
 def _note_tag(structure: Structure, number: int, kind: tuple[bool, bool], hints: int) -> None:
     """Note a block tag; `kind`: whether it is an end tag, and whether it closes itself."""
     now = structure.now
@@ -529,7 +529,7 @@ def _pass_tag(
     return pass_raw(source, after, end, out, place, state, number)
 
 
-@kernel
+@inline_kernel
 def _pass_markup(
     source: Bytes,
     at: int,
@@ -553,6 +553,33 @@ def _pass_markup(
     return at + 1, place
 
 
+@kernel
+def _pass_page(
+    source: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    state: State,
+    structure: Structure,
+    records: Records,
+) -> int:
+    """Do what `html_to_blocks` does: apart from it, which makes an array and counts references.
+
+    Most of what is called here is inlined: a call hands over all arrays of `structure`, and there
+    are several a tag. Together they were half of the time that blocks take.
+    """
+    place = int64(0)
+    while at < end:
+        if hidden(state, at):
+            at = find_byte(source, at, end, LESS)
+        else:
+            at, place = copy_text(source, at, end, out, place, LESS)
+        if at < end:
+            at, place = _pass_markup(source, at, end, out, place, state, structure, records)
+    _end_block(out, place, structure, records)
+    return place
+
+
 @allocating_kernel
 def html_to_blocks(
     source: Bytes, start: int, end: int, out: Bytes, structure: Structure, records: Records
@@ -563,15 +590,6 @@ def html_to_blocks(
     tells how many blocks have a record; `records` is int32[any, COLUMNS], a block is
     out[START:END], and blocks are ascending. Returns the place behind the last byte written.
     """
-    state = np.zeros(STATE_SIZE, np.int64)
     _clear(structure)
-    at, place = start, 0
-    while at < end:
-        if hidden(state, at):
-            at = find_byte(source, at, end, LESS)
-        else:
-            at, place = copy_text(source, at, end, out, place, LESS)
-        if at < end:
-            at, place = _pass_markup(source, at, end, out, place, state, structure, records)
-    _end_block(out, place, structure, records)
-    return place
+    state = np.zeros(STATE_SIZE, np.int64)
+    return _pass_page(source, start, end, out, state, structure, records)

@@ -2,8 +2,8 @@
 
 A row of small integers a block: the block itself (words, links, punctuation), the open elements
 around it, two neighbours on each side, where it stands in the page. An ensemble of trees gives each
-row a score, and a block of 0 or more is main text. All is integer arithmetic, so every machine
-decides alike. The trees are data (`main_text.json`, made by
+row a score, and a block of 0 or more is main text; a few words that are links alone never are. All
+is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
 `streamer train-main-text`); their digest is part of an index's fingerprint.
 
 The trees are asked without branches, 64 blocks at a time: each node whose test fails strikes out
@@ -40,6 +40,7 @@ SCORE_ONE = 1024  # a score of 1, in log odds
 SUM_MAX = 1 << 30
 WORDS_MIN = 25  # fewer words are no main text
 LONG_WORDS = 20  # words outside links that make a block a paragraph
+LINKS_MAX = 12  # a block of fewer words, all of them in links, is furniture: half of all blocks
 FAR = 50  # blocks; farther away is as far
 LARGEST = 32_767
 _NEAR = (-2, -1, 1, 2)
@@ -96,6 +97,8 @@ class MainText(NamedTuple):
     beside: Integers  # int32[2, blocks]: words and blocks under one parent
     rows: Rows  # int16[features, LANES]
     left: npt.NDArray[np.uint16]  # uint16[LANES], leaves that can be reached
+    places: Integers  # int32[LANES], the blocks whose rows these are
+    sums: Integers  # int32[LANES]
     scores: Integers  # int32[blocks]
 
 
@@ -208,11 +211,9 @@ def _first_leaf(left: int) -> int:
 
 
 @kernel
-def _add_trees(
-    forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], scores: Integers, at: int, end: int
-) -> None:
-    """Write the scores of the lanes to scores[at:end]."""
-    scores[at:end] = forest.base[0]
+def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: Integers) -> None:
+    """Write the scores of the rows to `sums`."""
+    sums[:] = forest.base[0]
     for tree in range(forest.leaves.shape[0]):
         left[:] = np.uint16(0xFFFF)
         for node in range(forest.starts[tree], forest.starts[tree + 1]):
@@ -221,8 +222,15 @@ def _add_trees(
             kept = forest.masks[node]
             for lane in range(LANES):
                 left[lane] &= kept if row[lane] > threshold else np.uint16(0xFFFF)
-        for lane in range(end - at):
-            scores[at + lane] += forest.leaves[tree, _first_leaf(left[lane])]
+        for lane in range(LANES):
+            sums[lane] += forest.leaves[tree, _first_leaf(left[lane])]
+
+
+@inline_kernel
+def _is_asked_for(record: Records) -> bool:
+    """Tell whether a block may be main text."""
+    words, in_links = int64(record[blocks.WORDS]), int64(record[blocks.LINK_WORDS])
+    return in_links < words or words >= LINKS_MAX
 
 
 @kernel
@@ -232,11 +240,18 @@ def score_blocks(main: MainText) -> int:
     if count == 0 or count >= main.records.shape[0]:
         return 0
     page = look_around(main.records, count, main.beside)
-    for at in range(0, count, LANES):
-        end = min(at + LANES, count)
-        for lane in range(end - at):
-            fill_row(main.records, at + lane, count, main.beside, page, main.rows, lane)
-        _add_trees(main.forest, main.rows, main.left, main.scores, at, end)
+    lanes = 0
+    for at in range(count):
+        main.scores[at] = -1
+        if _is_asked_for(main.records[at]):
+            fill_row(main.records, at, count, main.beside, page, main.rows, lanes)
+            main.places[lanes] = at
+            lanes += 1
+        if lanes == LANES or (lanes and at == count - 1):
+            _ask_trees(main.forest, main.rows, main.left, main.sums)
+            for lane in range(lanes):
+                main.scores[main.places[lane]] = main.sums[lane]
+            lanes = 0
     return count
 
 
@@ -258,10 +273,8 @@ def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
     for i in range(count):
         if main.scores[i] >= 0:
             for at in range(main.records[i, blocks.START], main.records[i, blocks.END]):
-                text[place] = text[at]
+                text[place] = text[at]  # each begins with the space of the tag before it
                 place += 1
-            text[place] = ord(" ")  # a block's end is followed by that of its tag
-            place += 1
     return place, True
 
 
@@ -289,18 +302,18 @@ def main_spans(
     return [(int(a), int(b)) for a, b in main.records[chosen][:, [blocks.START, blocks.END]]]
 
 
-def new_main_text(model: Model | None) -> MainText:
-    """Return memory for looking at pages; without a model for none, which takes no room."""
-    forest = model.forest if model else _forest([], 0)
-    count = blocks.BLOCKS_MAX if model else 0
+def new_main_text(model: Model) -> MainText:
+    """Return memory for looking at pages; what no page has needed takes no room."""
     return MainText(
-        forest,
+        model.forest,
         new_structure(),
-        np.empty((count, blocks.COLUMNS), np.int32),
-        np.empty((2, count + 1), np.int32),
+        np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
+        np.empty((2, blocks.BLOCKS_MAX + 1), np.int32),
         np.zeros((len(FEATURES), LANES), np.int16),
         np.zeros(LANES, np.uint16),
-        np.empty(count, np.int32),
+        np.zeros(LANES, np.int32),
+        np.zeros(LANES, np.int32),
+        np.empty(blocks.BLOCKS_MAX, np.int32),
     )
 
 

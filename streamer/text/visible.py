@@ -36,7 +36,7 @@ from streamer.text.tokens import SLACK
 
 ESCAPED = 1  # the inside of a JSON string: escapes not yet undone
 HTML = 2  # HTML; otherwise plain text
-MAIN = 4  # of HTML, the main text is taken, where the page has one
+MAIN = 4  # of HTML, functions in Python take the main text, where the page has one
 
 
 LEADING_MAX = 512
@@ -155,8 +155,8 @@ def text_parts(body: Buffer, flags: int) -> list[TextPart]:
     parts, at = [], 0
     for first, last in spans:
         parts.append(TextPart(whole[at:first].decode("utf-8", "replace"), counts=False))
-        parts.append(TextPart(whole[first:last].decode("utf-8", "replace") + " ", counts=True))
-        at = last + 1
+        parts.append(TextPart(whole[first:last].decode("utf-8", "replace"), counts=True))
+        at = last
     parts.append(TextPart(whole[at:].decode("utf-8", "replace"), counts=False))
     return [part for part in parts if part.text]
 

@@ -269,7 +269,11 @@ def main_text(source: bytes) -> tuple[bytes, bool]:
     page = BlockPage(source)
     text = page.text()
     rows = rows_of(page.blocks)
-    main = [b for b, row in zip(page.blocks, rows, strict=True) if score(row, model) >= 0]
+    main = [
+        block
+        for block, row in zip(page.blocks, rows, strict=True)
+        if (block.own or block.counts["words"] >= 12) and score(row, model) >= 0
+    ]
     if sum(block.counts["words"] for block in main) < 25:
         return text, False
-    return b"".join(text[block.start : block.end] + b" " for block in main), True
+    return b"".join(text[block.start : block.end] for block in main), True

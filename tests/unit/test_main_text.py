@@ -67,6 +67,12 @@ def test_of_a_page_without_main_text_all_visible_text_is_taken(page: str) -> Non
     assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] in ([True], [])
 
 
+def test_paragraphs_that_nobody_closes_stay_whole() -> None:
+    page = "<p>".join(ARTICLE * 3)
+    assert visible_text(page.encode(), HTML | MAIN).split() == " ".join(ARTICLE * 3).split()
+    assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] == [True] * 15
+
+
 def test_plain_text_stays_as_it_is() -> None:
     assert visible_text(PAGE.encode(), MAIN) == PAGE
 
@@ -102,20 +108,23 @@ def test_pieces_stand_where_they_stand_on_the_page() -> None:
     ]  # fmt: skip
 
 
-MEGABYTE = 1 << 20
+MILLION = 1_000_000
 HOSTILE = {
-    "open elements": b"<div>" * (MEGABYTE // 5),
-    "open elements with text": b"<div class=nav>a" * (MEGABYTE // 16),
-    "end tags without start": b"<ul>a" + b"</div>" * (MEGABYTE // 6),
-    "attributes": b"<div " + b"class=nav " * (MEGABYTE // 10) + b">",
-    "one long name": b"<div class='" + b"nav" * (MEGABYTE // 3) + b"'>",
-    "quotes": b"<div class='" * (MEGABYTE // 12),
-    "links": b"<a>a" * (MEGABYTE // 4),
-    "tag soup": b"<p><font a1=1></div><td>a</a><li></p>" * (MEGABYTE // 37),
-    "options": b"<select><option>a" * (MEGABYTE // 17),
-    "sections": b"<nav><table><ul>a</ul></p>" * (MEGABYTE // 25),
-    "no characters": b"<p>\xff\xe6" * (MEGABYTE // 5),
+    "open elements": b"<div>" * MILLION,
+    "open elements with text": b"<div class=nav>a" * (MILLION // 4),
+    "open sections": b"<nav><main><article class=menu>" * (MILLION // 3),
+    "end tags without start": b"<ul>a" + b"</div>" * MILLION,
+    "attributes": b"<div " + b"class=nav " * MILLION + b">",
+    "one long name": b"<div class='" + b"nav" * MILLION + b"'>",
+    "quotes": b"<div class='" * (MILLION // 3),
+    "links": b"<a>a" * MILLION,
+    "tag soup": b"<p><font a1=1></div><td>a</a><li></p>" * (MILLION // 9),
+    "misnested": b"<b><p><i>a</b></p><table></i>" * (MILLION // 7),
+    "options": b"<select><option>a" * (MILLION // 4),
+    "sections": b"<nav><table><ul>a</ul></p>" * (MILLION // 6),
+    "no characters": b"<p>\xff\xe6" * MILLION,
 }
+NANOSECONDS_A_BYTE = 150  # it takes 2 to 14, visible text up to 5
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -129,7 +138,7 @@ def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
     html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
     began = time.process_time()
     html_to_main_text(source, 0, len(page), out, main)
-    assert time.process_time() - began < 1  # a thousand nanoseconds a byte; it takes about ten
+    assert time.process_time() - began < len(page) * NANOSECONDS_A_BYTE / 1e9
 
 
 def test_memory_does_not_grow_with_the_page() -> None:
@@ -140,8 +149,9 @@ def test_memory_does_not_grow_with_the_page() -> None:
 
 def test_a_page_of_too_many_blocks_has_no_main_text() -> None:
     page = ("<p>" + "One sentence, of more than enough words to count as main text. " * 2).encode()
-    many = page * (blocks.BLOCKS_MAX + 1)
-    assert visible_text(page * 20, HTML | MAIN) != visible_text(page * 20, HTML)
+    menu = b"<ul><li><a>Section</a></ul>"
+    few, many = menu + page * 20, menu + page * blocks.BLOCKS_MAX
+    assert visible_text(few, HTML | MAIN) != visible_text(few, HTML)
     assert visible_text(many, HTML | MAIN) == visible_text(many, HTML)
 
 
