@@ -1,10 +1,12 @@
-"""`streamer worker` by other methods than the default: the verdicts of a replay."""
+"""`streamer worker` by other methods than the default, or by main text: a replay's verdicts."""
 
 from __future__ import annotations
 
 import json
 import signal
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,23 @@ def few(tmp_path: Path) -> Path:
     return tmp_path / "few" / PAGES_FILE
 
 
+def judged(
+    brokers: str, names: Names, pages: Path, folder: Path, *options: str
+) -> list[dict[str, Any]]:
+    """Return a worker's verdicts, which are those of a replay byte by byte."""
+    load(brokers, names, pages, partitions=2)
+    with fleet(folder, brokers, names, shards=2, options=options) as workers:
+        workers.start("all", "--index", folder / "index")
+        workers.wait_until_settled()
+        checked = workers.verify("--settled")
+        assert checked.returncode == 0, (checked.stdout, checked.stderr)
+        assert workers.kill("all", signal.SIGTERM) == 0
+    held = messages_of(brokers, names.verdicts)
+    found = [message.value for messages in held.values() for message in messages]
+    assert sorted(workers.replayed()) == sorted(found)
+    return [json.loads(value) for value in found]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -34,15 +53,13 @@ def few(tmp_path: Path) -> Path:
 def test_verdicts_of_another_method_are_those_of_a_replay(
     brokers: str, names: Names, few: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    load(brokers, names, few, partitions=2)
-    with fleet(tmp_path, brokers, names, shards=2, options=options) as workers:
-        workers.start("all", "--index", tmp_path / "index")
-        workers.wait_until_settled()
-        checked = workers.verify("--settled")
-        assert checked.returncode == 0, (checked.stdout, checked.stderr)
-        assert workers.kill("all", signal.SIGTERM) == 0
-    held = messages_of(brokers, names.verdicts)
-    found = [message.value for messages in held.values() for message in messages]
-    assert sorted(workers.replayed()) == sorted(found)
-    kinds = [json.loads(value)["verdict"] for value in found]
-    assert min(kinds.count("unique"), kinds.count("duplicate")) > PAGES // 10
+    said = Counter(each["verdict"] for each in judged(brokers, names, few, tmp_path, *options))
+    assert min(said["unique"], said["duplicate"]) > PAGES // 10
+
+
+def test_verdicts_by_main_text_are_those_of_a_replay_and_say_which_text_it_was(
+    brokers: str, names: Names, few: Path, tmp_path: Path
+) -> None:
+    verdicts = judged(brokers, names, few, tmp_path, "--text", "main")
+    said = Counter((each["text"], each["verdict"]) for each in verdicts)
+    assert min(said["main", "unique"], said["main", "duplicate"], said["visible", "unique"]) > 3

@@ -1,0 +1,168 @@
+"""`--text main` as its users meet it: an article is found on another site, and shown in place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+
+HEAD = "What happened on this day"
+FLOOD = [
+    (
+        "The river rose by two metres in one night, and people of the lower town were not told. "
+        "“We heard the water before we saw it,” said a baker whose shop stands near the old bridge."
+    ),
+    (
+        "The council met at noon. It decided that the dam would be opened, slowly, the next day. "
+        "Nobody was hurt, but forty houses are damp, and the school will stay closed until Monday."
+    ),
+    (
+        "An engineer who had warned of the flood in spring was asked to speak; he declined. "
+        "It was the third flood of this kind in ten years, and the worst of them by far."
+    ),
+]
+STRIKE = [
+    (
+        "Drivers of the northern line will stop work on Friday, their union said after a vote. "
+        "The company called this a surprise, since talks on wages had gone on until the evening."
+    ),
+    (
+        "Buses will replace some trains; whoever has bought a ticket may travel one day earlier. "
+        "Last winter a strike of the same kind was called off at night, two hours before it began."
+    ),
+    (
+        "A spokesman for the passengers said that people had stopped believing in any timetable. "
+        "Nobody knows, he added, whether the talks will go on before the end of the month."
+    ),
+]
+SECTIONS = ["Politics", "Sport", "Weather", "Culture", "Science", "Travel", "Markets", "Letters"]
+SHELVES = ["Garden", "Kitchen", "Tools", "Paint", "Lamps", "Carpets", "Doors", "Heating"]
+
+
+def site(names: list[str], article: list[str]) -> str:
+    """Return an article in the furniture of the site with these sections."""
+    links = "".join(
+        f'<li><a href="/{n}/{i}">{n} number {i}</a></li>' for n in names for i in range(60)
+    )
+    text = "".join(f"<p>{each}</p>" for each in article)
+    head = f"<h1>{HEAD}</h1>" if article else ""
+    return (
+        f'<html><head><title>{names[0]}</title></head><body><div id="nav"><ul class="menu">{links}'
+        f'</ul></div><div class="article-body">{head}{text}</div><div id="footer">Copyright by '
+        f"{names[1]} and {names[2]}. <a>Terms</a></div></body></html>"
+    )
+
+
+PAGES = {
+    "http://news.example/flood": site(SECTIONS, FLOOD),
+    "http://news.example/strike": site(SECTIONS, STRIKE),
+    "http://shop.example/flood": site(SHELVES, FLOOD),
+    "http://shop.example/": site(SHELVES, []),
+    "http://shop.example/again": site(SHELVES, []),
+    "http://text.example/": " ".join(STRIKE),
+}
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "100"})
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def judged(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+    """Return what a replay says of the pages, by the end of their URLs."""
+    lines, verdicts = folder / "pages.jsonl", folder / "verdicts.jsonl"
+    messages = (json.dumps({"url": url, "body": body}) for url, body in PAGES.items())
+    lines.write_text("\n".join((*messages, "")), "utf-8")
+    run("replay", lines, "--verdicts", verdicts, "--index", folder / "index", *options)
+    said = map(json.loads, verdicts.read_text("utf-8").splitlines())
+    return {each["url"].removeprefix("http://"): each for each in said}
+
+
+def found(said: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return the representative of each duplicate."""
+    return {
+        url: each["representative"]["url"].removeprefix("http://")
+        for url, each in said.items()
+        if each["verdict"] == "duplicate"
+    }
+
+
+def test_an_article_is_found_on_another_site_and_another_one_in_the_same_furniture_is_none(
+    tmp_path: Path,
+) -> None:
+    visible = judged(tmp_path)
+    assert found(visible) == {
+        "news.example/strike": "news.example/flood",
+        "shop.example/": "shop.example/flood",
+        "shop.example/again": "shop.example/flood",
+    }
+    assert not any("text" in each for each in visible.values())
+    (tmp_path / "main").mkdir()
+    main = judged(tmp_path / "main", "--text", "main")
+    assert found(main) == {
+        "shop.example/flood": "news.example/flood",
+        "shop.example/again": "shop.example/",
+        "text.example/": "news.example/strike",
+    }
+    assert {url: each["text"] for url, each in main.items()} == {
+        "news.example/flood": "main",
+        "news.example/strike": "main",
+        "shop.example/flood": "main",
+        "shop.example/": "visible",
+        "shop.example/again": "visible",
+        "text.example/": "visible",
+    }
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    one, other = tmp_path / "one.html", tmp_path / "other.html"
+    one.write_text(PAGES["http://news.example/flood"], "utf-8")
+    other.write_text(PAGES["http://shop.example/flood"], "utf-8")
+    return one, other
+
+
+def test_explain_shows_which_blocks_counted(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    judged(tmp_path, "--text", "main")
+    arguments = ["explain", files[1], "--index", tmp_path / "index"]
+    report = json.loads(run(*arguments, "--json"))
+    assert report["verdict"] == "duplicate"
+    assert report["nearest"]["url"] == "http://news.example/flood"
+    counting = [each["text"].strip() for each in report["blocks"] if each["counts"]]
+    assert counting == [HEAD, *FLOOD]
+    others = " ".join(each["text"] for each in report["blocks"] if not each["counts"])
+    assert all(word in others for word in (*SHELVES, "Copyright", "Terms"))
+    shown = run(*arguments)
+    assert "what belongs to its site dim" in shown
+    assert all(each in shown for each in FLOOD)
+    list_page = tmp_path / "list.html"
+    list_page.write_text(PAGES["http://shop.example/"], "utf-8")
+    shown = run("explain", list_page, "--index", tmp_path / "index")
+    assert "All visible text counts: the page has no main text." in shown
+
+
+def test_compare_shows_which_blocks_counted_and_compares_nothing_else(
+    tmp_path: Path, files: tuple[Path, Path]
+) -> None:
+    out = tmp_path / "out.html"
+    options = ["--method", "minhash", "--text", "main", "--html", out]
+    report = json.loads(run("compare", *files, *options, "--json"))
+    assert report["exact"]["jaccard"] == 1
+    assert report["methods"][0]["duplicate"]
+    page = etree.HTML(out.read_text("utf-8"))
+    for article, names in zip(page.findall(".//article"), (SECTIONS, SHELVES), strict=True):
+        aside = " ".join("".join(each.itertext()) for each in article.findall(".//span"))
+        shared = " ".join("".join(each.itertext()) for each in article.findall(".//a"))
+        assert all(name in aside for name in names)
+        assert all(each.strip("“.") in shared for each in FLOOD)
+        assert not any(name in shared for name in names)
+    visible = json.loads(run("compare", *files, "--method", "minhash", "--json"))
+    assert visible["exact"]["jaccard"] < 0.5
+    assert not visible["methods"][0]["duplicate"]
