@@ -1,7 +1,7 @@
 """How well and how fast the main text of pages is found, beside libraries that extract it.
 
-Two sets of real pages that are no part of this repository are looked for below DATA; without them
-there is only the speed:
+Sets of pages that are no part of this repository are looked for below DATA; a table whose set is
+missing is left out:
 
 - `main_text.tar.xz`: pages whose main text was marked by hand. Token F1, by folds: each page's
   blocks are judged by trees that were trained on the other folds.
@@ -9,117 +9,87 @@ there is only the speed:
   trees that have not seen the page that its furniture is of, nor others of that fold. A stream of
   exact Jaccard over 5-word shingles then finds its article among those kept before, or another
   one: a false duplicate.
+- `set3_llvm_docs.tar.xz`: releases of the same documentation, as re-crawls (main_text_pages.py,
+  which has what needs no set as well).
 
-Speed is that of one thread, of made and of real pages: signing with and without main text, and the
-libraries' extraction.
+What a library takes counts as ours does: where it takes less than 25 words of a page, all visible
+text stands for it. The tables are printed as Markdown, and put into the page of the documentation
+between its two marks.
 
-    python benchmarks/main_text.py ../shared/data --peers-pages 300
+    python benchmarks/main_text.py ../shared/data --page docs/main-text.md
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tarfile
+import tempfile
 import time
 import zlib
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
+from benchmarks import main_text_pages as made
+from benchmarks.figures import empty_table
 from benchmarks.html_pages import messages
+from benchmarks.main_text_stream import (
+    Reader,
+    Stream,
+    Words,
+    token_f1,
+    visible_words,
+    words_or_visible,
+)
 from benchmarks.peers.extractors import Extractor, extractors
+from benchmarks.report_tables import markdown
 from streamer.lab.main_text import MarkedPage, sheets_of, train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.main_text import (
-    MainText,
     Model,
     html_to_main_text,
     model_in,
     new_main_text,
+    read_model,
 )
-from streamer.text.slices import Slices
-from streamer.text.visible import HTML, scratch_bytes, visible_text
+from streamer.text.visible import HTML, scratch_bytes
 from streamer.text.words import canonical_words
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FOLDS = 4
 THRESHOLDS = (0.8, 0.65, 0.5)
-WIDTH = 5
+NEWSPAPERS = "page"  # the collection that was marked with most care
 CARELESS = 0.3  # weight of pages that were marked by other rules: comments count as main text there
 SPEED_PAGES = 1000
+TRIES = 3
+MARKED, TEMPLATES = "main_text.tar.xz", "set10b_templates_dev.tar.xz"
+RELEASES = "set3_llvm_docs.tar.xz"
+BEGIN, END = "<!-- written by benchmarks/main_text.py -->\n", "<!-- until here -->\n"
+WHAT = ("marked", "templates", "scripts", "languages", "kinds", "recrawls", "speed")
 
 
-@dataclass
-class Outcome:
-    """What a stream of templates came to."""
+class Marked(NamedTuple):
+    """A page whose main text is marked; `collection` is who marked it."""
 
-    new: int = 0
-    false: int = 0
-    seen: int = 0
-    found: int = 0
-    wrong: int = 0
-    elsewhere: int = 0
-    found_elsewhere: int = 0
-
-    @property
-    def f1(self) -> float:
-        """Return the harmonic mean of precision and recall."""
-        return 2 * self.found / max(1, self.found + self.wrong + self.seen)
-
-
-@dataclass
-class Stream:
-    """Pages in order, each a duplicate of the most similar one kept before, or kept itself."""
-
-    threshold: float
-    outcome: Outcome = field(default_factory=Outcome)
-    _kept: dict[int, tuple[int, str]] = field(default_factory=dict)
-    _pages_of: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _sites: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-
-    def judge(self, article: str, template: str, words: Sequence[str]) -> None:
-        """Judge the next page."""
-        shingles = {
-            hash(tuple(words[i : i + WIDTH])) for i in range(max(1, len(words) - WIDTH + 1))
-        }
-        shared = Counter(page for each in shingles for page in self._pages_of.get(each, ()))
-        near = [
-            (common / (len(shingles) + self._kept[page][0] - common), -page)
-            for page, common in shared.most_common(20)
-        ]
-        similarity, page = max(near, default=(0.0, 0))
-        is_duplicate = similarity >= self.threshold
-        self._count(article, template, self._kept[-page][1] if is_duplicate else None)
-        if not is_duplicate:
-            number = len(self._kept)
-            self._kept[number] = len(shingles), article
-            self._sites[article].add(template)
-            for each in shingles:
-                self._pages_of[each].append(number)
-
-    def _count(self, article: str, template: str, found: str | None) -> None:
-        sites, out = self._sites[article], self.outcome
-        elsewhere = bool(sites) and template not in sites
-        out.new += not sites
-        out.seen += bool(sites)
-        out.elsewhere += elsewhere
-        out.found += found == article
-        out.found_elsewhere += elsewhere and found == article
-        out.wrong += found not in (None, article)
-        out.false += not sites and found is not None
+    name: str
+    collection: str
+    page: MarkedPage
 
 
 def fold_of(name: str) -> int:
@@ -127,16 +97,16 @@ def fold_of(name: str) -> int:
     return zlib.crc32(name.encode()) % FOLDS
 
 
-def marked_pages(data: Path) -> tuple[list[str], list[MarkedPage]]:
-    """Return the ids and pages of the marked set; ids are without their collection."""
-    names, pages = [], []
-    for line in _lines(data / "main_text.tar.xz", "pages.jsonl"):
+def marked_pages(data: Path) -> list[Marked]:
+    """Return the pages of the marked set; names are without their collection."""
+    found = []
+    for line in _lines(data / MARKED, "pages.jsonl"):
         page = json.loads(line)
         collection, _, name = page["id"].partition("/")
-        names.append(name)
-        weight = 1.0 if collection == "page" else CARELESS
-        pages.append(MarkedPage(page["html"], page["main_text"], weight))
-    return names, pages
+        weight = 1.0 if collection == NEWSPAPERS else CARELESS
+        marked = MarkedPage(page["html"], page["main_text"], weight)
+        found.append(Marked(name, collection, marked))
+    return found
 
 
 def _lines(archive: Path, name: str) -> Iterator[bytes]:
@@ -148,137 +118,123 @@ def _lines(archive: Path, name: str) -> Iterator[bytes]:
                 return
 
 
-def models_by_fold(names: Sequence[str], pages: Sequence[MarkedPage]) -> list[Model]:
+def models_by_fold(pages: Sequence[Marked]) -> list[Model]:
     """Return for each fold a model that was trained on all others."""
-    sheets = list(sheets_of(pages))
+    sheets = list(sheets_of(each.page for each in pages))
     models = []
     for fold in range(FOLDS):
-        others = [own for name, own in zip(names, sheets, strict=True) if fold_of(name) != fold]
+        others = [
+            own for each, own in zip(pages, sheets, strict=True) if fold_of(each.name) != fold
+        ]
         models.append(model_in(train([sheet for own in others for sheet in own])))
     return models
 
 
-@dataclass
-class Reader:
-    """The text that a model takes of pages."""
+def ways(readers: Sequence[Reader], peers: dict[str, Extractor]) -> dict[str, Words]:
+    """Return who takes words of a page, by name."""
 
-    main: MainText
+    def ours(name: str, page: str) -> list[str]:
+        return canonical_words(readers[fold_of(name)].text(page))
 
-    def text(self, page: str) -> str:
-        """Return the main text, all visible text if there is none."""
-        body = page.encode("utf-8", "replace")
-        text = np.empty(scratch_bytes(len(body)), np.uint8)
-        end, _ = html_to_main_text(Slices.joined([body]).data, 0, len(body), text, self.main)
-        return text[:end].tobytes().decode("utf-8", "replace")
+    found: dict[str, Words] = {"`--text main`": ours}
+    found |= {peer: partial(_words_of_peer, extract) for peer, extract in peers.items()}
+    return found | {"all visible text": lambda _name, page: visible_words(page)}
 
 
-def token_f1(one: Sequence[str], other: Sequence[str]) -> float:
-    """Return the F1 of two bags of words."""
-    common = (Counter(one) & Counter(other)).total()
-    return 2 * common / max(1, len(one) + len(other))
+def _words_of_peer(extract: Extractor, _name: str, page: str) -> list[str]:
+    try:
+        text = extract(page)
+    except ValueError:  # a page that a library cannot read; it takes nothing of it
+        text = ""
+    return words_or_visible(text, page)
 
 
-def marked_table(
-    marked: Sequence[tuple[str, MarkedPage]],
-    readers: Sequence[Reader],
-    peers: dict[str, Extractor],
-    some: int,
-) -> Table:
-    """Compare what is taken of pages with what is marked; peers on every nth page only."""
-    chosen = marked[:: max(1, len(marked) // some)]
-    rows: dict[str, list[float]] = {
-        "streamer, by folds, all pages": _f1s(marked, lambda name: readers[fold_of(name)].text),
-        "streamer, by folds": _f1s(chosen, lambda name: readers[fold_of(name)].text),
-        "all visible text": _f1s(chosen, lambda _name: _visible),
+def marked_table(pages: Sequence[Marked], who: dict[str, Words]) -> Table:
+    """Compare what is taken of pages with what is marked."""
+    groups = {
+        "newspapers": [each for each in pages if each.collection == NEWSPAPERS],
+        "all kinds": [each for each in pages if each.collection != NEWSPAPERS],
     }
-    for peer, extract in peers.items():
-        rows[peer] = _f1s(chosen, partial(_always, extract))
-    table = Table("main text of marked pages", "pages", "token F1", "median")
-    for name, values in rows.items():
-        mean, median = statistics.mean(values), statistics.median(values)
-        table.add_row(name, f"{len(values):,}", f"{mean:.4f}", f"{median:.4f}")
+    heads = [f"{name}, {len(group):,} pages" for name, group in groups.items()]
+    table = empty_table("Token F1 of the main text of marked pages", "", *heads, "median of all")
+    for name, words in who.items():
+        values = [_f1s(group, words) for group in groups.values()]
+        means = [f"{statistics.mean(each):.3f}" for each in values]
+        table.add_row(name, *means, f"{statistics.median(chain(*values)):.3f}")
     return table
 
 
-def _f1s(
-    marked: Sequence[tuple[str, MarkedPage]], reader_of: Callable[[str], Extractor]
-) -> list[float]:
+def _f1s(pages: Sequence[Marked], words: Words) -> list[float]:
     return [
-        token_f1(canonical_words(reader_of(name)(page.html)), canonical_words(page.main_text))
-        for name, page in marked
+        token_f1(words(each.name, each.page.html), canonical_words(each.page.main_text))
+        for each in pages
     ]
 
 
-def _always(extract: Extractor, _name: str) -> Extractor:
-    return extract
-
-
-def _visible(page: str) -> str:
-    return visible_text(page.encode("utf-8", "replace"), HTML)
-
-
-def templates_table(data: Path, readers: Sequence[Reader]) -> Table:
-    """Judge the articles in other pages' furniture, by all visible text and by main text."""
-    archive = data / "set10b_templates_dev.tar.xz"
+def templates_table(data: Path, who: dict[str, Words]) -> Table:
+    """Judge the articles in other pages' furniture, by what each way takes of them."""
+    archive = data / TEMPLATES
     truth = {}
     for line in _lines(archive, "truth_articles.tsv"):
         url, article, template = line.decode().rstrip("\n").split("\t")
         truth[url] = article, template
-    streams = {
-        (what, threshold): Stream(threshold)
-        for what in ("visible", "main")
-        for threshold in THRESHOLDS
-    }
+    streams = {(name, each): Stream(each) for name in who for each in THRESHOLDS}
     for line in _lines(archive, "pages.jsonl"):
         page = json.loads(line)
         article, template = truth[page["url"]]
-        reader = readers[fold_of(template.partition("_")[2])]
-        words = {
-            "visible": canonical_words(_visible(page["body"])),
-            "main": canonical_words(reader.text(page["body"])),
-        }
-        for (what, _), stream in streams.items():
-            stream.judge(article, template, words[what])
-    table = Table("articles in templates", "from", "false", "found", "on another site", "F1")
-    for (what, threshold), stream in streams.items():
-        out = stream.outcome
-        false, found = out.false / max(1, out.new), out.found / max(1, out.seen)
-        elsewhere = f"{out.found_elsewhere:,} of {out.elsewhere:,}"
-        table.add_row(
-            f"{what} text",
-            f"{threshold}",
-            f"{false:.2%}",
-            f"{found:.3f}",
-            elsewhere,
-            f"{out.f1:.3f}",
-        )
+        for name, words in who.items():
+            own = words(template.partition("_")[2], page["body"])
+            for threshold in THRESHOLDS:
+                streams[name, threshold].judge(article, template, own)
+    heads = ("from", "false", "found", "on another site", "F1")
+    table = empty_table("Articles in the furniture of other pages", "", *heads)
+    for (name, threshold), stream in streams.items():
+        table.add_row(name, f"{threshold}", *stream.outcome.shown())
     return table
 
 
-def speed_table(
-    what: str, bodies: Sequence[str], peers: dict[str, Extractor], peers_pages: int
-) -> Table:
-    """Time one thread on pages: signing, and the libraries' extraction."""
+def speed_table(what: str, bodies: Sequence[str], peers: dict[str, Extractor], some: int) -> Table:
+    """Time pages: extraction alone and whole signatures, on one thread and on two."""
     raw = [body.encode() for body in bodies]
     size = sum(map(len, raw)) / len(raw)
-    table = Table(f"one thread, {what}", "pages/s", "MB/s", "main text: times as fast")
-    rates = {}
-    for name, settings in (
-        ("streamer, signed by main text", SignatureSettings(canonical=MAIN_TEXT)),
-        ("streamer, signed by visible text", SignatureSettings()),
+    rates = {"`--text main`, the text alone": _best(partial(_extract, raw), len(raw))}
+    for text, settings in (
+        ("main", SignatureSettings(canonical=MAIN_TEXT)),
+        ("visible", SignatureSettings()),
     ):
-        signer = Signer(settings, bytes(32))
-        signer.sign(raw[:10], [HTML] * 10)  # so that nothing is compiled in the time
-        flags = [HTML] * len(raw)
-        rates[name] = max(_rate(partial(signer.sign, raw, flags), len(raw)) for _ in range(3))
-    some = bodies[:peers_pages]
+        signers = [Signer(settings, bytes(32)) for _ in range(2)]
+        name = f"`--text {text}`, whole signatures"
+        rates[name] = _best(partial(_sign, signers[:1], raw), len(raw))
+        work = partial(_sign, signers, raw)
+        rates[f"{name}, two threads"] = _best(work, len(raw), time.perf_counter)
     for name, extract in peers.items():
-        extract(some[0])
-        rates[name] = _rate(partial(_extract_all, extract, some), len(some))
-    first = next(iter(rates.values()))
+        extract(bodies[0])
+        rates[name] = _best(partial(_extract_all, extract, bodies[:some]), min(some, len(bodies)))
+    heads = ("pages/s", "MB/s", *(f"times {name}" for name in peers))
+    table = empty_table(f"Speed on {what}, {size / 1000:.0f} kB a page", "", *heads)
     for name, rate in rates.items():
-        table.add_row(name, f"{rate:,.0f}", f"{rate * size / 1e6:,.1f}", f"{first / rate:,.1f}")
+        times = [f"{rate / rates[peer]:,.1f}" for peer in peers]
+        table.add_row(name, f"{rate:,.0f}", f"{rate * size / 1e6:,.1f}", *times)
     return table
+
+
+def _extract(pages: Sequence[bytes]) -> None:
+    main = new_main_text(read_model())
+    text = np.empty(scratch_bytes(max(map(len, pages))), np.uint8)
+    for page in pages:
+        html_to_main_text(np.frombuffer(bytearray(page), np.uint8), 0, len(page), text, main)
+
+
+def _sign(signers: Sequence[Signer], pages: Sequence[bytes]) -> None:
+    """Sign pages in batches as the stream does, each signer in a thread."""
+
+    def work(number: int) -> None:
+        for start in range(64 * number, len(pages), 64 * len(signers)):
+            batch = pages[start : start + 64]
+            signers[number].sign(batch, [HTML] * len(batch))
+
+    with ThreadPoolExecutor(len(signers)) as threads:
+        list(threads.map(work, range(len(signers))))
 
 
 def _extract_all(extract: Extractor, pages: Sequence[str]) -> None:
@@ -286,41 +242,85 @@ def _extract_all(extract: Extractor, pages: Sequence[str]) -> None:
         extract(page)
 
 
-def _rate(work: Callable[[], object], pages: int) -> float:
-    """Return pages a second of CPU."""
-    began = time.process_time()
-    work()
-    return pages / (time.process_time() - began)
+def _best(
+    work: Callable[[], object], pages: int, clock: Callable[[], float] = time.process_time
+) -> float:
+    """Return pages a second, of some tries the best; of CPU, since others may be at work."""
+    times = []
+    for _ in range(TRIES):
+        began = clock()
+        work()
+        times.append(clock() - began)
+    return pages / min(times)
+
+
+def quality_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
+    """Yield what is measured on marked pages, by folds."""
+    pages = marked_pages(data)
+    readers = [Reader(new_main_text(each)) for each in models_by_fold(pages)]
+    who = ways(readers, extractors())
+    if "marked" in wanted:
+        yield marked_table(pages, who)
+    if "templates" in wanted and (data / TEMPLATES).exists():
+        yield templates_table(data, who)
+    if "scripts" in wanted:
+        papers = [each for each in pages if each.collection == NEWSPAPERS][::2]
+        ours = next(iter(who.values()))
+        yield made.scripts_table([(each.name, each.page) for each in papers], ours)
+
+
+def made_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
+    """Yield what is measured with the package's own model, which has seen none of these pages."""
+    reader = Reader(new_main_text(read_model()))
+    if "languages" in wanted:
+        yield made.languages_table(reader)
+    if "kinds" in wanted:
+        yield made.kinds_table(reader)
+    if "recrawls" in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            yield made.crawl_table(Path(folder))
+            if (data / RELEASES).exists():
+                yield made.releases_table(Path(folder), _lines(data / RELEASES, "pages.jsonl"))
+
+
+def speed_tables(data: Path, some: int) -> Iterator[Table | str]:
+    """Yield what pages cost; peers are timed on some."""
+    peers = extractors()
+    load = os.getloadavg()[0]
+    yield (f"Speed is pages a second of CPU, of two threads by the clock; load before: {load:.1f}.")
+    bodies = [json.loads(line)["body"] for line in messages(SPEED_PAGES)]
+    yield speed_table("made pages", bodies, peers, some)
+    if (data / TEMPLATES).exists():
+        lines = islice(_lines(data / TEMPLATES, "pages.jsonl"), SPEED_PAGES)
+        yield speed_table("real pages", [json.loads(each)["body"] for each in lines], peers, some)
+
+
+def tables(data: Path, wanted: Sequence[str], some: int) -> Iterator[Table | str]:
+    """Yield the tables that are wanted and have their data."""
+    if (data / MARKED).exists() and {"marked", "templates", "scripts"} & set(wanted):
+        yield from quality_tables(data, wanted)
+    yield from made_tables(data, wanted)
+    if "speed" in wanted:
+        yield from speed_tables(data, some)
 
 
 def main() -> None:
     """Measure what there is data for."""
     parser = argparse.ArgumentParser(description="Measure how main text is found, and how fast.")
-    parser.add_argument("data", type=Path, help="folder with the two archives")
-    parser.add_argument("--peers-pages", type=int, default=300, help="pages that peers get")
-    parser.add_argument("--only", choices=("marked", "templates", "speed"), action="append")
+    parser.add_argument("data", type=Path, help="folder with the archives")
+    parser.add_argument("--speed-pages", type=int, default=300, help="of peers")
+    parser.add_argument("--only", choices=WHAT, action="append")
+    parser.add_argument("--page", type=Path, help="document to put the tables into")
     parsed = parser.parse_args()
-    wanted = parsed.only or ["marked", "templates", "speed"]
-    console, peers = Console(), extractors()
-    marked_file = parsed.data / "main_text.tar.xz"
-    templates = parsed.data / "set10b_templates_dev.tar.xz"
-    if marked_file.exists() and {"marked", "templates"} & set(wanted):
-        names, pages = marked_pages(parsed.data)
-        readers = [Reader(new_main_text(each)) for each in models_by_fold(names, pages)]
-        if "marked" in wanted:
-            marked = list(zip(names, pages, strict=True))
-            console.print(marked_table(marked, readers, peers, parsed.peers_pages))
-        if "templates" in wanted and templates.exists():
-            console.print(templates_table(parsed.data, readers))
-    elif not marked_file.exists():
-        console.print(f"There is no {marked_file}: quality is not measured.")
-    if "speed" in wanted:
-        made = [json.loads(line)["body"] for line in messages(SPEED_PAGES)]
-        console.print(speed_table("made pages of 25 kB", made, peers, parsed.peers_pages))
-        if templates.exists():
-            lines = islice(_lines(templates, "pages.jsonl"), SPEED_PAGES)
-            real = [json.loads(line)["body"] for line in lines]
-            console.print(speed_table("real pages", real, peers, parsed.peers_pages))
+    parts = []
+    for part in tables(parsed.data, parsed.only or WHAT, parsed.speed_pages):
+        parts.append(part)
+        Console().print(part)
+        if parsed.page:
+            before, _, rest = parsed.page.read_text("utf-8").partition(BEGIN)
+            _, _, after = rest.partition(END)
+            text = f"{before}{BEGIN}\n{markdown(parts)}\n\n{END}{after}"
+            parsed.page.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
