@@ -205,6 +205,11 @@ class Report:
                 exact.containment[0] if one else None,
                 exact.containment[1] if other else None,
             ),
+            "covered": (
+                exact.covered[0] if one else None,
+                exact.covered[1] if other else None,
+            ),
+            "bag": exact.bag if any(self.words) else None,
         }
 
     def exact_rows(self) -> list[tuple[str, str]]:
@@ -219,6 +224,9 @@ class Report:
             ("Dice", _shown(shares["dice_percentage"], ".2f", " %")),
             ("share of A in B", _shown(shares["containment"][0], ".2%")),
             ("share of B in A", _shown(shares["containment"][1], ".2%")),
+            ("words of A covered", _shown(shares["covered"][0], ".2%")),
+            ("words of B covered", _shown(shares["covered"][1], ".2%")),
+            ("same words, any order", _shown(shares["bag"], ".4f")),
             ("shared fragments", f"{len(self.fragments):,}"),
         ]
 

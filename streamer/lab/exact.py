@@ -1,8 +1,9 @@
 """Exact comparison of texts: shares of shingles, without hashing and without estimates.
 
-Three shares answer three questions: how alike two texts are as wholes (Jaccard, Dice), and how much
-of one lies in the other (containment), which alone tells a quotation in a text many times its
-length. All need both texts, so nothing here runs in a stream; the estimates are held against it.
+The shares answer different questions: how alike two texts are as wholes (Jaccard, Dice, the bag of
+words), and how much of one lies in the other (containment, the covered share of its words), which
+alone tells a quotation in a text many times its length. All need both texts, so nothing here runs
+in a stream; the estimates are held against it.
 
 A text's shingles as the method of an index takes them, as plain text and without hashing.
 
@@ -27,13 +28,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamer.errors import SettingsError
 from streamer.sketch.method import PageText
+from streamer.sketch.methods.minwise import Words, numbered_words
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, shingles
 from streamer.sketch.scheme import scheme_of
 from streamer.sketch.settings import NATIVE, SECRET_BYTES, SignatureSettings
@@ -43,18 +45,23 @@ from streamer.text.words import CanonicalOptions, Word
 
 @dataclass(frozen=True)
 class ShingleSets:
-    """Shingles of `width` words, or of as many as `shingler` says, under a canonical form."""
+    """What of a page's words is compared under a canonical form; `width` is words a shingle."""
 
     width: int
     canonical: CanonicalOptions
-    shingler: Shingler | None
+    listed: Callable[[PageText], list[str]]
 
-    def of(self, body: Buffer, flags: int) -> frozenset[str]:
-        """Return the distinct shingles of a body, UTF-8 as `flags` tell."""
-        page = PageText.of_body(body, flags, self.canonical)
-        if self.shingler is not None:
-            return frozenset(self.shingler.shingles(page))
-        return frozenset(shingles(page.words, self.width))
+    def page(self, body: Buffer, flags: int) -> PageText:
+        """Return a body, UTF-8 as `flags` tell, as the text that counts."""
+        return PageText.of_body(body, flags, self.canonical)
+
+    def of(self, page: PageText) -> frozenset[str]:
+        """Return the distinct shingles of a page."""
+        return frozenset(self.listed(page))
+
+
+def _plain_shingles(width: int) -> Callable[[PageText], list[str]]:
+    return lambda page: shingles(page.words, width)
 
 
 def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
@@ -65,14 +72,17 @@ def shingle_sets(settings: SignatureSettings) -> ShingleSets | None:
     """
     if settings.is_native:
         form = CanonicalOptions(text="main" if settings.takes_main_text else "visible")
-        return ShingleSets(settings.shingle_width, form, None)
+        return ShingleSets(settings.shingle_width, form, _plain_shingles(settings.shingle_width))
     scheme = scheme_of(settings, bytes(SECRET_BYTES))
     parameters = scheme.sketch.parameters
     if isinstance(parameters, ShingleParameters):
         shingler = Shingler(parameters, bytes(SECRET_BYTES))
-        return ShingleSets(parameters.shingle_width, scheme.canonical, shingler)
+        return ShingleSets(parameters.shingle_width, scheme.canonical, shingler.shingles)
     if scheme.sketch.name == NATIVE:
-        return ShingleSets(parameters.shingle_width, scheme.canonical, None)
+        width = parameters.shingle_width
+        return ShingleSets(width, scheme.canonical, _plain_shingles(width))
+    if isinstance(scheme.sketch, Words):
+        return ShingleSets(1, scheme.canonical, numbered_words)
     return None
 
 
@@ -220,6 +230,26 @@ def containment(one: AbstractSet[str], other: AbstractSet[str]) -> float:
     return len(one & other) / len(one) if one else 0.0
 
 
+def covered_share(own: Sequence[str], others: AbstractSet[str], width: int) -> float:
+    """Return the share of a text's words that lie in a shingle which `others` has as well.
+
+    `own` are the shingles of `width` words in order, one a word; a text without any gives 0.
+    """
+    covered = end = 0  # words covered, and the place behind the last of them
+    for start, shingle in enumerate(own):
+        if shingle in others:
+            covered += start + width - max(start, end)
+            end = start + width
+    return covered / (len(own) + width - 1) if own else 0.0
+
+
+def bag_resemblance(one: Iterable[str], other: Iterable[str]) -> float:
+    """Return sum(min) / sum(max) of how often each word stands in both; 0 if there is none."""
+    first, second = Counter(one), Counter(other)
+    union = (first | second).total()
+    return (first & second).total() / union if union else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What two texts share, exactly.
@@ -230,6 +260,8 @@ class Comparison:
         shared: distinct shingles in both.
         dice_percentage: 0 to 100; the others are 0 to 1.
         containment: of the first in the second, and of the second in the first.
+        covered: of each text the share of its words inside a shingle that both have.
+        bag: the resemblance of both as bags of words.
     """
 
     width: int
@@ -238,6 +270,8 @@ class Comparison:
     dice_percentage: float
     jaccard: float
     containment: tuple[float, float]
+    covered: tuple[float, float]
+    bag: float
 
 
 def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Comparison:
@@ -256,6 +290,8 @@ def compare_words(one: Sequence[str], other: Sequence[str], width: int) -> Compa
         dice_percentage=dice_percentage(first, second),
         jaccard=jaccard(a, b),
         containment=(containment(a, b), containment(b, a)),
+        covered=(covered_share(first, b, fitted), covered_share(second, a, fitted)),
+        bag=bag_resemblance(one, other),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Pa
     report = json.loads(run("compare", *files, *options, "--json"))
     assert report["exact"]["shared"] == 3
     assert report["exact"]["dice_percentage"] == pytest.approx(100 * 2 * 3 / (11 + 6))
+    assert report["exact"]["covered"] == [pytest.approx(7 / 13), pytest.approx(7 / 8)]
+    assert report["exact"]["bag"] == pytest.approx(7 / 14)
     assert [one["name"] for one in report["methods"]] == ["simhash", "bottom_k"]
     spans = [(ONE[slice(*one["a"])], OTHER[slice(*one["b"])]) for one in report["fragments"]]
     assert spans == [("my war is over", "My war is over"), ("left the room", "left the room")]
@@ -88,6 +91,7 @@ def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
         other.write_text(text, "utf-8")
         exact = json.loads(run("compare", one, other, "--json"))["exact"]
         assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
+        assert (exact["bag"], exact["covered"]) == (jaccard, containment)
         shown = run("compare", one, other)
         assert ("0.0000" in shown) == (jaccard is not None)
 
@@ -96,6 +100,8 @@ def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> 
     shown = run("compare", *files, "--method", "simhash", "--shingle-width", "3")
     assert "\x1b" not in shown
     assert "Jaccard similarity" in shown
+    assert re.search(r"words of A covered +\S+ %?", shown)
+    assert re.search(r"same words, any order +0\.\d{4}\b", shown)
     assert "left" in shown
 
 

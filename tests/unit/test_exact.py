@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from streamer.errors import SettingsError
 from streamer.lab.exact import (
     Uniqueness,
+    bag_resemblance,
     compare_words,
     containment,
+    covered_share,
     dice_percentage,
     fit_width,
     jaccard,
@@ -69,6 +71,36 @@ def test_a_quotation_in_a_long_text_is_contained_but_does_not_resemble() -> None
     assert result.containment[0] == 1.0
     assert result.containment[1] == result.jaccard == 8 / 508
     assert result.shared == 8
+
+
+@given(items, items, st.integers(1, 4))
+def test_a_word_is_covered_if_a_shingle_about_it_stands_in_the_other_text(
+    one: list[str], other: list[str], width: int
+) -> None:
+    own, theirs = shingles(one, width), frozenset(shingles(other, width))
+    covered = [
+        any(own[start] in theirs for start in range(place - width + 1, place + 1)
+            if 0 <= start < len(own))
+        for place in range(len(one))
+    ]  # fmt: skip
+    expected = sum(covered) / len(one) if len(one) >= width else 0.0
+    assert covered_share(own, theirs, width) == expected
+
+
+@given(items, items)
+def test_the_bag_counts_each_word_as_often_as_it_stands_there(
+    one: list[str], other: list[str]
+) -> None:
+    least = sum(min(one.count(item), other.count(item)) for item in "abcdef")
+    most = sum(max(one.count(item), other.count(item)) for item in "abcdef")
+    assert bag_resemblance(one, other) == (least / most if most else 0.0)
+
+
+def test_a_moved_paragraph_costs_the_bag_nothing_and_hardly_covers_less() -> None:
+    text = [f"w{i}" for i in range(100)]
+    result = compare_words(text, text[60:] + text[:60], 5)
+    assert (result.bag, result.covered) == (1.0, (1.0, 1.0))
+    assert result.jaccard == 92 / 100
 
 
 def test_the_width_is_fit_to_a_text_shorter_than_a_shingle() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def test_a_duplicate_is_explained_by_its_text_as_it_was_judged(folder: Path) -> 
     assert near["url"] == said["representative"]["url"] == "http://a/kept"
     assert near["similarity"] == said["similarity"]
     assert near["exact_resemblance"] == pytest.approx(186 / 206)
+    assert near["covered"] == [pytest.approx(198 / 200)] * 2, "all but the changed words"
     assert near["margin"] == pytest.approx(near["similarity"] - 0.8, abs=1e-4)
     assert 0 < near["shared_keys"] <= near["keys"] == 15
     # (186 - x) / (206 + x) falls below 0.8 at x = 12, and a word changes five shingles.
@@ -163,7 +165,8 @@ def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:
     texts = ["--texts", str(folder / "pages.jsonl")]
     done = CliRunner().invoke(app, [*arguments, *texts], env={"COLUMNS": "120"})
     assert done.exit_code == 0, done.output
-    assert "exact resemblance  0.9029" in done.stdout
+    assert re.search(r"exact resemblance +0\.9029\b", done.stdout)
+    assert re.search(r"words in shared runs +99\.00% of this page, 99\.00% of that", done.stdout)
     assert "If 12 shingles more would differ, 3 words or more, it would be unique." in done.stdout
 
 
@@ -190,6 +193,16 @@ def test_an_index_of_characters_counts_its_own_shingles(tmp_path: Path) -> None:
     one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in characters)
     exact = len(one & other) / len(one | other)
     assert found["nearest"]["exact_resemblance"] == pytest.approx(exact)
+
+
+def test_an_index_of_words_is_explained_by_its_bags(tmp_path: Path) -> None:
+    replay(tmp_path, "--method", "words")
+    found = explain(tmp_path, "http://a/further", "--texts", str(tmp_path / "pages.jsonl"))
+    assert (found["verdict"], found["nearest"]["url"]) == ("duplicate", "http://a/kept")
+    assert found["nearest"]["exact_resemblance"] == pytest.approx(191 / 209)
+    # (191 - x) / (209 + x) falls below 0.8 at x = 14, and a word is one of them.
+    assert found["edits"] == {"differ": True, "shingles": 14, "words": 14}
+    assert found["nearest"]["covered"] == [191 / 200, 191 / 200]
 
 
 def test_no_index_and_another_key_are_errors(folder: Path) -> None:

@@ -34,6 +34,8 @@ CHOICES = {
     "banding by minhash": load_settings(method="banding", accept="minhash"),
     "minhash by simhash": load_settings(method="minhash", accept="simhash"),
     "bottom_k with tags": load_settings(method="bottom_k", canonical=["keep_tags=true"]),
+    "minhash by words": load_settings(method="minhash", accept="words"),
+    "words by minhash": load_settings(method="words", accept="minhash"),
     "stemmed minhash": load_settings(canonical=["stem=english"]),
 }
 

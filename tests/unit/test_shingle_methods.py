@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from random import Random
 from typing import Any
 
 import mmh3
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.lab.exact import bag_resemblance
 from streamer.sketch.measures import pack_slots, sketch_similarity
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText
 from streamer.sketch.method_signer import block_hashes, class_keys
@@ -18,12 +20,15 @@ from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megash
 from streamer.sketch.scheme import choose, method
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.signer import Signer
+from streamer.text.tokens import tokens
 from tests.oracles import plain
 
 SECRET = bytes(range(32))
 OVER_SHINGLES = (
     "banding", "bottom_k", "megashingles", "minhash", "mod_p", "one_permutation", "supershingles",
+    "words",
 )  # fmt: skip
+FEW_WORDS = st.lists(st.sampled_from(["rose", "is", "a", "Rose", "das", "漢字", "é"]), max_size=40)
 
 
 def words(first: int, end: int) -> str:
@@ -156,6 +161,59 @@ def test_class_keys_hash_the_least_value_of_each_class(values: set[int], rows: i
         data = b"".join(value.to_bytes(4, "little") for value in own)
         expected = mmh3.hash64(data, seed + band, signed=False)[0]
         assert found[band] == (ABSENT_KEY if set(own) == {0xFFFFFFFF} else expected)
+
+
+# ---- bags of words ---------------------------------------------------------------------------
+
+
+@given(st.one_of(FEW_WORDS.map(" ".join), st.text()), st.integers(1, 3), st.integers(1, 4))
+def test_words_sign_the_set_of_words_and_how_often_each_came_before(
+    text: str, bands: int, rows: int
+) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    own = method("words", {"bands": bands, "rows": rows}, SECRET).sign(PageText(text))
+    seeds = derive_seeds(SECRET, 1, bands * rows)
+    found = tokens(text)
+    bag = {
+        plain.murmur(f"{word} {found[:place].count(word)}".encode(), seeds.token_seed)
+        for place, word in enumerate(found)
+    }
+    assert list(own.keys) == plain.band_keys(bag, seeds, bands, rows)
+    assert own.sketch.tolist() == plain.pack(plain.sketch_hashes(bag, seeds))
+
+
+@given(FEW_WORDS, st.randoms(use_true_random=False))
+def test_the_order_of_words_does_not_count_and_how_often_they_stand_there_does(
+    found: list[str], random: Random
+) -> None:
+    one = method("words", {}, SECRET)
+    other = list(found)
+    random.shuffle(other)
+    signed, shuffled = (one.sign(PageText(" ".join(each))) for each in (found, other))
+    assert list(signed.keys) == list(shuffled.keys)
+    assert signed.sketch.tolist() == shuffled.sketch.tolist()
+    once_more = one.sign(PageText(" ".join([*found, *found[:1]])))
+    assert (signed.sketch.tolist() == once_more.sketch.tolist()) == (not found)
+
+
+def test_the_estimate_of_two_bags_is_near_their_resemblance() -> None:
+    for shared in (900, 700, 400):
+        one = [f"w{i % 300}" for i in range(1000)]  # each three times, and some a fourth time
+        other = [*one[:shared], *(f"x{i}" for i in range(1000 - shared))]
+        true = bag_resemblance(one, other)
+        assert true == shared / (2000 - shared)
+        assert abs(similarity("words", " ".join(one), " ".join(other[::-1])) - true) < 0.1
+
+
+def test_bags_at_the_threshold_share_a_key() -> None:
+    one = method("words", {}, SECRET)
+    found = 0
+    for first in range(200):  # 400 words of 500 in both
+        both = [f"{first} w{i}" for i in range(200)]
+        pair = (" ".join([*both, *(f"{side}{i}" for i in range(50))]) for side in "ab")
+        keys = [set(one.sign(PageText(text)).keys) for text in pair]
+        found += bool(keys[0] & keys[1])
+    assert found >= 188, "98.8 % are expected"
 
 
 # ---- chances ---------------------------------------------------------------------------------

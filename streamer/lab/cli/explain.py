@@ -19,11 +19,20 @@ from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import Settings
 from streamer.lab.comparison import visible
 from streamer.lab.documents import FoundText, find_texts, read_body
-from streamer.lab.exact import Edits, edits_needed, expected_sets, jaccard, shingle_sets
+from streamer.lab.exact import (
+    Edits,
+    compare_words,
+    edits_needed,
+    expected_sets,
+    jaccard,
+    shingle_sets,
+)
 from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
 from streamer.pages.files import open_sources
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import MAIN, text_parts
+
+SHINGLE_WIDTH = SignatureSettings().shingle_width  # of the runs of words that two pages share
 
 
 @command
@@ -93,12 +102,17 @@ def _texts(files: Sequence[str], names: set[str]) -> dict[str, FoundText]:
 
 @dataclass(frozen=True)
 class _Resemblance:
-    """What is known of the shingles of two pages: exactly, or as the sketches tell."""
+    """What is known of the shingles of two pages: exactly, or as the sketches tell.
+
+    `covered` is of each page, the one in hand first, the share of its words that lie in a run of
+    words that both have.
+    """
 
     common: float
     union: float
     width: int
-    exact: float | None
+    exact: float | None = None
+    covered: tuple[float, float] | None = None
 
 
 def _report(
@@ -139,6 +153,7 @@ def _report(
             "similarity": nearest.similarity,
             "margin": round(nearest.similarity - threshold, 4),
             "exact_resemblance": known and known.exact,
+            "covered": known and known.covered,
         },
         "why": _why(explained),
         "edits": edits and edits._asdict(),
@@ -156,16 +171,20 @@ def _resemblance(
     sets = shingle_sets(signature)
     if sets is None or own is None:
         return None
-    mine = sets.of(own.body, own.flags)
+    page = sets.page(own.body, own.flags)
+    mine = sets.of(page)
     name = place_name(other.place)
     found = _texts(texts, {other.url, name})
     text = found.get(name) or found.get(other.url)
     if text is None:
         common, union = expected_sets(similarity, len(mine), len(mine))
-        return _Resemblance(common, union, sets.width, None)
-    theirs = sets.of(text.body, text.flags)
-    union = len(mine | theirs)
-    return _Resemblance(len(mine & theirs), union, sets.width, jaccard(mine, theirs))
+        return _Resemblance(common, union, sets.width)
+    near = sets.page(text.body, text.flags)
+    theirs = sets.of(near)
+    covered = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    return _Resemblance(
+        len(mine & theirs), len(mine | theirs), sets.width, jaccard(mine, theirs), covered
+    )
 
 
 def _why(explained: Explained) -> str:
@@ -199,6 +218,9 @@ def _print(report: dict[str, Any]) -> None:
         table.add_row("  similarity", f"{near['similarity']:.4f} as the sketches tell")
         if near["exact_resemblance"] is not None:
             table.add_row("  exact resemblance", f"{near['exact_resemblance']:.4f}")
+            mine, theirs = near["covered"]
+            covered = f"{mine:.2%} of this page, {theirs:.2%} of that one"
+            table.add_row("  words in shared runs", covered)
         table.add_row("threshold", f"{report['threshold']:g} ({near['margin']:+.4f})")
     console = Console()
     console.print(table, highlight=False)
