@@ -1,4 +1,4 @@
-"""All settings, each declared once, in one frozen tree: flags, environment, file, defaults.
+"""All settings, each declared once, in one frozen tree: flags, environment, file, preset, defaults.
 
 A field of `Settings` is all that there is to a setting: its type, default, bounds, help text and
 panel. The flags of the commands (cli/options.py), the variables STREAMER_NAME, the keys of a TOML
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
@@ -63,6 +65,13 @@ def _split(value: object) -> object:
     return tuple(value.split()) if isinstance(value, str) else value
 
 
+def _names(value: object) -> object:
+    """Return the words of a text, or of all texts of a list."""
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        value = " ".join(value)
+    return _split(value)
+
+
 # A list in the file; in the environment, words with spaces between; as a flag, one a time.
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
@@ -88,6 +97,52 @@ def _setting(
 
 _SIGNED, _JUDGED = SignatureSettings.model_fields, IndexSettings.model_fields
 
+# What is taken for a near-duplicate, as values of settings; docs/quality.md has how well each does.
+PURPOSES: Mapping[str, Mapping[str, Any]] = {
+    "strict": {"method": NATIVE, "threshold": 0.8, "bands": 14, "rows": 6},
+    "balanced": {"method": NATIVE, "threshold": 0.65, "bands": 24, "rows": 4, "text": "main"},
+    "broad": {"method": NATIVE, "threshold": 0.5, "bands": 40, "rows": 3, "text": "main"},
+}
+
+
+class _OfPurpose(PydanticBaseSettingsSource):
+    """The values that a preset for a purpose stands for, behind all that is given otherwise."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Return no value: all are given at once."""
+        del field
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the values.
+
+        Raises:
+            SettingsError: there is no such preset, there are two of a kind, or another method is
+                given, for which the values mean something else.
+        """
+        names = _names(self.current_state.get("preset", ()))
+        if not isinstance(names, tuple):
+            return {}  # which is refused as any wrong value is
+        for kind in (PURPOSES, PRESETS):
+            if len(both := [name for name in names if name in kind]) > 1:
+                raise SettingsError(f"The presets {both[0]} and {both[1]} exclude each other.")
+        for name in names:
+            if name not in PURPOSES and name not in PRESETS:
+                known = ", ".join([*PURPOSES, *sorted(PRESETS)])
+                raise SettingsError(f"There is no preset {name}; there are {known}.")
+        purpose = next((name for name in names if name in PURPOSES), None)
+        if purpose is None:
+            return {}
+        own = PURPOSES[purpose]
+        for setting in ("method", "accept"):
+            given = self.current_state.get(setting)
+            if given is not None and given != own.get(setting, ""):
+                raise SettingsError(
+                    f"The preset {purpose} does not go with --{setting} {given}: its threshold is "
+                    f"of another measure. Leave one of both out."
+                )
+        return dict(own)
+
 
 class Settings(BaseSettings):
     """The settings of a run; see each field's text."""
@@ -95,6 +150,12 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix="STREAMER_")
     config_file: ClassVar[Path | None] = None
 
+    preset: Annotated[Words, BeforeValidator(_names)] = _setting(
+        VERDICTS,
+        f"What counts as a near-duplicate: {', '.join(PURPOSES)}; or the field mapping of a "
+        f"crawler: {', '.join(sorted(PRESETS))}; or one of each. Other settings come before its.",
+        (),
+    )
     threshold: Annotated[float, _JUDGED["threshold"]] = _setting(
         VERDICTS,
         "Least similarity of duplicates, 0 to 1; of minhash that is the share of five-word "
@@ -163,7 +224,6 @@ class Settings(BaseSettings):
         None,
     )
 
-    preset: str = _setting(FIELDS, f"Field mapping of a crawler: {', '.join(sorted(PRESETS))}.", "")
     fields: str = _setting(
         FIELDS,
         'Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.',
@@ -252,10 +312,15 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Order the sources: flags, environment, file."""
+        """Order the sources: flags, environment, file, preset."""
         del dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls, cls.config_file)
-        return init_settings, env_settings, file
+        return init_settings, env_settings, file, _OfPurpose(settings_cls)
+
+    @property
+    def mapping(self) -> str:
+        """Return the name of the crawler whose field mapping is a preset; "" where none is."""
+        return next((name for name in self.preset if name in PRESETS), "")
 
     @cached_property
     def signature(self) -> SignatureSettings:

@@ -123,15 +123,11 @@ def page_parser(settings: Settings) -> PageParser:
     Raises:
         SettingsError: one of them cannot be used, or both mappings are given.
     """
-    if settings.preset and settings.fields:
-        raise SettingsError("Give --preset or --fields, not both.")
+    if settings.mapping and settings.fields:
+        raise SettingsError(f"Give --preset {settings.mapping} or --fields, not both.")
     mapping = DEFAULT_MAPPING
-    if settings.preset:
-        if settings.preset not in PRESETS:
-            raise SettingsError(
-                f"There is no preset {settings.preset}; there are {', '.join(sorted(PRESETS))}."
-            )
-        mapping = PRESETS[settings.preset]
+    if settings.mapping:
+        mapping = PRESETS[settings.mapping]
     elif settings.fields:
         mapping = parse_fields(settings.fields)
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamer.config import Settings, declared, load_settings
+from streamer.config import PURPOSES, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.index.types import IndexSettings
 from streamer.sketch.settings import SignatureSettings
@@ -136,3 +136,52 @@ def test_every_setting_says_what_it_is() -> None:
     for one in declared():
         assert re.fullmatch(r"[A-Z].*\.", one.text), one
         assert one.panel
+
+
+def test_strict_is_what_there_is_without_a_preset() -> None:
+    given, own = load_settings(preset=["strict"]), load_settings()
+    assert (given.signature, given.index) == (own.signature, own.index)
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_flags_the_environment_and_the_file_go_before_a_preset(
+    purpose: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = PURPOSES[purpose]
+    chosen = load_settings(preset=[purpose])
+    assert {name: getattr(chosen, name) for name in values} == dict(values)
+    assert (chosen.index.threshold, chosen.signature.bands) == (
+        values["threshold"],
+        values["bands"],
+    )
+    monkeypatch.setenv("STREAMER_BANDS", "10")
+    mixed = load_settings(file, preset=[purpose], threshold=0.31)
+    assert (mixed.threshold, mixed.bands, mixed.rows) == (0.31, 10, 7)
+
+
+def test_a_preset_comes_from_the_environment_and_the_file_too(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('preset = "balanced"\n')
+    assert load_settings(file).index.threshold == PURPOSES["balanced"]["threshold"]
+    file.write_text('preset = ["broad", "nutch"]\nthreshold = 0.7\n')
+    both = load_settings(file)
+    assert (both.index.threshold, both.text, both.mapping) == (0.7, "main", "nutch")
+    monkeypatch.setenv("STREAMER_PRESET", "norconex strict")
+    assert (load_settings(file).mapping, load_settings(file).text) == ("norconex", "visible")
+    assert load_settings(file, preset=["nutch balanced"]).mapping == "nutch"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"preset": ["magic"]}, "There is no preset magic; there are strict, balanced, broad, "),
+        ({"preset": ["broad", "strict"]}, "The presets broad and strict exclude each other"),
+        ({"preset": ["nutch", "warc"]}, "The presets nutch and warc exclude each other"),
+        ({"preset": ["broad"], "method": "simhash"}, "broad does not go with --method simhash"),
+        ({"preset": ["balanced"], "accept": "words"}, "balanced does not go with --accept words"),
+    ],
+)
+def test_presets_that_do_not_go_together_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_settings(**given)

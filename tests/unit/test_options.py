@@ -26,6 +26,7 @@ OTHERS = {  # values that are no default, of settings that do not take "7"
     "method_option": "width=2",
     "canonical": "stem=english",
     "text": "main",
+    "preset": "nutch",
     "page_bytes_max": "2048",
     "window": "2048",
     "role": "sign",
