@@ -37,6 +37,7 @@ from streamer.index.head import HEAD_PAGES
 from streamer.index.types import IndexSettings
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
+from streamer.rules import Rule, read_rules, text_rules
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 
 # The panels of a command's help, and the parts of the table in README.md.
@@ -172,6 +173,13 @@ class Settings(BaseSettings):
     )
     candidates_max: Annotated[int, _JUDGED["candidates_max"]] = _setting(
         VERDICTS, "Kept pages that one page is compared with, at most; the earliest."
+    )
+
+    rules: Path | None = _setting(
+        VERDICTS,
+        "TOML file of rules for hosts and paths: another threshold, least shingles or text, or to "
+        "skip. What they say of `text` is fixed when an index is made.",
+        None,
     )
 
     method: str = _setting(
@@ -330,8 +338,9 @@ class Settings(BaseSettings):
             SettingsError: there is no such method, or it cannot take what is set.
         """
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
+        rules = text_rules(self.site_rules)
         if self._is_native:
-            return SignatureSettings(**numbers, canonical=self._of_text)
+            return SignatureSettings(**numbers, canonical=self._of_text, text_rules=rules)
         from streamer.sketch.scheme import choose  # noqa: PLC0415 - imports every method
 
         return choose(
@@ -340,7 +349,16 @@ class Settings(BaseSettings):
             options=self.method_option,
             canonical=(*self.canonical, *self._of_text),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
-        )
+        ).model_copy(update={"text_rules": rules})
+
+    @cached_property
+    def site_rules(self) -> tuple[Rule, ...]:
+        """Return the rules for pages of some sites.
+
+        Raises:
+            SettingsError: their file cannot be used.
+        """
+        return read_rules(self.rules) if self.rules else ()
 
     @property
     def _of_text(self) -> tuple[str, ...]:
@@ -362,6 +380,7 @@ class Settings(BaseSettings):
             bucket_max=self.bucket_max,
             candidates_max=self.candidates_max,
             shards=self.shards,
+            rules=self.site_rules,
         )
 
     @property

@@ -15,10 +15,10 @@ from rich.table import Table
 from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
 from streamer.index.postings import PARTS
 from streamer.index.store import Store
+from streamer.index.types import IndexSettings
 from streamer.kafka.wire import stored_position
 from streamer.run.catalogue import unpack_catalogue
 from streamer.run.index_folder import Identity, read_meta
-from streamer.sketch.method import Measure
 from streamer.sketch.settings import NATIVE
 
 _SETTING_NAMES = {"shingles_min": "min_shingles", "version": "rules_version"}
@@ -70,8 +70,10 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an index's settings by the names under which they are given."""
     if settings is None:
         return None
-    named = {_SETTING_NAMES.get(name, name): value for name, value in settings.items()}
-    return named | {"measure": Measure(named["measure"]).name.lower()}
+    whole = IndexSettings.model_validate(settings)  # what an older one does not say is the default
+    named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
+    own = {"measure": whole.measure.name.lower(), "rules": "; ".join(map(str, whole.rules))}
+    return named | own
 
 
 def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:

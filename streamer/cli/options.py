@@ -131,7 +131,9 @@ def page_parser(settings: Settings) -> PageParser:
     elif settings.fields:
         mapping = parse_fields(settings.fields)
     try:
-        return PageParser(mapping, settings.carry, settings.page_bytes_max)
+        return PageParser(
+            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text
+        )
     except ValueError as error:
         raise SettingsError(f"--carry cannot be used: {error}.") from error
 

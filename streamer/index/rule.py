@@ -34,12 +34,11 @@ class Limits(NamedTuple):
     """What the rule compares with.
 
     Attributes:
-        similarity_min, bucket_max, candidates_max, measure: as in the index's settings.
+        bucket_max, candidates_max, measure: as in the index's settings.
         content_bit: the place of the content key among the own keys, -1 if another shard's.
         newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
     """
 
-    similarity_min: int
     bucket_max: int
     candidates_max: int
     measure: int
@@ -54,12 +53,14 @@ class Arrivals(NamedTuple):
         keys: uint64[n, own keys]; masks: uint64[n], which of them the page has, by bit.
         sketches: uint64[n, 33].
         final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
+        similarity_min: int32[n], the threshold of each, in ten-thousandths.
     """
 
     keys: Keys
     masks: Keys
     sketches: Keys
     final: npt.NDArray[np.bool_]
+    similarity_min: npt.NDArray[np.int32]
 
 
 class StoredHits(NamedTuple):
@@ -313,7 +314,7 @@ def _choose(
             score = compare_sketches(limits.measure, pages.sketches[i], hits.sketches[-1 - place])
         else:
             score = compare_sketches(limits.measure, pages.sketches[i], head.sketches[place])
-        if score < limits.similarity_min:
+        if score < pages.similarity_min[i]:
             continue
         if place < 0 or head.states[place] >= KEPT:
             if score > score_max:

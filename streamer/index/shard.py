@@ -234,7 +234,8 @@ class Shard:
             raise StoreMismatch(
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
-        comparable = pages.distinct >= settings.shingles_min
+        similarity_min, shingles_min = settings.least_of(pages.urls)
+        comparable = pages.distinct >= shingles_min
         keys = self.own_keys(pages)
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         hits = self._lookup.find(keys, self._let_go)
@@ -242,7 +243,6 @@ class Shard:
             self._lookup, hits, masks, self._own_keys, settings.candidates_max
         )
         limits = Limits(
-            settings.similarity_min,
             settings.bucket_max,
             settings.candidates_max,
             int(settings.measure),
@@ -253,7 +253,13 @@ class Shard:
         self.head.reserve(count)
         before = self.head.count
         self.head.count, self.next_row, refused = judge_pages(
-            Arrivals(keys, masks, np.ascontiguousarray(pages.sketches), ~comparable | self.last),
+            Arrivals(
+                keys,
+                masks,
+                np.ascontiguousarray(pages.sketches),
+                ~comparable | self.last,
+                similarity_min,
+            ),
             limits,
             StoredHits(hits.places, hits.starts, hits.rows, places, fetched.sketches),
             self.head.columns(),

@@ -23,14 +23,16 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE
+from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 1  # of the rules in shard.py and rule.py
+MACHINE_VERSION = 2  # of the rules in shard.py and rule.py
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
 Keys = npt.NDArray[np.uint64]
+Leasts = npt.NDArray[np.int32]
 
 
 class IndexSettings(BaseModel):
@@ -55,6 +57,9 @@ class IndexSettings(BaseModel):
     measure: Measure = Field(
         default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
     )
+    rules: tuple[Rule, ...] = Field(
+        default=(), description="what holds for the pages of some sites; the first that fits"
+    )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"
     )
@@ -63,6 +68,36 @@ class IndexSettings(BaseModel):
     def similarity_min(self) -> int:
         """Return the threshold in ten-thousandths."""
         return round(self.threshold * SIMILARITY_ONE)
+
+    def of_url(self, url: str) -> IndexSettings:
+        """Return what holds for the page with this URL."""
+        rule = rule_for(self.rules, url)
+        if rule is None:
+            return self
+        own = {"threshold": rule.threshold, "shingles_min": rule.min_shingles}
+        return self.model_copy(update={n: value for n, value in own.items() if value is not None})
+
+    def least_of(self, urls: Sequence[bytes]) -> tuple[Leasts, Leasts]:
+        """Return for each page the similarity and the distinct shingles that it must have."""
+        least = np.full(len(urls), self.similarity_min, np.int32)
+        shingles = np.full(len(urls), self.shingles_min, np.int32)
+        for i in range(len(urls) if self.rules else 0):
+            own = self.of_url(urls[i].decode())
+            least[i], shingles[i] = own.similarity_min, own.shingles_min
+        return least, shingles
+
+    @property
+    def similarity_bounds(self) -> tuple[int, int]:
+        """Return the least and the greatest threshold of any page, in ten-thousandths."""
+        own = [one.threshold for one in self.rules if one.threshold is not None]
+        bounds = [round(each * SIMILARITY_ONE) for each in (self.threshold, *own)]
+        return min(bounds), max(bounds)
+
+    @property
+    def shingles_max(self) -> int:
+        """Return the greatest number of shingles below which only equal content matches."""
+        own = (one.min_shingles for one in self.rules if one.min_shingles is not None)
+        return max([self.shingles_min, *own])
 
 
 def bands_of(shard: int, shards: int, bands: int) -> tuple[int, int]:

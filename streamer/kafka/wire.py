@@ -134,8 +134,8 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
         raise StoreMismatch(
             f"The log was written with the fingerprint {found.fingerprint}, the settings here "
             f"give {wanted.fingerprint}. Give all workers of an index the same --key-file and "
-            "signature settings (--method, its options, --canonical, --text), or use another "
-            "--index-name."
+            "signature settings (--method, its options, --canonical, --text, what --rules say of "
+            "it), or use another --index-name."
         )
     if found.origin != wanted.origin:
         raise StoreMismatch(

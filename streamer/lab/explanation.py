@@ -35,6 +35,7 @@ from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings, KeptRows, key_columns
 from streamer.model import SIMILARITY_ONE, Location
+from streamer.rules import BETWEEN, text_of
 from streamer.run.catalogue import own_catalogue
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
 from streamer.sketch.measures import sketch_similarity
@@ -157,9 +158,15 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "options": options,
             "parameters": options,
             "canonical": _pairs(identity, "canonical."),
+            "text_rules": _text_rules(identity),
             "measure": method_class(accept or name).measure,
         }
     )
+
+
+def _text_rules(identity: Identity) -> tuple[str, ...]:
+    found = str(identity.get("text_rules", ""))
+    return tuple(found.split(BETWEEN)) if found else ()
 
 
 def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
@@ -241,6 +248,7 @@ class Explained:
         equal_content: the nearest page has the same words in the same order.
         too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
             tells.
+        settings: what holds for the page.
     """
 
     kept: KeptPage | None
@@ -313,7 +321,7 @@ class KeptIndex:
                 own[key_columns(shard, shards, bands)], sketch = row
         assert sketch is not None, page
         target = Target(own, np.ascontiguousarray(sketch), page.ref)
-        return self._explained(target, page, progress)
+        return self._explained(target, page, self.settings.of_url(page.url), progress)
 
     def explain_text(
         self,
@@ -321,8 +329,12 @@ class KeptIndex:
         flags: int = 0,
         place: Location | None = None,
         progress: Progress = lambda _rows: None,
+        *,
+        url: str = "",
     ) -> Explained:
         """Return what the index would say of a page with this body; it is not the page at `place`.
+
+        The URL tells which rule is for it.
 
         Raises:
             StoreMismatch: signatures made now are not those of the index.
@@ -333,17 +345,23 @@ class KeptIndex:
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
             )
-        signed = make_signer(self.signature, self.secret).sign([body], [flags])
-        too_short = int(signed.distinct[0]) < self.settings.shingles_min
+        own = self.settings.of_url(url)
+        signed = make_signer(self.signature_for(url), self.secret).sign([body], [flags])
+        too_short = int(signed.distinct[0]) < own.shingles_min
         kept = self._kept_at(place) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
         target = Target(marks, signed.sketches[0], ref)
-        return self._explained(target, kept, progress, too_short=too_short)
+        return self._explained(target, kept, own, progress, too_short=too_short)
+
+    def signature_for(self, url: str) -> SignatureSettings:
+        """Return how the page with this URL is signed: a rule may ask for the other text."""
+        return self.signature.of_text(text_of(self.settings.rules, url))
 
     def _explained(
         self,
         target: Target,
         kept: KeptPage | None,
+        settings: IndexSettings,
         progress: Progress,
         *,
         too_short: bool | None = None,
@@ -355,7 +373,7 @@ class KeptIndex:
             nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared)
         equal = found is not None and found.equal
         keys = len(target.marks) - 1
-        return Explained(kept, nearest, equal, too_short, keys, self.settings, self.signature)
+        return Explained(kept, nearest, equal, too_short, keys, settings, self.signature)
 
     def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
         read = 0

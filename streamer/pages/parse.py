@@ -10,7 +10,7 @@ and Kafka messages all come through here. Nothing in a record may raise.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import repeat
+from itertools import compress, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ from streamer.pages.extract import (
 )
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
 from streamer.pages.warc import fields_and_body
+from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_for
+from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
     BODY,
     ESCAPES,
@@ -115,15 +117,19 @@ class PageParser:
         mapping: FieldMapping = DEFAULT_MAPPING,
         carry: Sequence[str] = (),
         page_bytes_max: int = PAGE_BYTES_MAX,
+        rules: Sequence[Rule] = (),
+        text: Text = VISIBLE,
     ) -> None:
         """Prepare a parser.
 
-        WARC records have their fields where the format puts them: `mapping` is not for these.
+        WARC records have their fields where the format puts them: `mapping` is not for these. Pages
+        that a rule wants skipped are counted as `rule`; `text` is what most are compared by.
 
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
         """
         self.mapping = mapping
+        self._rules, self._text = rules, text
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
@@ -151,10 +157,32 @@ class PageParser:
             self._add_messages(batch, bodies, chunk.lines, lines, no_keys, "blank_line")
         for page in chunk.pages:
             self._add_record(batch, bodies, page)
-        batch.bodies = bodies.slices()
+        whole = bodies.slices()
+        batch.bodies = self._apply_rules(batch, whole) if self._rules else whole
         if chunk.dead:
             batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
+
+    def _apply_rules(self, batch: PageBatch, bodies: Slices) -> Slices:
+        """Mark the pages of which the other text counts; count and leave out those to be skipped.
+
+        Returns the bodies of the others.
+        """
+        own = [rule_for(self._rules, url.decode()) for url in batch.urls]
+        for i, rule in enumerate(own):
+            if rule is not None and rule.text not in {None, self._text}:
+                batch.flags[i] |= OTHER_TEXT
+        kept = [rule is None or not rule.skip for rule in own]
+        if all(kept):
+            return bodies
+        batch.skipped[BY_RULE] += kept.count(False)
+        batch.sequences = list(compress(batch.sequences, kept))
+        batch.keys = list(compress(batch.keys, kept))
+        batch.urls = list(compress(batch.urls, kept))
+        batch.flags = list(compress(batch.flags, kept))
+        batch.carried = list(compress(batch.carried, kept))
+        places = np.array(kept, np.bool_)
+        return Slices(bodies.data, bodies.starts[places], bodies.ends[places])
 
     def parse_messages(self, start: int, end: int, messages: Iterable[Message]) -> PageBatch:
         """Return the batch for messages of one partition, ascending within [start, end)."""

@@ -15,6 +15,7 @@ from streamer.errors import InvalidPage, SettingsError
 from streamer.pages.chunk import PageBatch, Rejected
 from streamer.pages.extract import read_message
 from streamer.pages.mapping import FieldMapping
+from streamer.rules import BY_RULE
 from streamer.run.catalogue import Catalogue
 
 RECORDS_MAX = 1_000
@@ -65,7 +66,7 @@ class FirstRecords:
         ways = {_way(each) for each in dead}
         if self._first and self._first[0] == entry.name:
             ways.add(self._way)
-        if len(batch) or len(ways) > 1:
+        if len(batch) or batch.skipped[BY_RULE] or len(ways) > 1:
             self._pass(entry.name)
             return
         if not dead:

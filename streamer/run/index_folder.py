@@ -33,11 +33,13 @@ _MEANING = {
     "rows": "--rows",
     "shards": "--shards",
     "shingle_width": "--shingle-width",
+    "text_rules": "what --rules say of text",
 }
 _ASIDE = {  # what an index has that does not say
     "method": NATIVE,
     "accept": "none",
     "canonical.text": "visible",
+    "text_rules": "nothing",
 }
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import uint64
+from streamer.rules import MAIN, VISIBLE
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, Sketch, empty_sketch
 from streamer.sketch.minhash import EMPTY_MINIMUM, FEW_MAX, fill_band_keys, fill_empty, lower_minima
 from streamer.sketch.resemblance import (
@@ -146,8 +147,36 @@ def _put_keys(own: Sequence[int], row: npt.NDArray[np.uint64]) -> None:
             row[place] = key
 
 
+OTHER_TEXT = 8  # among a page's flags: a rule says that the other text of it is compared
+
+
+class _BothTexts:
+    """Sign of each page the text that most pages are compared by, or the other one."""
+
+    def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
+        texts = (VISIBLE, MAIN) if settings.text == VISIBLE else (MAIN, VISIBLE)
+        self._signers = [make_signer(settings.of_text(text), secret) for text in texts]
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign `bodies` (UTF-8 as `flags` tell, OTHER_TEXT among them)."""
+        other = np.array([bool(marks & OTHER_TEXT) for marks in flags], np.bool_)
+        order = np.concatenate((np.flatnonzero(~other), np.flatnonzero(other)))
+        parts = []
+        for signer, asked in zip(self._signers, (~other, other), strict=True):
+            places = np.flatnonzero(asked).tolist()
+            own = [flags[i] & ~OTHER_TEXT for i in places]
+            signed = signer.sign([bodies[i] for i in places], own)
+            main = np.zeros(len(places), np.bool_) if signed.main is None else signed.main
+            parts.append(signed._replace(main=main))
+        back = np.argsort(order)
+        columns = zip(*parts, strict=True)
+        return Signatures(*(np.concatenate(pair)[back] for pair in columns))
+
+
 def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
     """Return the signer of these settings: the native one where it is the native method."""
+    if settings.text_rules:
+        return _BothTexts(settings, secret)
     if settings.is_native:
         return Signer(settings, secret)
     return MethodSigner(settings, secret)

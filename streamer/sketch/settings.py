@@ -28,6 +28,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.errors import SettingsError
+from streamer.rules import BETWEEN, MAIN, VISIBLE, Text
 from streamer.sketch.method import Measure
 from streamer.sketch.resemblance import BINS
 from streamer.text.canonical import VERSION as CANONICAL_VERSION
@@ -142,6 +143,7 @@ class SignatureSettings(BaseModel):
     options: tuple[str, ...] = Field(default=(), description="what makes the methods")
     parameters: tuple[str, ...] = Field(default=(), description="what tells them apart")
     canonical: tuple[str, ...] = Field(default=(), description="canonical form")
+    text_rules: tuple[str, ...] = Field(default=(), description="whose pages give another text")
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
     threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
     min_shingles: int = Field(
@@ -160,8 +162,20 @@ class SignatureSettings(BaseModel):
 
     @property
     def takes_main_text(self) -> bool:
-        """Tell whether the main text of HTML is signed, where a page has one."""
-        return MAIN_TEXT[0] in self.canonical
+        """Tell whether the main text of HTML is signed, of all pages or by a rule of some."""
+        asked = (rule.endswith(f" {MAIN}") for rule in self.text_rules)
+        return MAIN_TEXT[0] in self.canonical or any(asked)
+
+    @property
+    def text(self) -> Text:
+        """Return what of HTML is signed where no rule says otherwise."""
+        return MAIN if MAIN_TEXT[0] in self.canonical else VISIBLE
+
+    def of_text(self, text: Text | None) -> SignatureSettings:
+        """Return the settings for pages of which this text is signed; None: the one of most."""
+        others = {each for each in self.canonical if each not in MAIN_TEXT}
+        own = {*others, *(MAIN_TEXT if (text or self.text) == MAIN else ())}
+        return self.model_copy(update={"canonical": tuple(sorted(own)), "text_rules": ()})
 
     def identity(self) -> dict[str, str | int]:
         """Return what two indexes must have in common, by name."""
@@ -174,6 +188,8 @@ class SignatureSettings(BaseModel):
             for pair in pairs:
                 name, _, value = pair.partition("=")
                 result[f"{kind}.{name}"] = value
+        if self.text_rules:
+            result["text_rules"] = BETWEEN.join(self.text_rules)
         return result
 
     def fingerprint(self, key_id: str) -> str:

@@ -42,6 +42,7 @@ def likeness(pages: Pages, one: int, other: int) -> int:
 def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     """Return the keys that a page may be found under: none if it is empty, one if it is short."""
     keys: list[int] = pages.keys[place].tolist()
+    settings = settings.of_url(pages.urls[place].decode())
     if pages.tokens[place] == 0:
         return []
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
@@ -59,8 +60,9 @@ def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
             for other in candidates[: settings.candidates_max]
         ]
         score, best = max(scores, default=(-1, 0))
-        short = pages.distinct[place] < settings.shingles_min
-        if score >= settings.similarity_min:
+        own = settings.of_url(pages.urls[place].decode())
+        short = pages.distinct[place] < own.shingles_min
+        if score >= own.similarity_min:
             same = bool(keys) and -best in buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
             result.append(Judged(ref, score, basis, int(pages.refs[-best]), pages.urls[-best]))

@@ -106,6 +106,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages = made_pages(keys, sketches)
     pages.distinct[:] = random.choices((ENOUGH_SHINGLES, 3), (9, 1), k=count)
     pages.tokens[:] = random.choices((100, 0), (19, 1), k=count)
+    pages.urls = [b"http://site%d.example/%d" % (random.randrange(4), i) for i in range(count)]
     return pages
 
 

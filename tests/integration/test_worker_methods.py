@@ -63,3 +63,31 @@ def test_verdicts_by_main_text_are_those_of_a_replay_and_say_which_text_it_was(
     verdicts = judged(brokers, names, few, tmp_path, "--text", "main")
     said = Counter((each["text"], each["verdict"]) for each in verdicts)
     assert min(said["main", "unique"], said["main", "duplicate"], said["visible", "unique"]) > 3
+
+
+def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
+    brokers: str, names: Names, few: Path, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        '[[rule]]\nhost = "*3.example"\nskip = true\n'
+        '[[rule]]\nhost = "www.site001*"\ntext = "main"\n'
+        '[[rule]]\nhost = "*.example"\npath = "/articles/*"\nthreshold = 0.5\n'
+    )
+    own = ("--rules", str(rules))
+    options = (*own, "--bands", "40", "--rows", "3")  # which find pairs at 0.5 too
+    load(brokers, names, few, partitions=2)
+    with fleet(tmp_path, brokers, names, shards=2, options=options) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        checked = workers.verify("--settled", *own)
+        assert checked.returncode == 0, (checked.stdout, checked.stderr)
+        assert workers.verify("--settled").returncode == 1, "pages that were skipped are missed"
+        assert workers.kill("all", signal.SIGTERM) == 0
+    held = messages_of(brokers, names.verdicts)
+    found = [message.value for messages in held.values() for message in messages]
+    assert sorted(workers.replayed()) == sorted(found)
+    verdicts = [json.loads(value) for value in found]
+    assert not [one["url"] for one in verdicts if "3.example/" in one["url"]]
+    assert {one["text"] for one in verdicts} == {"main", "visible"}
+    assert min(one["similarity"] or 1 for one in verdicts) < 0.8

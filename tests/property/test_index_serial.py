@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings, key_columns
+from streamer.rules import Rule
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
@@ -20,11 +21,17 @@ from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
 if TYPE_CHECKING:
     from streamer.index.types import FlushedRows, Pages
 
+SITES = (
+    Rule(host="site1.example", threshold=0.65),
+    Rule(host="site2.example", min_shingles=2, threshold=0.99),
+    Rule(path="/1*", min_shingles=32),
+)
 limits = st.builds(
     IndexSettings,
     bucket_max=st.sampled_from([1, 2, 3, 64]),
     candidates_max=st.sampled_from([1, 2, 5, 128]),
     threshold=st.sampled_from([0.5, 0.8, 1.0]),
+    rules=st.sampled_from([(), SITES]),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)

@@ -70,6 +70,9 @@ def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
     expected = str((value,)) if words else value
     if one.name == "sasl_password":
         expected = "*" * 10
+    if one.name == "rules":
+        value = expected = str(tmp_path / "rules.toml")
+        Path(value).write_text('[[rule]]\nhost = "example.org"\nskip = true\n')
     file = tmp_path / "settings.toml"
     file.write_text(f"{one.name} = {[value] if words else value!r}\n".replace("'true'", "true"))
     variable = {f"STREAMER_{one.name.upper()}": value}

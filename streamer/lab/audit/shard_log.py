@@ -220,7 +220,7 @@ class KeptPages:
         if not count or not self._settings:
             return
         bucket_max = min(each.bucket_max for each in self._settings)
-        least = max(each.similarity_min for each in self._settings)
+        least = max(each.similarity_bounds[1] for each in self._settings)
         measure = int(min(each.measure for each in self._settings))  # an index has one
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         met = np.zeros(count, np.int64)
@@ -250,7 +250,7 @@ class KeptPages:
         keys = np.asarray(np.memmap(self._keys_file, np.uint64, "r")).reshape(
             count, self._keys_a_page
         )
-        comparable = self._distinct.array() >= max(each.shingles_min for each in self._settings)
+        comparable = self._distinct.array() >= max(each.shingles_max for each in self._settings)
         for column in range(keys.shape[1]):
             content = column == keys.shape[1] - 1
             yield buckets(keys[:, column].copy(), comparable | content)
@@ -336,7 +336,7 @@ class ShardLog:
         items = record.items
         if isinstance(items, IndexSettings):
             self._kept.note_settings(items)
-            self._least = min(self._least, items.similarity_min)
+            self._least = min(self._least, items.similarity_bounds[0])
             return
         if self._fresh.shard.settings is None:
             raise StoreMismatch(
@@ -374,7 +374,8 @@ class ShardLog:
         assert settings is not None, "a verdict before any settings"
         self._digests.append(digests)
         self._limits.append(np.where(held, self._arrived + 1, ranks))
-        self._leasts.append(np.where(held, self._least, settings.similarity_min))
+        own, _ = settings.least_of(block.pages.urls)
+        self._leasts.append(np.where(held, self._least, own))
         self._owed.append(np.full(count, owed))
         self._kept.add(block.pages.take(np.flatnonzero(block.similarities < 0)))
 

@@ -65,7 +65,8 @@ def explain(
     with closing(KeptIndex(index, settings.key_file)) as kept:
         compile_with_bar(main_text=kept.signature.takes_main_text)
         own, explained = _explain(kept, page, texts or ())
-        report = _report(page, kept.signature, own, explained, texts or ())
+        url = explained.kept.url if explained.kept else own.url if own else ""
+        report = _report(page, kept.signature_for(url), own, explained, texts or ())
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
@@ -84,7 +85,9 @@ def _explain(
         own = _texts(texts, {name}).get(name)
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
-            return own, kept.explain_text(own.body, own.flags, own.place, report)
+            return own, kept.explain_text(
+                own.body, own.flags, own.place, report, url=own.url if own.place else ""
+            )
     with amount_bar("looking for the page", passes) as report:
         page = kept.find(name, report)
     with amount_bar("comparing with kept pages", passes) as report:

@@ -1,0 +1,136 @@
+"""Rules for pages of some sites: other thresholds, other text, or none of it.
+
+A rule says for which hosts and paths it is, and what is otherwise there. Of several the first that
+fits counts, and only that. Which one fits depends on the page's URL alone, so that a log that holds
+the rules gives the same verdicts wherever it is read.
+
+A pattern is text in which `*` stands for any characters, none too; all of a host or path must fit.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from streamer.errors import SettingsError
+
+Text = Literal["visible", "main"]
+VISIBLE: Text = "visible"
+MAIN: Text = "main"
+ANY = "*"
+BETWEEN = " | "  # of text rules in one text, which no pattern has
+RULES_MAX = 1000
+BY_RULE = "rule"  # the code under which skipped pages are counted
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(\[[^/?#]*\]|[^/?#:]*)(?::\d*)?([^#]*)")
+
+Pattern = Annotated[str, Field(pattern=r"^[^\s|]+$")]
+
+
+class Rule(BaseModel):
+    """What holds for the pages whose URL fits; what it does not say is as for all pages.
+
+    `path` is the part of a URL behind host and port, with the query and without the fragment.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: Pattern = ANY
+    path: Pattern = ANY
+    threshold: float | None = Field(default=None, gt=0, le=1)
+    min_shingles: int | None = Field(default=None, ge=1, le=32)
+    text: Text | None = None
+    skip: bool = False
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Rule:
+        if (self.host, self.path) == (ANY, ANY):
+            raise ValueError("it names no host or path, so it would hold for all pages")
+        given = (self.threshold, self.min_shingles, self.text)
+        if self.skip and given != (None, None, None):
+            raise ValueError("pages that are skipped have no threshold, least shingles or text")
+        return self
+
+    def fits(self, host: str, path: str) -> bool:
+        """Tell whether it is for the pages of this host (lower case) and path."""
+        return _fits(self.host.lower(), host) and _fits(self.path, path)
+
+    def __str__(self) -> str:
+        """Return it in short: `example.org/news/*: threshold 0.9`."""
+        own = self.model_dump(exclude={"host", "path"}, exclude_defaults=True)
+        said = (name if value is True else f"{name} {value}" for name, value in own.items())
+        where = self.host if self.path == ANY else f"{self.host}{self.path}"
+        return f"{where}: {', '.join(said) or 'as all others'}"
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Tell whether all of a text fits a pattern; in time of the text's length times the stars."""
+    first, *rest = pattern.split(ANY)
+    if not rest:
+        return text == first
+    *middle, last = rest
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def rule_for(rules: Sequence[Rule], url: str) -> Rule | None:
+    """Return the first rule that a URL fits; None where there is none, or the URL has no host."""
+    found = _URL.match(url) if rules else None
+    if found is None:
+        return None
+    host, path = found[1].lower(), found[2] or "/"
+    return next((one for one in rules if one.fits(host, path)), None)
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """Return the rules in a TOML file: a table `[[rule]]` each, in order.
+
+    Raises:
+        SettingsError: the file cannot be read, or one of them cannot be.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"Cannot read the rules {path}: {error}.") from error
+    tables = content.pop("rule", [])
+    if content or not isinstance(tables, list) or not tables:
+        raise SettingsError(
+            f"The rules {path} must be tables named [[rule]], each with a host or path pattern."
+        )
+    if len(tables) > RULES_MAX:
+        raise SettingsError(f"The rules {path} are {len(tables)}; there may be {RULES_MAX}.")
+    return tuple(_rule(path, number, table) for number, table in enumerate(tables, 1))
+
+
+def _rule(path: Path, number: int, table: object) -> Rule:
+    try:
+        return Rule.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        what = f"{name} = {first['input']!r}" if name else "it"
+        why = str(first["msg"]).removeprefix("Value error, ")
+        raise SettingsError(f"Rule {number} of {path}: {what} cannot be: {why}.") from error
+
+
+def text_of(rules: Sequence[Rule], url: str) -> Text | None:
+    """Return of which text a page is to be compared; None where no rule tells."""
+    rule = rule_for(rules, url)
+    return rule.text if rule else None
+
+
+def text_rules(rules: Sequence[Rule]) -> tuple[str, ...]:
+    """Return what decides of a page's text: all rules up to the last that says something of it."""
+    end = max((n for n, one in enumerate(rules, 1) if one.text is not None), default=0)
+    return tuple(f"{one.host} {one.path} {one.text or ANY}" for one in rules[:end])
