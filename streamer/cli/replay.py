@@ -219,6 +219,8 @@ def replay(
 
     Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
 
+    Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
+
     Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 
     Example: streamer replay crawl.jsonl --fields '{"url": "/uri", "body": "/html"}'

@@ -28,6 +28,8 @@ def worker(
     worker in order, and the next start goes on from there. It needs a key that all workers share.
 
     Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
+
+    Example: streamer worker --preset nutch --preset balanced --index my-index --key-file key
     """
     if settings.key_file is None:
         raise SettingsError(

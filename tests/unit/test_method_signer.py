@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from streamer.config import load_settings
+from streamer.rules import MAIN, VISIBLE
 from streamer.sketch.measures import similarity_of
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText
-from streamer.sketch.method_signer import MethodSigner, make_signer
+from streamer.sketch.method_signer import OTHER_TEXT, MethodSigner, make_signer
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
@@ -54,6 +55,28 @@ def test_minhash_by_way_of_python_gives_the_native_signatures() -> None:
     native = Signer(SignatureSettings(), SECRET).sign(BODIES[:3], FLAGS[:3])
     for name in ("keys", "sketches", "distinct", "tokens", "text_bytes"):
         assert getattr(by_python, name).tolist() == getattr(native, name).tolist(), name
+
+
+@pytest.mark.parametrize("method", ["minhash", "words"])
+@pytest.mark.parametrize("others", [[], [0], [1, 2], [0, 1, 2]], ids=str)
+def test_a_rule_chooses_which_text_of_a_page_is_signed(method: str, others: list[int]) -> None:
+    article = "".join(f"<p>The {n}th sentence, of some length, tells of {n * n}." for n in range(9))
+    page = f"<nav><li><a href=/>Home</a><li><a href=/n>News</a></nav><main>{article}</main>"
+    bodies = [page.encode(), BODIES[1], page.replace("Home", "Start").encode()]
+    flags = [HTML, 0, HTML]
+    marked = [each | OTHER_TEXT * (i in others) for i, each in enumerate(flags)]
+    both = load_settings(method=method).signature.model_copy(update={"text_rules": ("a * main",)})
+    signed = make_signer(both, SECRET).sign(bodies, marked)
+    texts = [
+        make_signer(both.of_text(text), SECRET).sign(bodies, flags) for text in (VISIBLE, MAIN)
+    ]
+    assert texts[0].keys[0].tolist() != texts[1].keys[0].tolist() == texts[1].keys[2].tolist()
+    for i in range(len(bodies)):
+        own = texts[i in others]
+        for name in ("keys", "sketches", "distinct", "tokens", "text_bytes"):
+            assert getattr(signed, name)[i].tolist() == getattr(own, name)[i].tolist(), name
+    assert signed.main is not None
+    assert signed.main.tolist() == [i in others and bool(flags[i]) for i in range(len(bodies))]
 
 
 @pytest.mark.parametrize("name", methods())
