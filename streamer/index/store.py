@@ -306,7 +306,8 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
         if (other := format_of(value)) != FORMAT:
             raise StoreMismatch(
                 f"The index {path} has format {other}, ours is {FORMAT}. "
-                "Use the version that wrote it, or build a new index."
+                "Use the version that wrote it, or remove its folder and build it anew: a worker "
+                "does so from its log, a replay from its files."
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:
