@@ -26,6 +26,7 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     BottommostLevelCompaction,
+    Checkpoint,
     ChecksumType,
     CompactOptions,
     DBCompressionType,
@@ -175,10 +176,26 @@ class Database:
                     first, last = own[-count]["start_key"], own[-1]["end_key"]
                     entries.compact_range(first, last, _merging())
 
+    def checkpoint(self, folder: Path) -> None:
+        """Make the same database in `folder`, which must not be there yet, out of links to files.
+
+        What is in memory is filed first: to make the links holds the interpreter.
+
+        Raises:
+            StoreDamaged: a file of the database is damaged.
+            StoreUnavailable: the disk refuses.
+        """
+        with _explained(self._path):
+            for family in (*self._families.values(), self._opened):
+                family.flush()
+            Checkpoint(self._opened).create_checkpoint(str(folder))
+
     def figure(self, name: str) -> int | None:
-        """Return a figure of RocksDB's own, None where it does not know one of this name."""
-        value: int | None = self._opened.property_int_value(name)
-        return value
+        """Return a figure of RocksDB's own of all families, None where it knows none so named."""
+        values = [
+            each.property_int_value(name) for each in (self._opened, *self._families.values())
+        ]
+        return None if None in values else sum(values)
 
     def close(self) -> None:
         """Release the database. What it could not file by then stands in its log."""
@@ -206,13 +223,18 @@ def files_to_merge(sizes: Sequence[int]) -> int:
     return count if count >= MERGED_FILES else 0
 
 
+def state_files(path: Path) -> Iterator[Path]:
+    """Yield the files of the database in `path` that hold its state."""
+    return itertools.chain.from_iterable(map(path.glob, _STATE_FILES))
+
+
 @contextlib.contextmanager
 def _links_to(path: Path) -> Iterator[str]:
     """Yield a folder of links to the files in `path` that hold the state."""
     with contextlib.ExitStack() as stack:
         try:
             links = stack.enter_context(TemporaryDirectory(prefix="streamer-"))
-            for file in itertools.chain.from_iterable(map(path.glob, _STATE_FILES)):
+            for file in state_files(path):
                 Path(links, file.name).symlink_to(file.absolute())
         except OSError as error:
             raise StoreUnavailable(

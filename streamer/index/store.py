@@ -13,6 +13,7 @@ stays as it is.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -165,10 +166,32 @@ class Store:
         """Return the database, opened for writing by the first flush."""
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
+            self._without_checkpoint()
             self._database = Database.write_to(self.path)  # others may be reading the one before
             self._is_writing = True
             self._witness.write(self._meta.seq if self._meta else 0)  # a kill may have come before
         return self._database
+
+    def checkpoint(self) -> Path:
+        """Return a folder with the database of the newest flush, out of links; not during a flush.
+
+        Whoever asks for it removes it. There is one at a time.
+
+        Raises:
+            StoreDamaged: the database is.
+            StoreUnavailable: the disk refuses.
+        """
+        database = self._to_write()
+        folder = self._without_checkpoint()
+        database.checkpoint(folder)
+        return folder
+
+    def _without_checkpoint(self) -> Path:
+        """Remove the checkpoint that there is, of a process that was killed; return its folder."""
+        folder = self.path.with_name("checkpoint")
+        for each in (folder, folder.with_suffix(".tmp")):  # which RocksDB makes first
+            shutil.rmtree(each, ignore_errors=True)
+        return folder
 
     def keys(self, shard: int, rows_at_once: int) -> Iterator[RowKeys]:
         """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
