@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from streamer.index.database import LOG_BYTES_MAX
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import FlushedRows
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 KEYS = 15
 STATE_BYTES = 4000  # of a shard and of its owner, as they are
 LARGE_EVERY, LARGE_ROWS = 100, 300
-FILES_MAX, DESCRIPTORS_MAX, METADATA_BYTES_MAX = 120, 120, 16 << 20
+FILES_MAX, DESCRIPTORS_MAX, METADATA_BYTES_MAX = 120, 120, 8 << 20
 
 
 class Sample(NamedTuple):
-    """What an index takes after so many flushes; metadata are all files but the sorted ones."""
+    """What an index takes after so many flushes; metadata are all files but entries and log."""
 
     flushes: int
     seconds: float
@@ -40,6 +41,7 @@ class Sample(NamedTuple):
     files: int
     descriptors: int
     metadata_bytes: int
+    log_bytes: int
     bytes: int
 
     @property
@@ -49,6 +51,7 @@ class Sample(NamedTuple):
             self.files <= FILES_MAX
             and self.descriptors <= DESCRIPTORS_MAX
             and self.metadata_bytes <= METADATA_BYTES_MAX
+            and self.log_bytes <= LOG_BYTES_MAX
         )
 
 
@@ -96,9 +99,14 @@ def measure(index: Path, flushes: int, samples: int = 10) -> Iterator[Sample]:
 
 def _sample(index: Path, flushes: int, began: float, rows: int) -> Sample:
     sizes = {file: file.stat().st_size for file in store_folder(index).iterdir()}
-    metadata = sum(size for file, size in sizes.items() if file.suffix != ".sst")
+    entries = sum(size for file, size in sizes.items() if file.suffix == ".sst")
+    log, total = (
+        sum(size for file, size in sizes.items() if file.suffix == ".log"),
+        sum(sizes.values()),
+    )
     seconds, descriptors = time.monotonic() - began, len(list(Path("/proc/self/fd").iterdir()))
-    return Sample(flushes, seconds, rows, len(sizes), descriptors, metadata, sum(sizes.values()))
+    metadata = total - entries - log
+    return Sample(flushes, seconds, rows, len(sizes), descriptors, metadata, log, total)
 
 
 def main() -> int:

@@ -40,6 +40,7 @@ from streamer.run.index_folder import own_key, read_meta, store_folder
 
 _NAME = re.compile(r"snapshot-(\d{6,})\.json")
 _COPIED_BYTES = 1 << 20  # at once
+_THREADS = 4  # that restore: one copies while another waits for the disk
 _REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
 
 Put = Callable[[Path, Path, str], None]  # from, to, digest
@@ -239,11 +240,15 @@ class SnapshotFolder:
     def _lay_out(self, snapshot: Snapshot, index: Path, put: Put) -> StoreMeta:
         """Make an index in a new folder and open it; return its state."""
         store_folder(index).mkdir(parents=True)
-        for file in snapshot.files:
+
+        def lay(file: File) -> None:
             source = self._files / file.digest
             if not self._has(file):
                 raise _damaged(source)
             put(source, index / file.name, file.digest)
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lay, snapshot.files))
         witness = Witness(index)
         witness.begin()
         witness.write(snapshot.flush)
