@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 PEAK_TARGET_BYTES = 2 << 30
 # What RocksDB can be asked, by the name that it has in a table here.
 ROCKSDB = {
-    "RocksDB: block cache": "rocksdb.block-cache-usage",
     "RocksDB: indexes of open files": "rocksdb.estimate-table-readers-mem",
     "RocksDB: memtables": "rocksdb.cur-size-all-mem-tables",
 }

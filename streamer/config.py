@@ -13,6 +13,7 @@ needs.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
@@ -20,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -75,6 +76,18 @@ def _names(value: object) -> object:
 
 # A list in the file; in the environment, words with spaces between; as a flag, one a time.
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _duration(value: str) -> str:
+    if not re.fullmatch("[1-9][0-9]{0,5}[smhd]", value):
+        raise ValueError("give a number and s, m, h or d, as 30m or 1h")
+    return value
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
 
 
 def _setting(
@@ -278,6 +291,13 @@ class Settings(BaseSettings):
         default=False,
         shown="no",
     )
+    snapshot_to: Path | None = _setting(
+        WORKER, "Folder of snapshots of the index, one below it a shard.", None
+    )
+    snapshot_every: Duration = _setting(WORKER, "Time between two of them, as 30m, 1h or 1d.", "1h")
+    snapshot_keep: int = _setting(
+        WORKER, "Snapshots of a shard that are kept, the newest ones.", 3, ge=1
+    )
     health_host: str = _setting(WORKER, "Address of the health port.", "127.0.0.1")
     health_port: int = _setting(
         WORKER, "Port of health and metrics; 0: none.", 8080, ge=0, le=65_535
@@ -400,6 +420,11 @@ class Settings(BaseSettings):
             raise SettingsError(
                 f"The password file {self.sasl_password_file} cannot be read: {error}."
             ) from error
+
+    @property
+    def snapshot_seconds(self) -> float:
+        """Return the time between two snapshots."""
+        return float(self.snapshot_every[:-1]) * _SECONDS[self.snapshot_every[-1]]
 
     @property
     def signing_threads(self) -> int:

@@ -221,16 +221,9 @@ if TYPE_CHECKING:
     def word_at(address: int, index: int) -> int: ...
     def put_word(address: int, index: int, word: int) -> None: ...
     def prefetch(address: int, index: int) -> None: ...
-    def read_file(file: int, address: int, count: int, offset: int) -> int: ...
 
 else:
     from numba import int64, uint8, uint32, uint64  # noqa: F401 - kernels import them from here
-
-    # The system's own `pread`: so many bytes of a file from an offset on, to an address. It returns
-    # how many came; 0 at the end of the file, -1 for an error.
-    read_file = types.ExternalFunction(
-        "pread", types.int64(types.int32, types.int64, types.int64, types.int64)
-    )
 
     @intrinsic
     def popcount(_context: Any, value: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
-from streamer.index.postings import PARTS
 from streamer.index.store import Store
 from streamer.index.types import IndexSettings
 from streamer.kafka.wire import stored_position
 from streamer.run.catalogue import unpack_catalogue
 from streamer.run.index_folder import Identity, read_meta
 from streamer.sketch.settings import NATIVE
+
+ROWS_AT_ONCE = 1 << 16
 
 _SETTING_NAMES = {"shingles_min": "min_shingles", "version": "rules_version"}
 
@@ -94,14 +94,14 @@ def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
 
 def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot) -> dict[str, Any]:
     disk = meta.shards[number]
-    sizes = _bucket_sizes(store, meta, number)
+    sizes = _bucket_sizes(store, number)
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
     powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
     return {
-        "pages_kept": sum(flush.rows for flush in disk.flushes),
+        "pages_kept": disk.rows,
         "undecided": len(shard.undecided.refs),
         "held": sum(len(pages) for _, pages in shard.held),
-        "postings": sum(flush.postings for flush in disk.flushes),
+        "postings": disk.postings,
         "buckets": len(sizes),
         "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
         "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
@@ -109,13 +109,13 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
     }
 
 
-def _bucket_sizes(store: Store, meta: StoreMeta, number: int) -> Any:  # noqa: ANN401 - an array of counts
-    """Return the postings of each bucket, over all flushes; by the bits of keys that words have."""
-    keys = [
-        store.postings(number, flush, part).known_keys()
-        for flush, part in itertools.product(meta.shards[number].flushes, range(PARTS))
-    ]
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *keys]), return_counts=True)[1]
+def _bucket_sizes(store: Store, number: int) -> Any:  # noqa: ANN401 - an array of counts
+    """Return the postings of each bucket of a shard."""
+    posted = [np.empty(0, np.uint64)]
+    for part in store.keys(number, ROWS_AT_ONCE):
+        columns = np.arange(part.keys.shape[1], dtype=np.uint64)
+        posted.append(part.keys[(part.masks[:, None] >> columns & np.uint64(1)).astype(np.bool_)])
+    return np.unique(np.concatenate(posted), return_counts=True)[1]
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -22,12 +22,16 @@ from streamer.garbage import without_collections
 # By panel of the help. A command is what its module has under the module's own name.
 PANELS = {
     "Judge pages": ("replay", "worker", "produce", "tail"),
+    "Keep an index": ("snapshot", "restore", "trim-log"),
     "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
     "Compare texts": ("compare", "uniqueness", "methods", "collection"),
     "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
-_SERVICE = ("replay", "worker", "produce", "tail", "inspect", "check", "warm")  # the rest: lab
+_SERVICE = (
+    *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log"),
+    *("inspect", "check", "warm"),
+)  # the rest: lab
 
 
 def _switches_without_type(params: list[Any]) -> list[Any]:
@@ -94,6 +98,9 @@ EPILOG = """
   streamer worker --index my-index --key-file key\n
   streamer tail --limit 10\n
   streamer verify --settled --wait 60\n
+  streamer snapshot my-index /backup/my-index --keep 7\n
+  streamer restore /backup/my-index my-index\n
+  streamer trim-log --snapshots /backup/my-index\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n

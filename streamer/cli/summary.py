@@ -64,7 +64,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
     """Return the summary of a run."""
     totals = outcome.totals
     meta = folder.store.meta
-    kept = max(sum(flush.rows for flush in shard.flushes) for shard in meta.shards) if meta else 0
+    kept = max(shard.rows for shard in meta.shards) if meta else 0
     return Summary(
         records=totals.records,
         pages=pages_of(totals),

@@ -47,7 +47,6 @@ from streamer.kernel import (
 )
 
 FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
-_PIECE_SLOTS = 1 << 15  # that are sorted at a time when a segment is filled
 _LINE_SLOTS = 8  # of a cache line
 _AHEAD = 12  # keys between what is asked for and what is read: as many as memory serves at once
 
@@ -135,47 +134,29 @@ def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
 
 
 @allocating_kernel
-def sorted_words(flushes: Places, starts: Places, segment: int, slots: int) -> Keys:
-    """Return the words of a segment in order, out of those that lie at the addresses of flushes.
+def sorted_words(parts: Places, starts: Places, segment: int) -> Keys:
+    """Return the words of a segment in order, out of those that lie at the addresses of parts.
 
-    Of flush f they begin at its word starts[f, segment].
-
-    A counting sort by home, then by insertion: homes go up with the words, and few words share one.
-    It goes by pieces that fit a cache, of which each flush has its own next words.
+    Of part p they begin at its word starts[p, segment]. A counting sort by as many ranges as there
+    are words, then by insertion: hardly any share a range.
     """
-    at, stops = np.empty(starts.shape[0], np.int64), np.empty(starts.shape[0], np.int64)
     count = 0
-    for flush in range(starts.shape[0]):
-        at[flush] = starts[flush, segment]
-        count += starts[flush, segment + 1] - at[flush]
+    for part in range(starts.shape[0]):
+        count += starts[part, segment + 1] - starts[part, segment]
     out = np.empty(count, np.uint64)
-    places = np.empty(_PIECE_SLOTS + 1, np.int32)
-    done = 0
-    for first in range(0, slots, _PIECE_SLOTS):
-        places[:] = 0
-        for flush in range(starts.shape[0]):
-            words, i = flushes[flush], at[flush]
-            while i < starts[flush, segment + 1]:
-                home = home_of(word_at(words, i) >> uint64(TAG_BITS), slots) - first
-                if home >= _PIECE_SLOTS:
-                    break
-                places[home + 1] += 1
-                i += 1
-            stops[flush] = i
-        places[0] = done
-        for i in range(_PIECE_SLOTS):
-            places[i + 1] += places[i]
-        for flush in range(starts.shape[0]):
-            words = flushes[flush]
-            for i in range(at[flush], stops[flush]):
-                word = word_at(words, i)
-                home = home_of(word >> uint64(TAG_BITS), slots) - first
-                out[places[home]] = word
-                places[home] += 1
-        done = places[_PIECE_SLOTS]
-        for flush in range(starts.shape[0]):
-            at[flush] = stops[flush]
-    sort_nearly(out, 0, out.shape[0])
+    places = np.zeros(count + 1, np.int32)
+    for part in range(starts.shape[0]):
+        for i in range(starts[part, segment], starts[part, segment + 1]):
+            places[home_of(word_at(parts[part], i) >> uint64(TAG_BITS), count) + 1] += 1
+    for i in range(count):
+        places[i + 1] += places[i]
+    for part in range(starts.shape[0]):
+        for i in range(starts[part, segment], starts[part, segment + 1]):
+            word = word_at(parts[part], i)
+            home = home_of(word >> uint64(TAG_BITS), count)
+            out[places[home]] = word
+            places[home] += 1
+    sort_nearly(out, 0, count)
     return out
 
 
@@ -251,18 +232,21 @@ class KeyTable:
         """Return the bytes of its segments."""
         return 8 * int(self._ends.sum())
 
-    def fill(self, flushes: Sequence[Postings], segments: range) -> None:
-        """Take all postings of flushes in some segments, which are empty."""
-        addresses = np.array([words.ctypes.data for words, _ in flushes], np.int64)
-        starts = np.stack([starts for _, starts in flushes])
+    def fill(self, parts: Sequence[Postings], segments: range, expected: int) -> None:
+        """Take the postings of parts in some segments; a part's need not be in order.
+
+        The table is to have `expected` in the end, for which it has room at once.
+        """
+        addresses = np.array([words.ctypes.data for words, _ in parts], np.int64)
+        starts = np.stack([starts for _, starts in parts])
         for segment in segments:
-            count = int(np.diff(starts[:, segment : segment + 2]).sum())
-            slots = slots_for(segment, count)
-            words = sorted_words(addresses, starts, segment, slots)
-            self._grow(segment, words, slots, _MARGIN)
+            words = sorted_words(addresses, starts, segment)
+            count = int(self._counts[segment]) + len(words)
+            slots = slots_for(segment, max(count, expected // SEGMENTS))
+            self._grow(segment, words, max(slots, int(self._slots[segment])), _MARGIN)
 
     def add(self, postings: Postings, segments: range) -> None:
-        """Add the postings of some segments."""
+        """Add the postings of some segments, which are in order."""
         words, starts = postings
         done, new = np.zeros(SEGMENTS, np.int64), np.diff(starts)
         for segment in segments:

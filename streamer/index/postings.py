@@ -3,28 +3,22 @@
 A posting says that a row is found under a key. As a word it is 32 bits of the key, then the row;
 the 8 bits of the key before these name its segment, and are not in the word. Words of a segment
 are in order, so equal keys' rows ascend. The 24 bits that are left lie with the row, as its marks.
-
-The postings of a flush as bytes: 16 parts of 16 segments, each a block of its own, since an index
-that is opened is read part by part. A part is how many words each of its segments has, as uint32,
-all words in the order of the segments, as uint64, and a checksum; little-endian.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.checksum import CHECK_BYTES, Bytes, seal
 from streamer.kernel import allocating_kernel, inline_kernel, int64, uint64
 
 SEGMENT_BITS = 8
 SEGMENTS = 1 << SEGMENT_BITS
 TAG_BITS = 32
 ROWS_MAX = 1 << 32
-PARTS = 16
+PARTS = 16  # in which segments are taken
 _PART_SEGMENTS = SEGMENTS // PARTS
 
 Keys = npt.NDArray[np.uint64]
@@ -32,15 +26,13 @@ Places = npt.NDArray[np.int64]
 
 
 class Postings(NamedTuple):
-    """Postings by segment: those of segment i are words[starts[i]:starts[i + 1]], ascending."""
+    """Postings by segment: those of segment i are words[starts[i]:starts[i + 1]].
+
+    They ascend, unless whoever makes them says otherwise.
+    """
 
     words: npt.NDArray[np.uint64]
     starts: Places
-
-    def known_keys(self) -> Keys:
-        """Return what is known of each posting's key: its top 40 bits."""
-        segments = np.repeat(np.arange(SEGMENTS, dtype=np.uint64), np.diff(self.starts))
-        return segments << np.uint64(TAG_BITS) | self.words >> np.uint64(TAG_BITS)
 
 
 NO_POSTINGS = Postings(np.empty(0, np.uint64), np.zeros(SEGMENTS + 1, np.int64))
@@ -126,43 +118,23 @@ def _sort_segments(words: Keys, starts: Places, out: Keys) -> None:
         sort_nearly(out, start, end)
 
 
+def part_postings(keys: Keys, masks: Keys, rows: Places) -> Postings:
+    """Return the postings of rows: of rows[i] under keys[i, j] where bit j of masks[i] is set.
+
+    Those of a segment are in the order of rows.
+    """
+    words = np.empty(int(np.bitwise_count(masks).sum()), np.uint64)
+    return Postings(words, _part(keys, masks, rows, words))
+
+
 def sort_postings(keys: Keys, masks: Keys, rows: Places) -> Postings:
-    """Return the postings of rows: of rows[i] under keys[i, j] where bit j of masks[i] is set."""
-    words = np.empty((2, int(np.bitwise_count(masks).sum())), np.uint64)
-    starts = _part(keys, masks, rows, words[0])
-    _sort_segments(words[0], starts, words[1])
-    return Postings(words[1], starts)
+    """Return the postings of rows as `part_postings`, ascending."""
+    words, starts = part_postings(keys, masks, rows)
+    out = np.empty_like(words)
+    _sort_segments(words, starts, out)
+    return Postings(out, starts)
 
 
 def segments_of(part: int) -> range:
     """Return the segments of a part."""
     return range(part * _PART_SEGMENTS, (part + 1) * _PART_SEGMENTS)
-
-
-def pack_postings(postings: Postings) -> Iterator[tuple[Bytes, Places]]:
-    """Yield the parts of postings, each as its bytes and how many these are."""
-    words, starts = postings
-    for part in range(PARTS):
-        limits = starts[segments_of(part).start : segments_of(part).stop + 1]
-        counts, own = np.diff(limits).astype("<u4"), words[limits[0] : limits[-1]]
-        data = np.empty(counts.nbytes + own.nbytes + CHECK_BYTES, np.uint8)
-        data[: counts.nbytes] = counts.view(np.uint8)
-        data[counts.nbytes : -CHECK_BYTES] = own.view(np.uint8)
-        seal(data)
-        yield data, np.array([len(data)])
-
-
-def unpack_postings(part: int, data: Bytes, limits: Places) -> list[Postings]:
-    """Return the postings in blocks that are the same part of several flushes.
-
-    Block i is data[limits[i]:limits[i + 1]]; other segments are empty.
-    """
-    heads = limits[:-1, None] + np.arange(4 * _PART_SEGMENTS)
-    counts = np.zeros((len(heads), SEGMENTS), np.int64)
-    counts[:, segments_of(part)] = data[heads].view("<u4")
-    starts = np.zeros((len(heads), SEGMENTS + 1), np.int64)
-    np.cumsum(counts, axis=1, out=starts[:, 1:])
-    return [
-        Postings(data[at + 4 * _PART_SEGMENTS : end - CHECK_BYTES].view("<u8"), own)
-        for at, end, own in zip(limits[:-1].tolist(), limits[1:].tolist(), starts, strict=True)
-    ]

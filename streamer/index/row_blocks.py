@@ -1,27 +1,38 @@
-"""Kept rows in blocks of eight, as they lie in a row file: packed at a flush, gathered for a batch.
+"""Kept rows in blocks, as the store has them: packed at a flush, gathered for a batch.
 
-A block of n rows is, in columns: refs u64[n], sketches u64[n, 33], marks u32[n, keys], where each
-URL ends u32[n], the URLs one after the other, and a checksum u64 of all that; little-endian.
+A flush gives its rows slots, one after the other; those of a block of eight slots lie together, and
+of 512 slots their keys. A block of n rows is how many, u32, and how many keys each has, u32; then
+in columns refs u64[n], sketches u64[n, 33], marks u32[n, keys], where each URL ends u32[n], and the
+URLs one after the other. A block of keys is n u32, keys u32, shard u64, masks u64[n],
+keys u64[n, keys], and row numbers u32[n]. All is little-endian.
 """
 
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.checksum import CHECK_BYTES, PADDING, Bytes, Places, checksum
-from streamer.index.types import KeptRows
+from streamer.index.codec import KEYS, ROWS, Entry, entry_key
+from streamer.index.types import FlushedRows, KeptRows
 from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 from streamer.text.slices import Slices
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
+SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
+PADDING = bytes(8)  # behind blocks: kernels take eight bytes at a time, some beyond the end
+_HEAD_BYTES = 8
+_KEY_HEAD = "<IIQ"
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
@@ -45,8 +56,10 @@ def _pack(
     text, url_starts, url_ends = urls
     at = int64(0)
     for block in range(out_ends.shape[0]):
-        begin, start = at, first + block * ROWS_A_BLOCK
+        start = first + block * ROWS_A_BLOCK
         end = min(start + ROWS_A_BLOCK, refs.shape[0])
+        store_u64(out, at, uint64(end - start) | uint64(keys.shape[1]) << uint64(32))
+        at += _HEAD_BYTES
         for row in range(start, end):
             store_u64(out, at, refs[row])
             at += 8
@@ -64,31 +77,76 @@ def _pack(
             at += 4
         _copy(text, url_starts[start], url_ends[end - 1], out, at)
         at += url_ends[end - 1] - url_starts[start]
-        store_u64(out, at, checksum(out, begin, at))
-        at += CHECK_BYTES
         out_ends[block] = at
 
 
-def pack_rows(
-    refs: Words, sketches: Words, keys: Words, masks: Words, urls: Sequence[bytes]
-) -> Iterator[tuple[Bytes, Places]]:
-    """Yield the blocks of rows, many at a time, one after the other, and how long each is.
-
-    The bytes are good until the next ones are asked for.
-    """
-    text = Slices.joined(urls)
+def row_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
+    """Yield the blocks of rows that are given slots from the first on, which begins a block."""
+    text = Slices.joined(rows.urls)
     rows_at_once = ROWS_A_BLOCK * _BLOCKS_AT_ONCE
-    fixed = 8 + SKETCH_BYTES + 4 * keys.shape[1] + 4
-    out = np.empty(0, np.uint8)
-    for first in range(0, len(urls), rows_at_once):
-        end = min(first + rows_at_once, len(urls))
+    fixed = 8 + SKETCH_BYTES + 4 * rows.keys.shape[1] + 4
+    number = first_slot // ROWS_A_BLOCK
+    for first in range(0, len(rows.urls), rows_at_once):
+        end = min(first + rows_at_once, len(rows.urls))
         ends = np.empty(-(-(end - first) // ROWS_A_BLOCK), np.int64)
-        text_bytes = int(text.ends[end - 1] - text.starts[first])
-        size = fixed * (end - first) + text_bytes + CHECK_BYTES * len(ends)
-        if len(out) < size + len(PADDING):
-            out = np.empty(size + size // 8 + len(PADDING), np.uint8)
-        _pack(refs, sketches, keys, masks, (text.data, text.starts, text.ends), first, out, ends)
-        yield out[:size], np.diff(ends, prepend=0)
+        size = fixed * (end - first) + int(text.ends[end - 1] - text.starts[first])
+        out = np.empty(size + _HEAD_BYTES * len(ends) + len(PADDING), np.uint8)
+        urls = text.data, text.starts, text.ends
+        _pack(rows.refs, rows.sketches, rows.keys, rows.masks, urls, first, out, ends)
+        data = out.data
+        for start, stop in itertools.pairwise([0, *ends.tolist()]):
+            yield entry_key(ROWS, number), data[start:stop].tobytes()
+            number += 1
+
+
+def key_entries(shard: int, rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
+    """Yield the blocks of the keys of rows that are given slots from the first on."""
+    for start in range(0, len(rows.rows), SLOTS_A_KEY_BLOCK):
+        part = slice(start, start + SLOTS_A_KEY_BLOCK)
+        keys, masks, numbers = rows.keys[part], rows.masks[part], rows.rows[part]
+        head = struct.pack(_KEY_HEAD, *keys.shape, shard)
+        block = (first_slot + start) // SLOTS_A_KEY_BLOCK
+        columns = masks.tobytes(), keys.tobytes(), numbers.astype(np.uint32).tobytes()
+        yield entry_key(KEYS, block), b"".join((head, *columns))
+
+
+class RowKeys(NamedTuple):
+    """Rows with their slots and all their keys: those that bit j of masks[i] is set for are posted.
+
+    Attributes:
+        rows, slots: int64[n].
+        keys: uint64[n, keys at the shard].
+        masks: uint64[n].
+    """
+
+    rows: Places
+    slots: Places
+    keys: Words
+    masks: Words
+
+
+def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
+    """Return what blocks of keys, from the first on, have of a shard; None if that is nothing.
+
+    Raises:
+        ValueError: a block is none.
+    """
+    columns = []
+    for number, data in enumerate(blocks, first_block):
+        count, width, owner = struct.unpack_from(_KEY_HEAD, data.ljust(16))
+        if len(data) != 16 + count * (12 + 8 * width):
+            raise ValueError(number)
+        if owner == shard:
+            at, after = 16 + 8 * count, 16 + 8 * count * (1 + width)
+            columns.append(
+                (
+                    np.frombuffer(data, np.uint32, count, after).astype(np.int64),
+                    np.arange(count) + number * SLOTS_A_KEY_BLOCK,
+                    np.frombuffer(data, np.uint64, count * width, at).reshape(count, width),
+                    np.frombuffer(data, np.uint64, count, 16),
+                )
+            )
+    return RowKeys(*map(np.concatenate, zip(*columns, strict=True))) if columns else None
 
 
 @dataclass(slots=True)
@@ -98,59 +156,65 @@ class RowPlaces:
     Attributes:
         data: the blocks' bytes, one after the other, and PADDING.
         starts: where each row's block begins.
-        counts: how many rows that block has.
-        keys: how many marks a row of it has.
         places: the row's place in it.
     """
 
     data: Bytes
     starts: Places
-    counts: Places
-    keys: Places
     places: Places
 
 
+@inline_kernel
+def _rows_in(data: Bytes, start: int) -> int:
+    count: int = int64(uint32(load_u64(data, start)))
+    return count
+
+
+@inline_kernel
+def _keys_in(data: Bytes, start: int) -> int:
+    keys: int = int64(load_u64(data, start) >> uint64(32))
+    return keys
+
+
+@inline_kernel
+def _marks_at(data: Bytes, start: int, place: int) -> int:
+    """Return where the marks of a row are, in the block at `start`."""
+    refs_and_sketches = (8 + SKETCH_BYTES) * _rows_in(data, start)
+    at: int = start + _HEAD_BYTES + refs_and_sketches + 4 * _keys_in(data, start) * place
+    return at
+
+
 @kernel
-def _gather_marks(
-    data: Bytes, starts: Places, counts: Places, keys: Places, places: Places, out: Marks
-) -> None:
+def _gather_marks(data: Bytes, starts: Places, places: Places, out: Marks) -> None:
     for i in range(starts.shape[0]):
-        at = starts[i] + (8 + SKETCH_BYTES) * counts[i] + 4 * keys[i] * places[i]
-        for j in range(keys[i]):
+        at = _marks_at(data, starts[i], places[i])
+        for j in range(_keys_in(data, starts[i])):
             out[i, j] = uint32(load_u64(data, at + 4 * j))
 
 
 @kernel
 def _agreeing(
-    data: Bytes, starts: Places, counts: Places, keys: Places, places: Places,
-    wanted: npt.NDArray[np.uint64], out: npt.NDArray[np.bool_],
-) -> None:  # fmt: skip
+    data: Bytes, starts: Places, places: Places, wanted: Words, out: npt.NDArray[np.bool_]
+) -> None:
     for i in range(starts.shape[0]):
-        at = starts[i] + (8 + SKETCH_BYTES) * counts[i] + 4 * keys[i] * places[i]
+        at = _marks_at(data, starts[i], places[i])
         out[i] = False
-        for j in range(keys[i]):
+        for j in range(_keys_in(data, starts[i])):
             out[i] |= uint32(load_u64(data, at + 4 * j)) == uint32(wanted[i])
 
 
 @kernel
 def _gather_rows(
-    data: Bytes,
-    starts: Places,
-    counts: Places,
-    keys: Places,
-    places: Places,
-    sketches: npt.NDArray[np.uint64],
-    refs: npt.NDArray[np.uint64],
-    urls: Places,
+    data: Bytes, starts: Places, places: Places, sketches: Words, refs: Words, urls: Places
 ) -> None:
     """Write sketches[i], refs[i], and where in `data` the URL lies to urls[i, :]."""
     for i in range(starts.shape[0]):
-        count, place = counts[i], places[i]
-        refs[i] = load_u64(data, starts[i] + 8 * place)
-        at = starts[i] + 8 * count + SKETCH_BYTES * place
+        count, place, first = _rows_in(data, starts[i]), places[i], starts[i] + _HEAD_BYTES
+        refs[i] = load_u64(data, first + 8 * place)
+        at = first + 8 * count + SKETCH_BYTES * place
         for word in range(SKETCH_WORDS):
             sketches[i, word] = load_u64(data, at + 8 * word)
-        ends = starts[i] + (8 + SKETCH_BYTES + 4 * keys[i]) * count
+        ends = _marks_at(data, starts[i], count)
         first_url = ends + 4 * count
         urls[i, 0] = first_url
         if place:
@@ -168,22 +232,22 @@ def _gather_text(data: Bytes, urls: Places, limits: Places, out: Bytes) -> None:
 def gather_marks(rows: RowPlaces, keys: int) -> Marks:
     """Return the marks of the keys that rows have postings under, as uint32[n, keys]."""
     out = np.zeros((len(rows.starts), keys), np.uint32)
-    _gather_marks(rows.data, rows.starts, rows.counts, rows.keys, rows.places, out)
+    _gather_marks(rows.data, rows.starts, rows.places, out)
     return out
 
 
-def agree(rows: RowPlaces, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+def agree(rows: RowPlaces, keys: Words) -> npt.NDArray[np.bool_]:
     """Tell of each row whether one of its marks is that of keys[i]."""
     out = np.empty(len(keys), np.bool_)
-    _agreeing(rows.data, rows.starts, rows.counts, rows.keys, rows.places, keys, out)
+    _agreeing(rows.data, rows.starts, rows.places, keys, out)
     return out
 
 
 def gather_rows(rows: RowPlaces) -> KeptRows:
-    """Return what a verdict needs of rows."""
+    """Return rows."""
     sketches = np.empty((len(rows.starts), SKETCH_WORDS), np.uint64)
     refs, urls = np.empty(len(rows.starts), np.uint64), np.empty((len(rows.starts), 2), np.int64)
-    _gather_rows(rows.data, rows.starts, rows.counts, rows.keys, rows.places, sketches, refs, urls)
+    _gather_rows(rows.data, rows.starts, rows.places, sketches, refs, urls)
     limits = np.zeros(len(urls) + 1, np.int64)
     np.cumsum(urls[:, 1] - urls[:, 0], out=limits[1:])
     text = np.empty(int(limits[-1]) + len(PADDING), np.uint8)

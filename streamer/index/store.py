@@ -1,51 +1,49 @@
-"""The store: what has left the head. Rows and postings lie in files that grow, state in RocksDB.
+"""The store: what has left the head, in a database of rows, of keys, and of one state.
 
-A flush writes rows and postings behind those that are there (shard_files.py), then one batch of
-their lengths and all state: that one step is atomic, so what is found after a kill is exactly some
-flush. Then the witness (witness.py) is told.
+A flush gives its rows slots behind those that the state counts (codec.py), and writes their rows,
+their keys and the state, in one step that is atomic: what is found after a kill is exactly some
+flush. Blocks behind the state's slots are of a flush that was killed or has failed; nobody reads
+them, and the next one writes over them. Then the witness (witness.py) is told.
 
-What cannot be read is refused, never taken for empty: to open a store is to read every entry of its
-database, and to see that they are all there, that it is not behind the witness, and that the files
-of rows and postings are long enough. Nothing is written before the first flush: a store that is
-refused stays as it is. Rows are read by their numbers, and postings only when an index is opened,
-into the key table.
+What cannot be read is refused, never taken for empty: all slots that the state counts have a block
+of keys, and these name as many rows as the state does. They are read when an index is opened to
+look up; rows by their slots. Nothing is written before the first flush: a store that is refused
+stays as it is.
 """
 
 from __future__ import annotations
 
-import itertools
-import struct
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
-from streamer.index.block_file import Access
 from streamer.index.codec import (
-    BLOCKS,
-    FLUSH,
     FORMAT,
-    NUMBERS,
+    KEYS,
+    ROWS,
     STATE_KEY,
-    FlushMeta,
+    Entry,
     ShardMeta,
-    StoredState,
     StoreMeta,
-    entry_key,
-    entry_place,
     format_of,
-    pack_state,
-    unpack_lengths,
 )
 from streamer.index.database import Database
-from streamer.index.postings import NO_POSTINGS, PARTS, Postings, unpack_postings
-from streamer.index.row_blocks import ROWS_A_BLOCK
-from streamer.index.shard_files import ShardFiles
+from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
+from streamer.index.row_blocks import (
+    SLOTS_A_KEY_BLOCK,
+    RowKeys,
+    key_entries,
+    row_entries,
+    unpack_keys,
+)
 from streamer.index.store_errors import damaged, explained
 from streamer.index.types import FlushedRows
 from streamer.index.witness import NAME as WITNESS
@@ -53,6 +51,14 @@ from streamer.index.witness import Witness, read_places, witnessed
 
 _ATTEMPTS = 20  # of a reader to find the files in peace, beside a writer that merges them
 _ATTEMPT_SECONDS = 0.05
+
+
+class Brought(NamedTuple):
+    """What a flush has brought of a shard: its postings, its rows in order, and their slots."""
+
+    postings: Postings
+    rows: npt.NDArray[np.int64]
+    slots: npt.NDArray[np.int64]
 
 
 class Store:
@@ -75,7 +81,6 @@ class Store:
         self._meta = meta
         self._witness = witness
         self._is_writing = False
-        self._files: list[ShardFiles] = []
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -96,12 +101,12 @@ class Store:
         for _ in range(_ATTEMPTS):
             seen = _listing(path)
             try:
-                return cls._opened(path, None)
+                return cls(path, *_read(path), None)
             except StoreDamaged:
                 if _listing(path) == seen:
                     raise  # and not a writer that has changed the files meanwhile
             time.sleep(_ATTEMPT_SECONDS)
-        return cls._opened(path, None)
+        return cls(path, *_read(path), None)
 
     @classmethod
     def _open_to_write(cls, path: Path) -> Store:
@@ -115,26 +120,10 @@ class Store:
         try:
             if is_new:
                 witness.begin()
-            return cls._opened(path, witness)
+            return cls(path, *_read(path), witness)
         except BaseException:
             witness.close()
             raise
-
-    @classmethod
-    def _opened(cls, path: Path, witness: Witness | None) -> Store:
-        database, meta = _read(path)
-        store = cls(path, database, meta, None)
-        try:
-            store._open_files(meta.shards if meta else [], Access.WRITE if witness else Access.READ)
-        except BaseException:
-            store.close()
-            raise
-        store._witness = witness
-        return store
-
-    def _open_files(self, shards: Sequence[ShardMeta], access: Access) -> None:
-        for number, shard in enumerate(shards):
-            self._files.append(ShardFiles(self.path.parent, number, shard.flushes, access))
 
     @property
     def meta(self) -> StoreMeta | None:
@@ -143,96 +132,109 @@ class Store:
 
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
-    ) -> list[Postings]:
-        """Add what all shards flush, and all state, in one atomic step; return all new postings.
+    ) -> list[Brought]:
+        """Add what all shards flush, and all state, in one atomic step; return all that is new.
 
         Raises:
             StoreDamaged: the database is.
             StoreUnavailable: the disk refuses. Nothing was added; the index is what it was.
         """
-        seq = self._meta.seq + 1 if self._meta else 1
-        old = self._meta.shards if self._meta else [ShardMeta() for _ in shards]
-        if not self._files:
-            self._open_files(old, Access.CREATE)
-        brought = [
-            files.bring(seq, rows)
-            for files, rows in zip(self._files, shards, strict=True)
-            if len(rows.rows)
-        ]
-        metas = [
-            ShardMeta(before.flushes, rows.state) for before, rows in zip(old, shards, strict=True)
-        ]
-        for each in brought:
-            metas[each.shard].flushes = [*metas[each.shard].flushes, each.flush]
-        meta = StoreMeta(FORMAT, identity, seq, metas, owner)
-        entries = itertools.chain.from_iterable(each.entries() for each in brought)
-        self._to_write().write([*entries, (STATE_KEY, pack_state(meta))])
-        postings = [NO_POSTINGS] * len(shards)
-        for each in brought:
-            self._files[each.shard].take(each.flush)
-            postings[each.shard] = each.postings
-        self._meta = meta
+        before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
+        slot, metas, brought = before.next_slot, [], []
+        rows_of: list[Entry] = []
+        keys_of: list[Entry] = []
+        for number, (rows, meta) in enumerate(zip(shards, before.shards, strict=True)):
+            count, postings = len(rows.rows), NO_POSTINGS
+            if count:
+                rows_of += row_entries(rows, slot)
+                keys_of += key_entries(number, rows, slot)
+                postings = sort_postings(rows.keys, rows.masks, rows.rows)
+            posted = meta.postings + len(postings.words)
+            metas.append(ShardMeta(meta.rows + count, posted, rows.state))
+            brought.append(Brought(postings, rows.rows, slot + np.arange(count)))
+            slot += -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
+        after = StoreMeta(FORMAT, identity, before.seq + 1, slot, metas, owner)
+        # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
+        self._to_write().write([rows_of, keys_of], (STATE_KEY, msgspec.msgpack.encode(after)))
+        self._meta = after
         self.flushes += 1
         assert self._witness is not None, self.path
-        self._witness.write(seq)
-        return postings
+        self._witness.write(after.seq)
+        return brought
 
     def _to_write(self) -> Database:
         """Return the database, opened for writing by the first flush."""
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
+            self._without_checkpoint()
             self._database = Database.write_to(self.path)  # others may be reading the one before
             self._is_writing = True
             self._witness.write(self._meta.seq if self._meta else 0)  # a kill may have come before
         return self._database
 
-    def postings(self, shard: int, flush: FlushMeta, part: int) -> Postings:
-        """Return a part of the postings that a flush brought.
+    def checkpoint(self) -> Path:
+        """Return a folder with the database of the newest flush, out of links; not during a flush.
+
+        Whoever asks for it removes it. There is one at a time.
 
         Raises:
-            StoreDamaged: they are.
+            StoreDamaged: the database is.
+            StoreUnavailable: the disk refuses.
         """
-        [postings] = self.all_postings(shard, [flush], part)
-        return postings
+        database = self._to_write()
+        folder = self._without_checkpoint()
+        database.checkpoint(folder)
+        return folder
 
-    def all_postings(self, shard: int, flushes: Sequence[FlushMeta], part: int) -> list[Postings]:
-        """Return a part of the postings that each of these flushes brought, read in one go.
+    def _without_checkpoint(self) -> Path:
+        """Remove the checkpoint that there is, of a process that was killed; return its folder."""
+        folder = self.path.with_name("checkpoint")
+        for each in (folder, folder.with_suffix(".tmp")):  # which RocksDB makes first
+            shutil.rmtree(each, ignore_errors=True)
+        return folder
+
+    def keys(self, shard: int, rows_at_once: int) -> Iterator[RowKeys]:
+        """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
 
         Raises:
-            StoreDamaged: one of them is.
+            StoreDamaged: they are, or some are missing.
         """
-        lengths = unpack_lengths(b"".join(each.part_lengths for each in flushes)).reshape(-1, PARTS)
-        first = np.array([each.postings_start for each in flushes], np.int64)
-        ends = first + lengths[:, : part + 1].sum(axis=1)
-        data, limits = self._files[shard].postings.read(ends - lengths[:, part], ends)
-        return unpack_postings(part, data, limits)
+        meta, count = self._meta, 0
+        blocks, at_once = self.key_blocks, max(1, rows_at_once // SLOTS_A_KEY_BLOCK)
+        for first in range(0, blocks, at_once):
+            if found := self.read_keys(shard, range(first, min(first + at_once, blocks))):
+                count += len(found.rows)
+                yield found
+        if meta is not None and count != meta.shards[shard].rows:
+            raise damaged(self.path, f"it has {count} of {meta.shards[shard].rows} rows")
 
-    def block_lengths(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
-        """Return the lengths in bytes of the row blocks that a flush brought."""
-        return unpack_lengths(self._get(entry_key(BLOCKS, shard, flush.seq)))
+    @property
+    def key_blocks(self) -> int:
+        """Return how many blocks of keys there are, of all shards."""
+        return self._meta.next_slot // SLOTS_A_KEY_BLOCK if self._meta else 0
 
-    def read_blocks(
-        self, shard: int, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the row blocks at [starts[i], ends[i]) of a shard's row file, and their limits.
+    def read_keys(self, shard: int, blocks: range) -> RowKeys | None:
+        """Return what some blocks of keys have of a shard.
 
         Raises:
-            StoreDamaged: one of them is.
+            StoreDamaged: one of them is, or is missing.
         """
-        return self._files[shard].rows.read(starts, ends)
+        try:
+            return unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
+        except ValueError as error:
+            raise damaged(self.path, f"block {error} of its keys") from error
 
-    def row_numbers(self, shard: int, flush: FlushMeta) -> npt.NDArray[np.int64]:
-        """Return the row numbers that a flush brought, ascending."""
-        if flush.dense:
-            return np.arange(flush.first_row, flush.last_row + 1)
-        return np.frombuffer(self._get(entry_key(NUMBERS, shard, flush.seq)), "<i8")
+    def row_blocks(self, blocks: Sequence[int]) -> list[bytes]:
+        """Return blocks of rows.
 
-    def _get(self, key: bytes) -> bytes:
+        Raises:
+            StoreDamaged: one of them is, or is missing.
+        """
+        return self._values(ROWS, blocks)
+
+    def _values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         assert self._database is not None, "a store without a flush has no entries"
-        value = self._database.get(key)
-        if value is None:
-            raise damaged(self.path, f"it lacks entry {key.hex()}")
-        return value
+        return self._database.values(family, blocks)
 
     def size_bytes(self) -> int:
         """Return the bytes of the store's files."""
@@ -244,8 +246,6 @@ class Store:
 
     def close(self) -> None:
         """Release the store and its lock."""
-        for files in self._files:
-            files.close()
         if self._database is not None:
             self._database.close()
         if self._witness is not None:
@@ -260,7 +260,7 @@ def has_index(folder: Path) -> bool:
 
 def _files_of(folder: Path) -> Iterator[Path]:
     """Yield the files of an index; its secret is not among them."""
-    for pattern in (WITNESS, "rows-*", "postings-*", "store/*"):
+    for pattern in (WITNESS, "store/*"):
         yield from folder.glob(pattern)
 
 
@@ -289,7 +289,7 @@ def _unwitnessed(path: Path) -> StoreDamaged:
 
 
 def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
-    """Return the database as it is now and all that it tells; None where there is no flush yet.
+    """Return the database as it is now, and its state; None where there is no flush yet.
 
     The witness is read before and after, since a writer may go on beside.
     """
@@ -318,7 +318,7 @@ def _has_database(path: Path) -> bool:
 
 
 def _load(path: Path, database: Database) -> StoreMeta | None:
-    """Return what a database tells, None of an empty one; every entry of it is read."""
+    """Return the state that a database has, None of an empty one."""
     last = database.last()
     if last is None:
         return None
@@ -329,55 +329,9 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
         if (other := format_of(value)) != FORMAT:
             raise StoreMismatch(
                 f"The index {path} has format {other}, ours is {FORMAT}. "
-                "Use the version that wrote it, or build a new index."
+                "Use the version that wrote it, or remove its folder and build it anew: a worker "
+                "does so from its log, a replay from its files."
             )
-        state = msgspec.msgpack.decode(value, type=StoredState)
-        flushes = _flushes(database, len(state.shards))
-    except (msgspec.MsgspecError, struct.error, LookupError, ValueError) as error:
-        raise damaged(path, f"its entries do not fit: {error}") from error
-    shards = []
-    for shard, brought in zip(state.shards, flushes, strict=True):
-        if len(brought) != shard.flushes:
-            raise damaged(path, f"it has {len(brought)} of {shard.flushes} flushes of a shard")
-        shards.append(ShardMeta(brought, shard.state))
-    return StoreMeta(state.format, state.identity, state.seq, shards, state.owner)
-
-
-def _flushes(database: Database, shards: int) -> list[list[FlushMeta]]:
-    """Return what each shard's flushes brought, by reading every entry of the database.
-
-    Raises:
-        LookupError, ValueError, struct.error, msgspec.MsgspecError: an entry is missing, or is not
-            of this index.
-    """
-    found: list[list[FlushMeta]] = [[] for _ in range(shards)]
-    expected: dict[bytes, FlushMeta] = {}  # beside a flush: entries of kinds that come later
-    for key, value in database.entries():
-        if key == STATE_KEY:
-            continue
-        kind, shard, seq = entry_place(key)
-        if kind == FLUSH:
-            flush = msgspec.msgpack.decode(value, type=FlushMeta)
-            found[shard].append(flush)
-            expected[entry_key(BLOCKS, shard, seq)] = flush
-            if not flush.dense:
-                expected[entry_key(NUMBERS, shard, seq)] = flush
-        else:
-            _check_entry(kind, value, expected.pop(key))
-    if expected:
-        raise LookupError(f"{next(iter(expected)).hex()} is missing")
-    return found
-
-
-def _check_entry(kind: int, value: bytes, flush: FlushMeta) -> None:
-    """Raise ValueError unless an entry beside a flush is what that flush needs."""
-    if kind == NUMBERS:
-        fits = len(value) == 8 * flush.rows
-    else:
-        lengths, parts = unpack_lengths(value), unpack_lengths(flush.part_lengths)
-        fits = (
-            (len(lengths), lengths.sum()) == (-(-flush.rows // ROWS_A_BLOCK), flush.size)
-            and (len(parts), parts.sum()) == (PARTS, flush.postings_size)
-        )  # fmt: skip
-    if not fits:
-        raise ValueError(f"those of flush {flush.seq}")
+        return msgspec.msgpack.decode(value, type=StoreMeta)
+    except msgspec.MsgspecError as error:
+        raise damaged(path, f"its state does not fit: {error}") from error

@@ -16,20 +16,23 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
 
-from streamer.index.codec import FlushMeta
 from streamer.index.key_table import KeyTable
-from streamer.index.postings import PARTS, Keys, Places, Postings, segments_of
-from streamer.index.store import Store
+from streamer.index.postings import PARTS, Keys, Places, Postings, part_postings, segments_of
+from streamer.index.row_blocks import RowKeys
+from streamer.index.store import Brought, Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
 from streamer.index.types import Hits, KeptRows, no_hits
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
+_ROWS_A_PART = 32_768  # whose keys are read at once when an index is opened
+_ROUNDS = 4  # in which the table is filled: beside it there are the postings of one
+_ROUND_POSTINGS_MIN = 1 << 22
 
 
 class SharedLock:
@@ -82,33 +85,53 @@ class StoredLookup:
         self._rows = StoredRows(store, shard)
         self.flushes = 0
         self._flushes_before = store.flushes
-        flushes = store.meta.shards[shard].flushes if store.meta else []
         self.table = KeyTable()
-        self._fill(flushes)
+        self._fill()
 
-    def refresh(self, postings: Postings) -> None:
-        """Take up a flush, which has brought these postings; in the thread that flushes.
+    def refresh(self, brought: Brought) -> None:
+        """Take up what a flush has brought; in the thread that flushes.
 
         Look-ups go on between the parts of the table. The flush's rows are found from the end on;
         until then they are in the head.
         """
         for part in range(PARTS):
             with self._lock.alone():
-                self.table.add(postings, segments_of(part))
+                self.table.add(brought.postings, segments_of(part))
         with self._lock.alone():
-            self._rows.refresh(self._store.meta)
+            if len(brought.rows):
+                self._rows.take(brought.rows, brought.slots)
             self.flushes = self._store.flushes - self._flushes_before
 
-    def _fill(self, flushes: Sequence[FlushMeta]) -> None:
-        """Fill the table when the store is opened: part by part of all flushes, by all cores."""
+    def _fill(self) -> None:
+        """Fill the table when the store is opened: by all cores, in a few rounds.
 
-        def fill(part: int) -> None:
-            postings = self._store.all_postings(self._shard, flushes, part)
-            self.table.fill(postings, segments_of(part))
+        What is read of the keys in a round is put into the table's segments, and sorted there.
+        """
+        expected = self._store.meta.shards[self._shard].postings if self._store.meta else 0
+        a_round = max(expected // _ROUNDS, _ROUND_POSTINGS_MIN)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts: list[Future[Postings]] = []
+            count = 0
+            for keys in self._take_rows():
+                parts.append(pool.submit(part_postings, keys.keys, keys.masks, keys.rows))
+                count += keys.keys.size
+                if count >= a_round:
+                    self._fill_segments(pool, parts, expected)
+                    parts, count = [], 0
+            self._fill_segments(pool, parts, expected)
 
-        if flushes:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                list(pool.map(fill, range(PARTS)))
+    def _take_rows(self) -> Iterator[RowKeys]:
+        for keys in self._store.keys(self._shard, _ROWS_A_PART):
+            self._rows.take(keys.rows, keys.slots)
+            yield keys
+
+    def _fill_segments(
+        self, pool: ThreadPoolExecutor, parts: Sequence[Future[Postings]], expected: int
+    ) -> None:
+        if parts:
+            postings = [part.result() for part in parts]
+            each = [segments_of(part) for part in range(PARTS)]
+            list(pool.map(lambda part: self.table.fill(postings, part, expected), each))
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
         """Return the postings of `keys`, given as [page, key]; the store has so many flushes."""

@@ -1,4 +1,4 @@
-"""Reading kept rows by their numbers: from the flush that brought them, a block at a time.
+"""Reading kept rows by their numbers: from the slots that a flush gave them, a block at a time.
 
 A batch asks twice for the same rows: once whether they are posted under a key, once for what a
 verdict needs. So the blocks of the last batch are remembered.
@@ -11,13 +11,14 @@ one binary search finds a row, however many flushes there are.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import FlushMeta, StoreMeta
 from streamer.index.row_blocks import (
+    PADDING,
     ROWS_A_BLOCK,
     RowPlaces,
     agree,
@@ -26,6 +27,8 @@ from streamer.index.row_blocks import (
 )
 from streamer.index.store import Store
 from streamer.index.types import KeptRows
+
+ROWS_A_PART = 4096
 
 RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -52,101 +55,41 @@ class _Column:
         self.count = end
 
 
-class _Located(NamedTuple):
-    """Where rows lie: the number of the block, how many rows and keys a row that has, the place."""
+class _Slots:
+    """The slots of a shard's rows: a run is rows [first, end) in consecutive slots.
 
-    blocks: RowNumbers
-    counts: RowNumbers
-    keys: RowNumbers
-    places: RowNumbers
-
-
-class _RowMap:
-    """Where all rows of a shard lie: in which block of its row file, and where in that.
-
-    A row's slot is its place among all, as if each block were full: a run is rows [first, end) in
-    consecutive slots. Block i lies at [limits[i], limits[i + 1]). Any thread may ask; one at a time
-    may `take`.
+    Any thread may ask; one at a time may `take`.
     """
 
-    def __init__(self, store: Store, shard: int) -> None:
-        self._store, self._shard = store, shard
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._newest = -1
-        self._first, self._end, self._slot = _Column(-1), _Column(-1), _Column(0)  # of runs
-        self._limits = _Column(0)
-        self._block, self._rows, self._keys = _Column(-1), _Column(0), _Column(0)  # of flushes
+        self._first, self._end, self._slot = _Column(-1), _Column(-1), _Column(0)
 
-    def take(self, meta: StoreMeta | None) -> None:
-        """Take up the rows of the flushes that are new in this state of the store."""
-        flushes = meta.shards[self._shard].flushes if meta else []
-        new = [flush for flush in flushes if flush.seq > self._newest]
-        if not new:
-            return
-        lengths = [self._store.block_lengths(self._shard, flush) for flush in new]
-        blocks = self._limits.count - 1 + np.cumsum([0, *map(len, lengths)])
-        runs = [self._runs(flush, int(block)) for flush, block in zip(new, blocks, strict=False)]
-        with self._lock:
-            limits = self._limits.numbers[-1] + np.cumsum(np.concatenate(lengths))
-            self._limits.put(self._limits.count, limits)
-            self._block.put(self._block.count, blocks[:-1])
-            self._rows.put(self._rows.count, np.array([flush.rows for flush in new]))
-            self._keys.put(self._keys.count, np.array([flush.keys for flush in new]))
-            self._put_runs(np.concatenate(runs, axis=1))
-        self._newest = new[-1].seq
-
-    def _runs(self, flush: FlushMeta, first_block: int) -> RowNumbers:
-        """Return the runs of a flush in columns: their first rows, their ends and their slots."""
-        slot = first_block * ROWS_A_BLOCK
-        if flush.dense:
-            return np.array([[flush.first_row], [flush.last_row + 1], [slot]])
-        numbers = self._store.row_numbers(self._shard, flush)
-        gaps = np.flatnonzero(np.diff(numbers) != 1) + 1
-        starts, ends = np.append(0, gaps), np.append(gaps, len(numbers))
-        return np.stack((numbers[starts], numbers[ends - 1] + 1, slot + starts))
-
-    def _put_runs(self, runs: RowNumbers) -> None:
-        """Put runs among those that are there, of which only the last come behind one of them."""
+    def take(self, rows: RowNumbers, slots: RowNumbers) -> None:
+        """Take up rows, and the slots that they have; slots ascend."""
+        gaps = np.flatnonzero((np.diff(rows) != 1) | (np.diff(slots) != 1)) + 1
+        starts, ends = np.append(0, gaps), np.append(gaps, len(rows))
+        runs = np.stack((rows[starts], rows[ends - 1] + 1, slots[starts]))
         columns = self._first, self._end, self._slot
-        at = int(np.searchsorted(self._first.numbers, runs[0].min()))
-        behind = np.stack([column.numbers[at:] for column in columns])
-        both = np.concatenate((behind, runs), axis=1)
-        order = np.argsort(both[0], kind="stable")
-        for column, numbers in zip(columns, both, strict=True):
-            column.put(at, numbers[order])
-
-    def has(self, rows: RowNumbers) -> Mask:
-        """Tell which rows were taken up."""
         with self._lock:
-            return self._slots(rows) >= 0
+            # Only the last of those that are there come behind one of the new ones.
+            at = int(np.searchsorted(self._first.numbers, runs[0].min()))
+            behind = np.stack([column.numbers[at:] for column in columns])
+            both = np.concatenate((behind, runs), axis=1)
+            order = np.argsort(both[0], kind="stable")
+            for column, numbers in zip(columns, both, strict=True):
+                column.put(at, numbers[order])
 
-    def _slots(self, rows: RowNumbers) -> RowNumbers:
-        """Return the slot of each row, -1 of one that no flush brought."""
-        runs = np.searchsorted(self._first.numbers, rows, side="right") - 1
-        slots = self._slot.numbers[runs] + rows - self._first.numbers[runs]
-        slots[rows >= self._end.numbers[runs]] = -1
-        return slots
-
-    def locate(self, rows: RowNumbers) -> _Located:
-        """Return where rows lie."""
+    def of(self, rows: RowNumbers) -> RowNumbers:
+        """Return the slot of each row, -1 of one that was not taken up."""
         with self._lock:
-            slots = self._slots(rows)
-            missing = rows[slots < 0]
-            assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
-            blocks, places = np.divmod(slots, ROWS_A_BLOCK)
-            flushes = np.searchsorted(self._block.numbers, blocks, side="right") - 1
-            behind = self._rows.numbers[flushes] - slots + places
-            behind += self._block.numbers[flushes] * ROWS_A_BLOCK
-            counts = np.minimum(ROWS_A_BLOCK, behind)
-            return _Located(blocks, counts, self._keys.numbers[flushes], places)
-
-    def limits(self, blocks: RowNumbers) -> tuple[RowNumbers, RowNumbers]:
-        """Return where blocks begin and end in the row file."""
-        with self._lock:
-            return self._limits.numbers[blocks], self._limits.numbers[blocks + 1]
+            runs = np.searchsorted(self._first.numbers, rows, side="right") - 1
+            slots = self._slot.numbers[runs] + rows - self._first.numbers[runs]
+            slots[rows >= self._end.numbers[runs]] = -1
+            return slots
 
 
-class _Blocks(NamedTuple):
+class Blocks(NamedTuple):
     """Blocks that were read: their numbers, ascending, their bytes, and where each begins."""
 
     numbers: RowNumbers
@@ -154,34 +97,26 @@ class _Blocks(NamedTuple):
     limits: RowNumbers
 
 
-_NO_BLOCKS = _Blocks(np.array([-1]), np.empty(0, np.uint8), np.zeros(2, np.int64))
+_NO_BLOCKS = Blocks(np.array([-1]), np.empty(0, np.uint8), np.zeros(2, np.int64))
 
 
 class StoredRows:
-    """The rows of one shard in an open store; from any thread."""
+    """The rows of one shard in an open store, as far as they were taken up; from any thread."""
 
     def __init__(self, store: Store, shard: int) -> None:
         self._store = store
         self._shard = shard
         self._local = threading.local()
-        self._map = _RowMap(store, shard)
-        self._map.take(store.meta)
-
-    def refresh(self, meta: StoreMeta | None) -> None:
-        """Take up the rows that this state of the store has; one thread at a time."""
-        self._map.take(meta)
+        self._slots = _Slots()
+        self.take = self._slots.take
 
     def known(self, rows: RowNumbers) -> Mask:
-        """Tell which rows the state has that was taken up."""
-        return self._map.has(rows)
+        """Tell which rows were taken up."""
+        return self._slots.of(rows) >= 0
 
     def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
         """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
         return agree(self._read(rows), keys)
-
-    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
-        """Return the marks of the keys of rows, as uint32[n, keys]."""
-        return gather_marks(self._read(rows), keys)
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
@@ -189,20 +124,44 @@ class StoredRows:
 
     def _read(self, rows: RowNumbers) -> RowPlaces:
         """Read the blocks of rows, if they are not there yet."""
-        located = self._map.locate(rows)
-        blocks, at = self._blocks_of(located.blocks)
-        return RowPlaces(
-            blocks.data, blocks.limits[at], located.counts, located.keys, located.places
-        )
+        slots = self._slots.of(rows)
+        missing = rows[slots < 0]
+        assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
+        blocks: Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
+        numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+        at = np.searchsorted(blocks.numbers, numbers)
+        if not np.array_equal(blocks.numbers.take(at, mode="clip"), numbers):
+            blocks = self._local.blocks = read_blocks(self._store, np.unique(numbers))
+            at = np.searchsorted(blocks.numbers, numbers)
+        return RowPlaces(blocks.data, blocks.limits[at], places)
 
-    def _blocks_of(self, numbers: RowNumbers) -> tuple[_Blocks, RowNumbers]:
-        """Return blocks that have all of these numbers, and the place of each among them."""
-        blocks: _Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
-        places = np.searchsorted(blocks.numbers, numbers)
-        if not np.array_equal(blocks.numbers.take(places, mode="clip"), numbers):
-            wanted = np.unique(numbers)
-            starts, ends = self._map.limits(wanted)
-            blocks = _Blocks(wanted, *self._store.read_blocks(self._shard, starts, ends))
-            self._local.blocks = blocks
-            places = np.searchsorted(wanted, numbers)
-        return blocks, places
+
+def read_blocks(store: Store, numbers: RowNumbers) -> Blocks:
+    """Read blocks of rows by their numbers, which ascend.
+
+    Raises:
+        StoreDamaged: one of them is, or is missing.
+    """
+    values = store.row_blocks(numbers.tolist())
+    limits = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=limits[1:])
+    # A kernel is compiled anew for bytes that cannot be written.
+    data = np.frombuffer(bytearray().join([*values, PADDING]), np.uint8)
+    return Blocks(numbers, data, limits)
+
+
+class ScannedRows(NamedTuple):
+    """Some rows, and the marks of their keys at this shard, uint32[n, keys]; 0: not posted."""
+
+    rows: KeptRows
+    marks: npt.NDArray[np.uint32]
+
+
+def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
+    """Yield all rows of a shard, a few thousand at a time, in the order of flushes."""
+    for part in store.keys(shard, ROWS_A_PART):
+        numbers, places = np.divmod(part.slots, ROWS_A_BLOCK)
+        wanted, at = np.unique(numbers, return_inverse=True)
+        blocks = read_blocks(store, wanted)
+        rows = RowPlaces(blocks.data, blocks.limits[at], places)
+        yield ScannedRows(gather_rows(rows), gather_marks(rows, part.keys.shape[1]))

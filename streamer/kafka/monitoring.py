@@ -219,7 +219,7 @@ class ShardMetrics:
     def observe_store(self, stored: ShardMeta, index_bytes: int, table: KeyTable) -> None:
         """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
-        self._flushed_rows = sum(flush.rows for flush in stored.flushes)
+        self._flushed_rows = stored.rows
         metrics.key_table_postings.labels(name).set(table.count)
         metrics.key_table_bytes.labels(name).set(table.size_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)

@@ -26,7 +26,7 @@ import msgspec
 from streamer.errors import StreamerError
 from streamer.index.codec import ShardMeta
 from streamer.index.head import HEAD_PAGES
-from streamer.index.types import Output, Pages, Record, Verdicts
+from streamer.index.types import FlushedRows, Output, Pages, Record, Verdicts
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
@@ -45,6 +45,7 @@ from streamer.kafka.wire import (
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import LOG_FLUSHES, Found, Judge
+from streamer.run.snapshots import RegularSnapshots
 from streamer.run.stages import Locate, verdicts
 from streamer.sketch.settings import SignatureSettings
 
@@ -62,6 +63,7 @@ class Owner(Judge):
 
     `read` may run in any thread, some chunks ahead of the judgement; all else is for one thread, in
     the order of the log. `clock` tells seconds: it decides when to flush, which shows in no output.
+    `snapshots` are taken of flushes, and cause one when they are due.
 
     Raises:
         StoreMismatch: the folder belongs to another shard, another log or other settings.
@@ -77,11 +79,13 @@ class Owner(Judge):
         *,
         head_pages: int = HEAD_PAGES,
         clock: Callable[[], float] = time.monotonic,
+        snapshots: RegularSnapshots | None = None,
     ) -> None:
         self.number = log.number
         self.identity = log.identity
         self._path = path
         self._newest = b""  # record that was applied
+        self._snapshots = snapshots
         folder = IndexFolder.open(path, signature, log.shards, key_file)
         self.fingerprint, meta = folder.fingerprint, folder.store.meta
         wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
@@ -166,6 +170,27 @@ class Owner(Judge):
                 emitted.append((message, self.apply(record, found, end - self.offset)))
                 self._at.offset, self._newest = end, message.value
         return emitted
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Tell whether a flush is due, by the judge's rules or for a snapshot."""
+        return super().flush_is_due or self._snapshot_is_due(changed=self.changed)
+
+    def _snapshot_is_due(self, *, changed: bool) -> bool:
+        meta = self.store.meta
+        flush = meta.seq if meta else 0
+        return self._snapshots is not None and self._snapshots.is_due(flush, changed=changed)
+
+    def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
+        super()._flush(snapshots, owner_state)
+        if self._snapshots is not None and self._snapshot_is_due(changed=False):
+            self._snapshots.begin(self.store)
+
+    def stop(self) -> None:
+        """End the threads of flushes and snapshots."""
+        super().stop()
+        if self._snapshots is not None:
+            self._snapshots.stop()
 
     def state(self) -> bytes:
         """Return where the index stands in its log, for a flush that begins now."""

@@ -207,8 +207,8 @@ def check_bounds(path: Path, at: LogPosition, bounds: LogBounds) -> None:
     if bounds.start > at.offset:
         raise StoreMismatch(
             f"The log of shard {at.shard} begins at {bounds.start}, the index {path} stands "
-            f"at {at.offset}: records between them have expired. Put back a newer copy of the "
-            "index, or begin a new one with another --index-name."
+            f"at {at.offset}: records between them have expired. Restore a newer snapshot of the "
+            "index (`streamer restore`), or begin a new one with another --index-name."
         )
     if at.offset and bounds.before is not None and record_digest(bounds.before) != at.digest:
         raise StoreMismatch(

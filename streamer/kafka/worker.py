@@ -48,6 +48,7 @@ from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, identity_of
+from streamer.run.snapshots import RegularSnapshots, SnapshotFolder, Taken
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
@@ -270,6 +271,27 @@ class Worker:
             settings.signature,
             options.key_file,
             head_pages=settings.head_pages,
+            snapshots=self._snapshots(shard),
+        )
+
+    def _snapshots(self, shard: int) -> RegularSnapshots | None:
+        settings, folder = self.options.settings, self.options.shard_folder(shard)
+        if settings.snapshot_to is None:
+            return None
+        to = SnapshotFolder(settings.snapshot_to / folder.name)
+
+        def report(outcome: Taken | StreamerError) -> None:
+            if isinstance(outcome, StreamerError):
+                _log.error("snapshot_failed", shard=shard, reason=str(outcome))
+                return
+            made = outcome.snapshot
+            _log.info(
+                "snapshot_taken", shard=shard, number=made.number, pages=made.pages,
+                bytes=made.size, copied_bytes=outcome.size, folder=str(to.path),
+            )  # fmt: skip
+
+        return RegularSnapshots(
+            folder, to, settings.snapshot_seconds, settings.snapshot_keep, report
         )
 
     async def _start(self, publisher: Publisher, prepared: Prepared, flow: FlowControl) -> None:

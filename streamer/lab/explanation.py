@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import StoreMeta, unpack_snapshot
-from streamer.index.row_scan import scan_rows
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
+from streamer.index.stored_rows import scan_rows
 from streamer.index.types import IndexSettings, KeptRows, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
@@ -289,7 +289,7 @@ class KeptIndex:
         except BaseException:
             self.close()
             raise
-        self.rows = sum(flush.rows for shard in self._meta.shards for flush in shard.flushes)
+        self.rows = sum(shard.rows for shard in self._meta.shards)
 
     def close(self) -> None:
         """Close the store."""

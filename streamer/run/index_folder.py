@@ -1,9 +1,7 @@
 """An index's folder: its secret, its store, and whether they fit the settings of this run.
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
-DIR/store/        the database: all state
-DIR/rows-N        the rows of shard N
-DIR/postings-N    its postings
+DIR/store/        the database: rows, their keys, and all state
 DIR/newest-flush  the number of the newest flush, and the lock of who writes the index
 """
 

@@ -304,8 +304,8 @@ class Judge:
         state = owner_state()
         with self._timed(Stage.FLUSH):
             brought = self.store.flush(self._identity, snapshots, state)
-            for lookup, postings in zip(self.lookups, brought, strict=True):
-                lookup.refresh(postings)
+            for lookup, new in zip(self.lookups, brought, strict=True):
+                lookup.refresh(new)
         self._written()
 
     # ---- the end ---------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from streamer.index.row_scan import scan_rows
 from streamer.index.rule import matching_pairs
 from streamer.index.stored_lookup import StoredLookup
+from streamer.index.stored_rows import scan_rows
 from streamer.index.types import IndexSettings, Pages
 from streamer.kernel import (
     FOLDER,

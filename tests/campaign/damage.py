@@ -97,7 +97,7 @@ def _again(subject: Subject, damage: Damage, copy: Path, before: dict[str, str])
     A damaged block of rows is met only when a verdict needs it, in the middle of the work; what was
     done until then may stand. All other damage is met at the start, and nothing may change.
     """
-    begun = damage.name.startswith("rows-") and damage.kind == "flip"
+    begun = damage.name.endswith(".sst") and damage.kind == "flip"
     if not begun and digests(copy) != before:
         return "a refused index was changed"
     code, said = subject.ask(copy, False)

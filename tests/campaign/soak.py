@@ -143,7 +143,7 @@ def _sample(workers: Fleet, at: float, verdicts: int, lag: int) -> Sample:
             continue
         descriptors[name, process.pid] = sum(index not in link.parents for link in links)
     sizes = list(_sizes(index))
-    data = sum(size for name, size in sizes if name.startswith(("rows-", "postings-")))
+    data = sum(size for name, size in sizes if name.endswith((".sst", ".log")))
     return Sample(
         at, verdicts, lag, sum(size for _, size in sizes) - data, len(sizes), memory, descriptors
     )

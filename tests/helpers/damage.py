@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
+
+from streamer.index.database import Database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +54,15 @@ def some_damage(folder: Path, random: Random) -> Damage:
         near = random.random() < 0.5
         return Damage(kind, name, size - random.randint(1, min(size, 16 if near else size)))
     return Damage(kind, name)
+
+
+def sorted_files(store: Path, family: bytes) -> list[Path]:
+    """Return the files of a family of the database in `store`, in the order of what they hold."""
+    with contextlib.closing(Database.look(store)) as database:
+        files = database._opened.live_files()  # noqa: SLF001 - nobody else asks which are whose
+    own = [file for file in files if file["start_key"].startswith(family)]
+    own.sort(key=lambda file: file["start_key"])
+    return [store / file["name"].removeprefix("/") for file in own]
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.postings import PARTS
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import FlushedRows
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -14,9 +13,8 @@ from streamer.sketch.resemblance import SKETCH_WORDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamer.index.codec import FlushMeta
-    from streamer.index.postings import Keys, Postings
-    from streamer.index.store import Store
+    from streamer.index.postings import Keys
+    from streamer.index.store import Brought, Store
 
 POSTINGS_A_ROW = 3
 
@@ -37,25 +35,23 @@ def flushed(rows: Sequence[int], state: bytes = b"state") -> FlushedRows:
     return FlushedRows(numbers, refs, sketches, keys, masks, urls, state)
 
 
-def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> Postings:
-    """Flush these rows of a single shard; return their postings."""
-    [postings] = store.flush({"bands": 14}, [flushed(rows)], owner)
-    return postings
+def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> Brought:
+    """Flush these rows of a single shard; return what that has brought."""
+    [brought] = store.flush({"bands": 14}, [flushed(rows)], owner)
+    return brought
 
 
-def stored_key(key: int) -> int:
-    """Return what the postings of a store have of a key: its top 40 bits."""
-    return key >> 24
-
-
-def stored_postings(store: Store, shard: int, flush: FlushMeta) -> list[tuple[int, int]]:
-    """Return the postings of a flush: what it has of the key, and the row."""
-    found: list[tuple[int, int]] = []
-    for part in range(PARTS):
-        postings = store.postings(shard, flush, part)
-        rows = (postings.words & np.uint64(0xFFFFFFFF)).tolist()
-        found += zip(postings.known_keys().tolist(), rows, strict=True)
-    return found
+def stored_postings(store: Store, shard: int) -> list[tuple[int, int]]:
+    """Return all postings of a shard: keys and rows."""
+    return [
+        (key, row)
+        for part in store.keys(shard, 1024)
+        for row, keys, mask in zip(
+            part.rows.tolist(), part.keys.tolist(), part.masks.tolist(), strict=True
+        )
+        for bit, key in enumerate(keys)
+        if mask >> bit & 1
+    ]
 
 
 def assert_holds(store: Store, rows: Sequence[int]) -> None:

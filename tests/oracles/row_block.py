@@ -11,14 +11,14 @@ from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
 
 
 class RowBlock:
-    """A row block as read; rows are named by their place in it, and have `keys` marks each."""
+    """A row block as read; rows are named by their place in it."""
 
-    def __init__(self, value: bytes, rows: int, keys: int) -> None:
-        self._value = value
-        self._rows = rows
+    def __init__(self, value: bytes) -> None:
+        self._rows, keys = struct.unpack_from("<II", value)
+        self._value = value[8:]
         self._keys = keys
-        self._marks = (8 + SKETCH_BYTES) * rows
-        self._ends = self._marks + 4 * keys * rows
+        self._marks = (8 + SKETCH_BYTES) * self._rows
+        self._ends = self._marks + 4 * keys * self._rows
 
     def sketch(self, place: int) -> npt.NDArray[np.uint64]:
         """Return the sketch as uint64[33]."""

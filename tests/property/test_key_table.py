@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamer.index import key_table
 from streamer.index.key_table import KeyTable, slots_for
-from streamer.index.postings import SEGMENTS, Keys, Places, Postings, sort_postings
+from streamer.index.postings import SEGMENTS, Keys, Places, Postings, part_postings, sort_postings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +44,15 @@ def add(table: KeyTable, postings: list[Posting], parts: list[range] | None = No
         table.add(packed(postings), part)
 
 
-def packed(postings: list[Posting]) -> Postings:
+def packed(postings: list[Posting], *, in_order: bool = True) -> Postings:
     keys = np.array([key for key, _ in postings], np.uint64)
-    return posted(keys, np.array([row for _, row in postings], np.int64))
+    return posted(keys, np.array([row for _, row in postings], np.int64), in_order=in_order)
 
 
-def posted(keys: Keys, rows: Places | int) -> Postings:
+def posted(keys: Keys, rows: Places | int, *, in_order: bool = True) -> Postings:
     """Return the postings of keys[i] and its row, or the row of all."""
-    one = np.ones(len(keys), np.uint64)
-    return sort_postings(keys[:, None], one, np.broadcast_to(rows, len(keys)).astype(np.int64))
+    make, one = sort_postings if in_order else part_postings, np.ones(len(keys), np.uint64)
+    return make(keys[:, None], one, np.broadcast_to(rows, len(keys)).astype(np.int64))
 
 
 def found(table: KeyTable, keys: Keys) -> dict[int, list[int]]:
@@ -75,16 +75,24 @@ def expected(postings: list[Posting], keys: list[int]) -> dict[int, list[int]]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(flushes, st.lists(few_keys | st.integers(0, 2**64 - 1), max_size=20), st.integers(0, 6))
-@example([[(2**64 - 1, ROW_MAX)] * 9], [2**64 - 1], 0)
-@example([[(2**64 - 1, ROW_MAX)] * 9, [(2**64 - 1, 3)] * 9], [2**64 - 1], 2)
-@example([[(0, 0)], [(0, 0)]], [0, 0, 1], 0)
+@given(
+    flushes,
+    st.lists(few_keys | st.integers(0, 2**64 - 1), max_size=20),
+    st.integers(0, 6),
+    st.integers(0, 900),
+)
+@example([[(2**64 - 1, ROW_MAX)] * 9], [2**64 - 1], 0, 0)
+@example([[(2**64 - 1, ROW_MAX)] * 9, [(2**64 - 1, 3)] * 9], [2**64 - 1], 2, 18)
+@example([[(0, 0)], [(0, 0)]], [0, 0, 1], 0, 2)
 def test_all_postings_of_a_key_are_found_in_the_order_of_rows(
-    parts: list[list[Posting]], others: list[int], filled: int
+    parts: list[list[Posting]], others: list[int], filled: int, expected_postings: int
 ) -> None:
     table = KeyTable()
     if parts[:filled]:
-        table.fill([packed(part) for part in parts[:filled]], WHOLE)
+        rounds = [packed(part, in_order=False) for part in parts[:filled]]
+        for each in (rounds[: filled // 2], rounds[filled // 2 :]):
+            if each:
+                table.fill(each, WHOLE, expected_postings)
     for part in parts[filled:]:
         add(table, part)
     everything = [posting for part in parts for posting in part]
@@ -134,7 +142,8 @@ def test_a_table_that_is_filled_at_once_finds_what_one_finds_that_has_grown() ->
     random = np.random.default_rng(2)
     flushes = [posted(random.integers(0, 2**64, 20_000, np.uint64), i) for i in range(30)]
     grown, filled = KeyTable(), KeyTable()
-    filled.fill(flushes, WHOLE)
+    for start in range(0, 30, 10):
+        filled.fill(flushes[start : start + 10], WHOLE, 30 * 20_000)
     for flush in flushes:
         grown.add(flush, WHOLE)
     asked = random.integers(0, 2**64, 100_000, np.uint64)

@@ -8,16 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.codec import BLOCKS, FLUSH, NUMBERS, STATE_KEY, entry_key, entry_place
-from streamer.index.postings import (
-    PARTS,
-    SEGMENTS,
-    Postings,
-    pack_postings,
-    segments_of,
-    sort_postings,
-    unpack_postings,
-)
+from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
+from streamer.index.postings import SEGMENTS, Postings, part_postings, sort_postings
 
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
@@ -56,20 +48,12 @@ def test_postings_are_sorted_by_segment_then_key_then_row(postings: list[Posting
 
 @settings(max_examples=100, deadline=None)
 @given(posting_lists)
-def test_packed_postings_come_back(postings: list[Posting]) -> None:
-    written = sorted_postings(postings)
-    packed = list(pack_postings(written))
-    assert [length.tolist() for _, length in packed] == [[len(data)] for data, _ in packed]
-    parts = [
-        unpack_postings(part, data, np.array([0, len(data)]))[0]
-        for part, (data, _) in enumerate(packed)
-    ]
-    assert len(parts) == PARTS
-    counts = [np.diff(part.starts) for part in parts]
-    assert np.concatenate([part.words for part in parts]).tolist() == written.words.tolist()
-    assert np.sum(counts, axis=0).tolist() == np.diff(written.starts).tolist()
-    for part, own in enumerate(counts):
-        assert {*np.flatnonzero(own).tolist()} <= {*segments_of(part)}
+def test_postings_that_are_parted_only_are_those_in_another_order(postings: list[Posting]) -> None:
+    keys = np.array([key for key, _ in postings], np.uint64).reshape(-1, 1)
+    rows = np.array([row for _, row in postings], np.int64)
+    parted = part_postings(keys, np.ones(len(rows), np.uint64), rows)
+    assert parted.starts.tolist() == sorted_postings(postings).starts.tolist()
+    assert sorted(in_order(parted)) == expected(postings)
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,15 +78,12 @@ def test_rows_are_posted_under_the_keys_of_their_masks(
     )
 
 
-places = st.tuples(
-    st.sampled_from([FLUSH, BLOCKS, NUMBERS]), st.integers(0, 63), st.integers(1, 2**63)
-)
+blocks = st.tuples(st.sampled_from([KEYS, ROWS]), st.integers(0, 2**64 - 1))
 
 
-@given(places, places)
-def test_keys_of_entries_sort_by_kind_shard_and_flush_and_the_state_comes_last(
-    one: tuple[int, int, int], other: tuple[int, int, int]
+@given(blocks, blocks)
+def test_keys_of_entries_sort_by_family_and_block_and_the_state_comes_last(
+    one: tuple[bytes, int], other: tuple[bytes, int]
 ) -> None:
     assert (entry_key(*one) < entry_key(*other)) == (one < other)
-    assert entry_place(entry_key(*one)) == one
     assert entry_key(*one) < STATE_KEY

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.codec import ShardMeta, pack_pages
+from streamer.index.codec import pack_pages
 from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Hits, KeptRows, Keys, no_hits
 from streamer.sketch.resemblance import SKETCH_WORDS
-from tests.helpers.stored_rows import stored_key, stored_postings
+from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
 
 FOREVER = 10**9
@@ -80,9 +80,9 @@ class Owner:
 
     def flush(self) -> None:
         """Move what is kept to the store."""
-        [postings] = self.store.flush({}, [self.shard.snapshot()], b"")
+        [brought] = self.store.flush({}, [self.shard.snapshot()], b"")
         self.shard.flushed()
-        self.lookup.refresh(postings)
+        self.lookup.refresh(brought)
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)
@@ -115,15 +115,14 @@ def canon(shard: Shard, store: Store | None) -> Any:
     head = shard.head
     rows: dict[int, tuple[int, bytes, bool]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
-    disk = store.meta.shards[0] if store and store.meta else ShardMeta()
-    for flush in disk.flushes:
-        assert store is not None
-        for key, row in stored_postings(store, 0, flush):
+    if store is not None:
+        for key, row in stored_postings(store, 0):
             buckets[key].append(row)
-        numbers = store.row_numbers(0, flush)
-        stored = shard._lookup.rows(numbers)  # noqa: SLF001 - a simulator looks inside
-        for row, ref, sketch in zip(numbers.tolist(), stored.refs, stored.sketches, strict=True):
-            rows[row] = (ref, sketch.tobytes(), True)
+        for part in store.keys(0, 1024):
+            stored = shard._lookup.rows(part.rows)  # noqa: SLF001 - a simulator looks inside
+            numbers = part.rows.tolist()
+            for row, ref, sketch in zip(numbers, stored.refs, stored.sketches, strict=True):
+                rows[row] = (ref, sketch.tobytes(), True)
     for entry in range(head.count):
         if head.states[entry] == FREE:
             continue
@@ -135,7 +134,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
         )
         for bit in range(head.own_keys):
             if int(head.masks[entry]) >> bit & 1:
-                buckets[stored_key(int(head.keys[entry, bit]))].append(row)
+                buckets[int(head.keys[entry, bit])].append(row)
     held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
     return (
         rows,

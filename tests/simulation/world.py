@@ -1,10 +1,10 @@
 """The simulator: signers, shards, logs and disks under one seed, with everything that goes wrong.
 
 Random interleavings of every step; kills between any two of them; publishes that fail though the
-next one may be on its way; zombies that go on publishing but can no longer commit; lost disks and
-disks that went back; offsets with gaps, dead letters, a topic made anew; outputs cut into records
-anyhow; settings that change on the way. The shard is the real class, its store is the real store on
-a real disk.
+next one may be on its way; zombies that go on publishing but can no longer commit; lost disks, some
+restored from snapshots of any age; offsets with gaps, dead letters, a topic made anew; outputs cut
+into records anyhow; settings that change on the way. The shard is the real class, its store is the
+real store on a real disk.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept and similar enough; no two kept pages match; with one shard the verdicts
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from streamer.index.types import (
     source_name,
 )
 from streamer.model import page_ref
+from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
 from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
 from tests.simulation.pages import BANDS, Signature, join, make_page
@@ -88,7 +90,9 @@ class World:
         self.dead: set[int] = set()
         self.page_commits = dict.fromkeys(range(PARTITIONS), (0, 0))
         self.log_commits = [0] * self.shards
-        self.old_disks: list[list[Path]] = [[] for _ in range(self.shards)]
+        self.snapshots = [
+            SnapshotFolder(self.folder / f"snapshots-{i}") for i in range(self.shards)
+        ]
         self.owners = [[self._own(i, self._new_disk(None), 0)] for i in range(self.shards)]
         self.signers = {p: [Signer(p, 0, 0)] for p in range(PARTITIONS)}
         self.speeds = [
@@ -151,6 +155,19 @@ class World:
         else:
             copy_disk(like, target)
         return target
+
+    def _take_snapshot(self, owner: Owner) -> None:
+        checkpoint = Checkpoint(owner.disk, owner.store)
+        self.snapshots[owner.number].take(checkpoint, 0, Event())
+        checkpoint.remove()
+
+    def _restored(self, number: int) -> Path:
+        """Return a new disk: of a snapshot of any age, or an empty one."""
+        snapshot = self.random.choice([None, *self.snapshots[number].numbers()])
+        disk = self._new_disk(None)
+        if snapshot is not None:
+            self.snapshots[number].restore(disk, snapshot)
+        return disk
 
     def _own(self, number: int, disk: Path, skip: int) -> Owner:
         return Owner(self.machine, number, self.shards, disk, skip)
@@ -216,7 +233,7 @@ class World:
         if owner.live and newest and due and not owner.busy and shard.applied > flushed:
             owner.flush()
             if draw.random() < 0.3:
-                self.old_disks[owner.number].append(self._new_disk(owner.disk))
+                self._take_snapshot(owner)
             return
         may_apply = shard.applied < len(log) and owner.doomed == FOREVER
         if may_apply and (draw.random() < 0.6 or not owner.busy) and not (due and owner.busy):
@@ -304,7 +321,7 @@ class World:
     def _restart(self, number: int, before: Owner, now: int) -> Owner:
         """Return a new owner: on the same disk, or on one that was lost or went back."""
         if now < CALM and self.random.random() < 0.3:
-            disk = self._new_disk(self.random.choice([None, *self.old_disks[number]]))
+            disk = self._restored(number)
         else:
             disk = before.disk if before.life == FOREVER else self._new_disk(before.disk)
         owner = self._own(number, disk, self.log_commits[number])

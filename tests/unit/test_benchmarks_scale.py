@@ -171,7 +171,7 @@ def no_starts(_folder: Path, index: Path, *, rounds: int, killed_pages: int) -> 
     store, meta = read_meta(index)
     store.close()
     assert killed_pages == 30
-    kept, nothing = sum(flush.rows for flush in meta.shards[0].flushes), [0.0] * rounds
+    kept, nothing = meta.shards[0].rows, [0.0] * rounds
     return start_time.StartTime(kept, 1, nothing, nothing, nothing, 0, 0, 0)
 
 
@@ -256,7 +256,7 @@ def test_starts_are_timed_after_a_stop_and_after_a_kill(
     start = start_time.measure(tmp_path, index, rounds=1, killed_pages=1500)
     store, meta = read_meta(index)
     store.close()
-    assert 0 < start.index_pages < sum(flush.rows for flush in meta.shards[0].flushes)
+    assert 0 < start.index_pages < meta.shards[0].rows
     assert 0.1 < start.clean_s == start.clean[0]
     assert 0.1 < start.killed_s <= start.caught_up_s == start.caught_up[0]
     assert "after a kill" in printed(start_time.table(start))

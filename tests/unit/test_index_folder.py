@@ -57,7 +57,7 @@ def test_with_a_key_file_no_secret_is_written_into_the_index(
 ) -> None:
     make_index(tmp_path / "index", key_file)
     names = {path.name for path in (tmp_path / "index").iterdir() if path.is_file()}
-    assert names == {"rows-0", "postings-0", "newest-flush"}
+    assert names == {"newest-flush"}
     assert obtain_secret(tmp_path / "index", key_file) == SECRET
 
 

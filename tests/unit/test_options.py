@@ -19,7 +19,8 @@ from streamer.config import KAFKA, SECURITY, VERDICTS, Declared, Settings, decla
 
 runner = CliRunner()
 WIDE = {"COLUMNS": "400"}
-OTHERS = {  # values that are no default, of settings that do not take "7"
+OTHERS = {
+    "snapshot_every": "30m",  # values that are no default, of settings that do not take "7"
     "threshold": "0.7",
     "method": "simhash",
     "accept": "minhash",

@@ -16,6 +16,7 @@ from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES
+from streamer.run.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.kafka_doubles import take
 from tests.helpers.signed_pages import family_pages
@@ -184,3 +185,49 @@ def test_a_poisoned_record_leaves_the_owner_where_it_was(tmp_path: Path, key: Pa
     assert one.offset == 1
     assert isinstance(take(one, 1, log[1])[0].items, Verdicts)
     one.close()
+
+
+def test_an_owner_of_a_snapshot_goes_on_in_its_log_where_that_was_taken(
+    tmp_path: Path, key: Path
+) -> None:
+    log, path = a_log(), tmp_path / "index"
+    snapshots, quiet = SnapshotFolder(tmp_path / "snapshots"), owner(tmp_path / "quiet", key)
+    wanted = [shown(take(quiet, offset, data)) for offset, data in enumerate(log)]
+    quiet.close()
+    for end in (1, 4, 9):
+        one = owner(path, key)
+        for offset in range(one.offset, end):
+            take(one, offset, log[offset])
+        one.flush(one.state())
+        one.close()
+        take_snapshot(path, snapshots, 0)
+    for number, end in enumerate((1, 4, 9), 1):
+        snapshots.restore(tmp_path / str(number), number)
+        one = owner(tmp_path / str(number), key)
+        assert one.offset == end
+        one.check(LogBounds(end - 1, len(log), log[end - 1]))
+        found = [shown(take(one, offset, log[offset])) for offset in range(end, len(log))]
+        assert found == wanted[end:]
+        one.close()
+
+
+def test_an_owner_takes_a_snapshot_of_its_own_flush_when_it_is_due(
+    tmp_path: Path, key: Path
+) -> None:
+    log, told, now = a_log(3), list[object](), [0.0]
+    to = SnapshotFolder(tmp_path / "snapshots")
+    regular = RegularSnapshots(tmp_path / "index", to, 60, 2, told.append, lambda: now[0])
+    where = ShardLog(0, 1, "log", IDENTITY)
+    one = Owner(tmp_path / "index", where, SIGNATURE, key, snapshots=regular)
+    assert not one.flush_is_due, "there is nothing yet"
+    for offset, due in enumerate((True, False, False, True)):
+        take(one, offset, log[offset])
+        assert one.flush_is_due == due
+        if due:
+            one.flush(one.state())
+            now[0] += 59
+        now[0] += 1 * (offset == 2)
+        regular.wait()
+    one.close()
+    assert [to.read(number).flush for number in to.numbers()] == [1, 2]
+    assert all(isinstance(each, Taken) for each in told)

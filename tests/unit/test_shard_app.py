@@ -148,9 +148,9 @@ def test_a_flush_waits_for_every_publish_that_it_covers(tmp_path: Path, key: Pat
             while owning.owner.changed:  # until a flush has begun
                 await settle(5)
             await settle()
-            assert owning.owner.stored.flushes == []
+            assert owning.owner.stored.rows == 0
             owning.publisher.held.set()
-        assert len(owning.owner.stored.flushes) == 1
+        assert owning.owner.stored.rows > 0
 
     log = a_log(5)
     owning = Owning(tmp_path / "index", key)
@@ -170,7 +170,7 @@ def test_a_failed_publish_ends_the_process_without_a_flush(tmp_path: Path, key: 
     asyncio.run(run())
     assert [str(failure) for failure in owning.failures] == ["no broker"]
     assert owning.consumer.acknowledged == []
-    assert owning.owner.stored.flushes == []
+    assert owning.owner.stored.rows == 0
     owning.owner.close()
 
 
@@ -352,7 +352,7 @@ def test_the_gauge_tells_what_is_applied_not_what_is_flushed(tmp_path: Path, key
     owning = Owning(tmp_path / "index", key)
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
     gauge = owning.app._new_gauge()  # noqa: SLF001
-    assert owning.owner.stored.flushes == []
+    assert owning.owner.stored.rows == 0
     assert (gauge.position, gauge.open_pages, gauge.positions["pages:0"]) == (2, 0, 20)
     owning.owner.close()
 

@@ -10,10 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.index.block_file import BlockFile
-from streamer.index.checksum import Bytes, Places
 from streamer.index.postings import PARTS, segments_of
-from streamer.index.row_blocks import ROWS_A_BLOCK
+from streamer.index.row_blocks import ROWS_A_BLOCK, Places
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import StoredRows
@@ -93,17 +91,17 @@ def test_rows_are_found_by_one_search_whichever_flush_brought_them(
 ) -> None:
     random = Random(seed)
     kept = [row for row in range(1500) if random.random() < 0.9]
-    brought: list[list[int]] = [[] for _ in range(60)]
+    flushes: list[list[int]] = [[] for _ in range(60)]
     for row in kept:  # most with their neighbours, some long after
         due = row // 25
-        brought[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
+        flushes[due if random.random() < 0.95 else random.randrange(due, 60)].append(row)
     with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store, 0)
-        for rows in brought:
-            [postings] = store.flush({}, [flushed(rows)], b"")
-            lookup.refresh(postings)
+        for rows in flushes:
+            [brought] = store.flush({}, [flushed(rows)], b"")
+            lookup.refresh(brought)
         opened = StoredLookup(store, 0)
-        monkeypatch.setattr(Store, "row_numbers", lambda *_: pytest.fail("numbers were read"))
+        monkeypatch.setattr(Store, "read_keys", lambda *_: pytest.fail("keys were read"))
         for each in (lookup, opened):
             asked = np.array(random.sample(kept, len(kept)))
             assert each.rows(asked).refs == (asked + 7).tolist()
@@ -124,16 +122,16 @@ def test_keys_that_were_never_posted_do_not_read_the_disk(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    read = BlockFile.read
+    read = Store.row_blocks
 
-    def listen(file: BlockFile, starts: Places, ends: Places) -> tuple[Bytes, Places]:
-        asked.extend(starts.tolist())
-        return read(file, starts, ends)
+    def listen(store: Store, blocks: list[int]) -> list[bytes]:
+        asked.extend(blocks)
+        return read(store, blocks)
 
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(100))
         lookup = StoredLookup(store, 0)
-        monkeypatch.setattr(BlockFile, "read", listen)
+        monkeypatch.setattr(Store, "row_blocks", listen)
         lookup.find(keys_of(range(5000, 6000)))
         assert not asked
         lookup.find(keys_of(range(10)))
@@ -144,7 +142,7 @@ def test_postings_of_a_flush_are_found_when_it_is_there_as_a_whole(folder: Path)
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
         lookup = StoredLookup(store, 0)
-        postings = flush(store, range(20, 40))
+        postings = flush(store, range(20, 40)).postings
         for part in range(PARTS // 2):
             lookup.table.add(postings, segments_of(part))
         found = lookup.find(keys_of(range(40)))
@@ -193,8 +191,8 @@ def test_keys_that_agree_in_the_bits_of_the_table_are_told_apart_however_crowded
             crowd = flushed(range(first, len(posted), 2))
             crowd.keys[:, 0] = posted[first::2]
             plain.add(crowd)
-            [postings] = store.flush({}, [crowd], b"")
-            lookup.refresh(postings)
+            [brought] = store.flush({}, [crowd], b"")
+            lookup.refresh(brought)
         expected = plain.find(asked)
         for found in (lookup.find(asked), StoredLookup(store, 0).find(asked)):
             assert found.places.tolist() == expected.places.tolist()

@@ -15,14 +15,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StoreUnavailable
-from streamer.index.database import Database
+from streamer.index import database as database_module
+from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
+from streamer.index.database import FAMILIES, MERGED_BYTES, Database, files_to_merge
 from streamer.index.deep_check import check_index
+from streamer.index.row_blocks import key_entries
 from streamer.index.store import Store
 from streamer.index.store_errors import database_error
 from streamer.index.stored_lookup import StoredLookup
@@ -31,7 +35,7 @@ from streamer.index.witness import Witness, witnessed
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
-from tests.helpers.damage import Damage, digests
+from tests.helpers.damage import Damage, digests, sorted_files
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
@@ -71,17 +75,24 @@ def newest(folder: Path, pattern: str) -> Path:
     return max(folder.glob(pattern), key=lambda path: path.name)
 
 
-def test_a_flip_of_any_byte_of_the_newest_sorted_file_is_refused(quick_folder: Path) -> None:
+def read_all(folder: Path) -> None:
+    """Open the store, and read every row."""
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert_holds(store, [0, 1, 2])
+
+
+@pytest.mark.parametrize("family", [ROWS, KEYS, STATE_KEY], ids=["rows", "keys", "state"])
+def test_a_flipped_byte_of_a_sorted_file_is_refused(quick_folder: Path, family: bytes) -> None:
     folder = quick_folder
     three_flushes(folder)
-    path = newest(folder, "*.sst")
+    [path] = sorted_files(folder, family)
     data = path.read_bytes()
-    for at in range(len(data)):
+    for at in range(0, len(data), 3 if family == STATE_KEY else 17):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
         with pytest.raises(StoreDamaged, match=r"Corruption: "):
-            Store.open(folder, writable=False)
-    assert_refused(folder)
+            read_all(folder)
     path.write_bytes(data)
+    read_all(folder)
     Store.open(folder).close()
 
 
@@ -122,27 +133,51 @@ def test_a_log_that_lost_its_end_after_a_kill_is_refused(folder: Path) -> None:
             assert_holds(reader, [0, 1, 2])
 
 
-def test_a_database_that_lost_its_first_flushes_is_refused(folder: Path) -> None:
-    """As a manifest that lost the file with them would leave it, beside a log with the newest."""
+@pytest.mark.parametrize(("family", "block"), [(KEYS, 0), (KEYS, 2), (ROWS, 0), (ROWS, 128)])
+def test_a_database_that_lacks_a_block_is_refused(folder: Path, family: bytes, block: int) -> None:
     three_flushes(folder)
     with contextlib.closing(Database.write_to(folder)) as database:
-        entries = list(database.entries())
-    for key, _ in entries[:-1]:
-        with contextlib.closing(Database.write_to(folder)) as database:
-            database.write([(key, b"")])
-        assert_refused(folder)
-        with contextlib.closing(Database.write_to(folder)) as database:
-            database.write(entries)
-    Store.open(folder).close()
+        database._families[family].delete(entry_key(family, block))  # noqa: SLF001 - nobody else does
+    before = digests(folder.parent)
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        pytest.raises(StoreDamaged, match=f"block {block} of its {FAMILIES[family]} is missing"),
+    ):
+        StoredLookup(store, 0).rows(np.arange(3))
+    assert digests(folder.parent) == before
+    assert sum(len(finding.damage) for finding in check_index(folder.parent)) == 1
 
 
-@pytest.mark.parametrize("name", ["newest-flush", "store/CURRENT", "rows-0", "postings-0"])
-def test_a_file_that_is_gone_is_told_by_its_name(folder: Path, name: str) -> None:
+def test_a_block_of_keys_with_fewer_rows_than_the_state_counts_is_refused(folder: Path) -> None:
     three_flushes(folder)
-    (folder.parent / name).unlink()
-    assert_refused(folder)
-    with pytest.raises(StoreDamaged, match=name):
-        Store.open(folder)
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        state = msgspec.msgpack.encode(store.meta)
+    for rows, message in (([], r"block 2 of its keys"), ([2, 3], "it has 4 of 3 rows")):
+        [(key, block), *_] = [
+            *key_entries(0, flushed(rows), 1024),
+            (entry_key(KEYS, 2), b"16 bytes, no row"),
+        ]
+        with contextlib.closing(Database.write_to(folder)) as database:
+            database.write([[(key, block)]], (STATE_KEY, state))
+        with (
+            contextlib.closing(Store.open(folder)) as store,
+            pytest.raises(StoreDamaged, match=message),
+        ):
+            StoredLookup(store, 0)
+
+
+def test_a_file_that_is_gone_is_told_by_its_name(folder: Path) -> None:
+    three_flushes(folder)
+    sorted_ones = list(folder.glob("*.sst"))
+    assert len(sorted_ones) == 3
+    for path in (folder.parent / "newest-flush", folder / "CURRENT", *sorted_ones):
+        data = path.read_bytes()
+        path.unlink()
+        assert_refused(folder)
+        with pytest.raises(StoreDamaged, match=path.name):
+            Store.open(folder)
+        path.write_bytes(data)
+    Store.open(folder).close()
 
 
 def test_the_witness_may_be_one_flush_behind_a_kill_and_not_two(folder: Path) -> None:
@@ -237,30 +272,35 @@ def test_a_deep_check_reads_a_sound_index_and_changes_nothing(tmp_path: Path) ->
     before = digests(tmp_path)
     code, said = command("check", "--deep", "--index", tmp_path)
     assert code == 0
-    assert said.count("none") == 5, "witness, database, rows, postings, key"
+    assert said.count("none") == 5, "witness, database, rows, keys, the secret"
     assert digests(tmp_path) == before
     assert command("check", "--deep")[0] == 2
 
 
-@pytest.mark.parametrize("name", ["rows-0", "postings-0"])
-def test_a_deep_check_names_each_damaged_block(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
+def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, blocks: int) -> None:
     make_index(tmp_path)
-    size = (tmp_path / name).stat().st_size
-    for at in (100, 8 * size - 100):
+    [path] = sorted_files(tmp_path / "store", family)
+    name = str(path.relative_to(tmp_path))
+    for at in (100, 4 * path.stat().st_size)[:blocks]:
         Damage("flip", name, at).do(tmp_path)
-    [damage] = [finding.damage for finding in check_index(tmp_path) if finding.part == name]
-    assert len(damage) == 2, damage
+    part = f"{FAMILIES[family]} of shard 0"
+    [damage] = [finding.damage for finding in check_index(tmp_path) if finding.part == part]
+    assert len(damage) == blocks, damage
+    assert all(path.name in text for text in damage)
     code, said = command("check", "--deep", "--index", tmp_path)
-    assert (code, "the block at" in said) == (3, True)
+    assert (code, "checksum mismatch" in said) == (3, True)
 
 
-def test_a_deep_check_tells_rows_and_postings_of_different_flushes(tmp_path: Path) -> None:
-    for name, first in (("one", 0), ("other", 50)):
-        with contextlib.closing(Store.open(tmp_path / name / "store")) as store:
-            flush(store, range(first, first + 40))
-    (tmp_path / "other" / "postings-0").replace(tmp_path / "one" / "postings-0")
-    found = [finding.damage for finding in check_index(tmp_path / "one")]
-    assert any("a posting of row" in text for damage in found for text in damage) or any(found)
+def test_a_deep_check_tells_rows_and_keys_that_do_not_fit(folder: Path) -> None:
+    three_flushes(folder)
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        state = msgspec.msgpack.encode(store.meta)
+    with contextlib.closing(Database.write_to(folder)) as database:
+        database.write([list(key_entries(0, flushed([7]), 512))], (STATE_KEY, state))
+    found = {finding.part: finding.damage for finding in check_index(folder.parent)}
+    assert found["rows of shard 0"] == ["those of block 1 have other keys than that says"]
+    assert found["keys of shard 0"] == []
 
 
 def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
@@ -285,7 +325,7 @@ for command in [*commands, "uniqueness P --index I"]:
     arguments = [names.get(word, word) for word in command.split()]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, (command, done.output, done.exception)
-for path in (Path(index, "new"), Path(index, "rows-0")):
+for path in (Path(index, "new"), Path(index, "newest-flush")):
     try:
         path.open("ab")
     except PermissionError:
@@ -315,7 +355,7 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
     )  # fmt: skip
     for path in [index, *index.rglob("*")]:
         path.chmod(0o755)
-    assert done.stdout == "cannot write new\ncannot write rows-0\n" + "".join(
+    assert done.stdout == "cannot write new\ncannot write newest-flush\n" + "".join(
         f"{command} {REFUSED}" for command in ("inspec", "check ", "replay")
     )
     assert not tmp_path.joinpath("page.verdicts").exists()
@@ -327,6 +367,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import flush
 from streamer.index.store import Store
+from streamer.index import database
+database.LOGGED_BYTES_MAX = int(sys.argv[3])
 store = Store.open(Path(sys.argv[2]))
 first = store.meta.seq if store.meta else 0
 for row in range(first, 10_000):
@@ -335,12 +377,13 @@ for row in range(first, 10_000):
 """
 
 
+@pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
 def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_is_lost(
-    folder: Path,
+    folder: Path, logged: str
 ) -> None:
     for flushes in (1, 5, 30):
         with subprocess.Popen(
-            [sys.executable, "-c", FLUSHING, str(ROOT), str(folder)], stdout=subprocess.PIPE
+            [sys.executable, "-c", FLUSHING, str(ROOT), str(folder), logged], stdout=subprocess.PIPE
         ) as process:
             assert process.stdout is not None
             told = [int(process.stdout.readline()) for _ in range(flushes)][-1]
@@ -390,13 +433,53 @@ def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder:
             store.flush({}, [flushed([2 * number], b"state")], b"")
             if number in {2500, 5000}:
                 sizes[number] = sum(path.stat().st_size for path in folder.glob("*"))
-        files = len(list(folder.glob("*")))
+            files = len(list(folder.glob("*")))
     assert sizes[5000] <= 2.2 * sizes[2500], sizes
-    assert sizes[5000] <= 5000 * 1200, sizes
+    assert sizes[5000] <= 5000 * 1400, sizes
     assert files < 30, "and so do the files"
     began = time.perf_counter()
     with contextlib.closing(Store.open(folder)) as store:
         StoredLookup(store, 0)
     assert time.perf_counter() - began < 20, "a second, on an idle machine"
     filed = sum(path.stat().st_size for path in folder.glob("*.sst"))
-    assert filed <= 5000 * 250, filed
+    assert filed <= 5000 * 600, "a row, its keys, and what the database adds"
+
+
+def test_files_that_flushes_leave_past_the_log_are_merged(
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "LOGGED_BYTES_MAX", 0)
+    folder, most = quick_folder, 0
+    with contextlib.closing(Store.open(folder)) as store:
+        for row in range(400):
+            flush(store, [row])
+            most = max(most, len(list(folder.glob("*.sst"))))
+            if row % 50 == 0:
+                assert store._database is not None  # noqa: SLF001 - its thread is waited for
+                assert store._database._merging is not None  # noqa: SLF001 - as above
+                store._database._merging.result()  # noqa: SLF001 - as above
+        assert_holds(store, range(400))
+    assert most < 250, "that a thread has not come to yet"
+    for _ in range(3):  # a start merges what is left
+        with contextlib.closing(Store.open(folder)) as store:
+            flush(store, [int(store.meta.seq) if store.meta else 0])
+    assert len(list(folder.glob("*.sst"))) < 70
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert_holds(store, range(403))
+
+
+@pytest.mark.parametrize(("low", "high"), [(2_000, 2_000), (1_000, 50_000), (13 << 20, 14 << 20)])
+def test_merged_files_stay_few_and_are_not_written_often(low: int, high: int) -> None:
+    random, files, written, rewritten, most = Random(1), [], 0, 0, 0
+    for _ in range(20_000):
+        files.append(random.randint(low, high))
+        written += files[-1]
+        if count := files_to_merge(files):
+            merged = sum(files[-count:])
+            rewritten += merged
+            files[-count:] = [merged]
+        most = max(most, sum(size < MERGED_BYTES for size in files))
+    assert most < 32
+    assert rewritten <= 12 * written
+    if low > 1 << 20:
+        assert rewritten <= written

@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
+from streamer.index.codec import KEYS, ROWS, STATE_KEY
 from streamer.index.database import Database
+from streamer.index.deep_check import check_index
+from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entries
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from tests.helpers.damage import digests
-from tests.helpers.stored_rows import assert_holds, flush
+from streamer.index.stored_rows import scan_rows
+from tests.helpers.damage import digests, sorted_files
+from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 4\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 5\. Use the version"):
             Store.open(folder)
     monkeypatch.setattr("streamer.index.store.FORMAT", 99)
     with contextlib.closing(Store.open(folder)) as store:
@@ -80,83 +84,100 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
 def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: Path) -> None:
     with contextlib.closing(Database.write_to(folder)) as database:
         state = msgspec.msgpack.encode({"format": 3, "identity": {}, "seq": 7, "shards": []})
-        database.write([(b"\0" * 7 + b"\7\xff", state)])
+        database.write([], (b"\0" * 7 + b"\7\xff", state))
     before = digests(folder.parent)
     for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 4\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 5\. Use the version"):
             Store.open(folder, writable=writable)
     assert digests(folder.parent) == before
 
 
 def test_a_store_of_something_else_is_refused(folder: Path) -> None:
     with contextlib.closing(Database.write_to(folder)) as database:
-        database.write([(b"zzz", b"not ours")])
+        database.write([], (b"zzz", b"not ours"))
     for _ in range(2):
         with pytest.raises(StoreMismatch, match="holds something else than an index"):
             Store.open(folder)
 
 
-@pytest.mark.parametrize("name", ["rows-0", "postings-0"])
-def test_a_block_file_that_is_too_short_or_missing_is_told_at_once(folder: Path, name: str) -> None:
+@pytest.mark.parametrize("family", [ROWS, KEYS, STATE_KEY], ids=["rows", "keys", "state"])
+def test_a_sorted_file_that_is_too_short_or_missing_is_told_at_once(
+    folder: Path, family: bytes
+) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(20))
-    path = folder.parent / name
+    [path] = sorted_files(folder, family)
     for damage in (path.read_bytes()[:-1], b""):
         path.write_bytes(damage)
-        with pytest.raises(StoreDamaged, match=rf"{path} is damaged \(it is too short\)\. Put"):
+        with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .*{path.name}"):
             Store.open(folder)
     path.unlink()
     for writable in (True, False):
-        with pytest.raises(StoreDamaged, match=f"{path} is damaged .No such file"):
+        with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .*{path.name}"):
             Store.open(folder, writable=writable)
     assert not path.exists()
 
 
-def test_damaged_postings_are_told_when_an_index_is_opened(folder: Path) -> None:
+def damage_middle(path: Path, damage: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(damage)
+
+
+def test_damaged_keys_are_told_when_an_index_is_opened(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(40))
-        path = folder.parent / "postings-0"
-        with path.open("r+b") as file:
-            file.seek(path.stat().st_size // 2)
-            file.write(b"\1")
-        with pytest.raises(StoreDamaged, match=rf"{path} is damaged \(the block at \d+\)"):
-            StoredLookup(store, 0)
+        flush(store, range(1200))
+    damage_middle(sorted_files(folder, KEYS)[0], b"\1\2\3")
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"),
+    ):
+        StoredLookup(store, 0)
 
 
-@pytest.mark.parametrize("damage", [b"\1", bytes(4096)], ids=["a byte", "a hole"])
+@pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
 def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
     folder: Path, damage: bytes
 ) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(40))
-        rows = folder.parent / "rows-0"
-        with rows.open("r+b") as file:
-            file.seek(rows.stat().st_size // 2)
-            file.write(damage)
+    damage_middle(sorted_files(folder, ROWS)[0], damage)
+    with contextlib.closing(Store.open(folder)) as store:
         lookup = StoredLookup(store, 0)
         assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
-        with pytest.raises(StoreDamaged, match=rf"{rows} is damaged \(the block at \d+\)"):
+        with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"):
+            lookup.rows(np.arange(40))
+        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
+
+
+def test_a_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+    [path] = sorted_files(folder, ROWS)
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        os.truncate(path, 5_000)
+        with pytest.raises(StoreDamaged, match=path.name):
             lookup.rows(np.arange(40))
 
 
-def test_a_row_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Path) -> None:
-    with contextlib.closing(Store.open(folder)) as store:
-        flush(store, range(40))
-        os.truncate(folder.parent / "rows-0", 5_000)
-        with pytest.raises(StoreDamaged, match="it ends too early"):
-            StoredLookup(store, 0).rows(np.arange(40))
-
-
-def test_what_a_killed_flush_has_left_in_block_files_is_written_over(folder: Path) -> None:
+def test_what_a_killed_flush_has_left_is_passed_over_and_written_over(folder: Path) -> None:
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(10))
-    for name in ("rows-0", "postings-0"):
-        with (folder.parent / name).open("ab") as file:
-            file.write(b"\xff" * 100_000)
-    with contextlib.closing(Store.open(folder)) as store:
-        assert_holds(store, range(10))
-        flush(store, range(10, 20))
-        assert_holds(store, range(20))
+        state = STATE_KEY, msgspec.msgpack.encode(store.meta)
+    left = flushed(range(100, 900))
+    with contextlib.closing(Database.write_to(folder)) as database:
+        slot = SLOTS_A_KEY_BLOCK
+        database.write([list(row_entries(left, slot)), list(key_entries(0, left, slot))], state)
+    for first in (10, 20, 30):
+        with contextlib.closing(Store.open(folder)) as store:
+            assert_holds(store, range(first))
+            assert [row for part in scan_rows(store, 0) for row in part.rows.refs] == [
+                row + 7 for row in range(first)
+            ]
+            flush(store, range(first, first + 10))
+            assert_holds(store, range(first + 10))
+        assert not any(finding.damage for finding in check_index(folder.parent))
 
 
 def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:

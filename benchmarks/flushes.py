@@ -1,0 +1,126 @@
+"""Many flushes of one index: its files, open descriptors and metadata stay bounded.
+
+As a worker of a quiet topic does it: each flush brings a row, some a few hundred. Then the index is
+opened again, and each row must be there. Not part of `make bench`: it takes some minutes.
+
+    PYTHONPATH=. python -m benchmarks.flushes FOLDER [--flushes 50000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from streamer.index.database import LOG_BYTES_MAX
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import FlushedRows
+from streamer.run.index_folder import store_folder
+from streamer.sketch.resemblance import SKETCH_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS = 15
+STATE_BYTES = 4000  # of a shard and of its owner, as they are
+LARGE_EVERY, LARGE_ROWS = 100, 300
+FILES_MAX, DESCRIPTORS_MAX, METADATA_BYTES_MAX = 120, 120, 8 << 20
+
+
+class Sample(NamedTuple):
+    """What an index takes after so many flushes; metadata are all files but entries and log."""
+
+    flushes: int
+    seconds: float
+    rows: int
+    files: int
+    descriptors: int
+    metadata_bytes: int
+    log_bytes: int
+    bytes: int
+
+    @property
+    def is_bounded(self) -> bool:
+        """Tell whether what could grow with the flushes has not."""
+        return (
+            self.files <= FILES_MAX
+            and self.descriptors <= DESCRIPTORS_MAX
+            and self.metadata_bytes <= METADATA_BYTES_MAX
+            and self.log_bytes <= LOG_BYTES_MAX
+        )
+
+
+def flushed(first: int, count: int) -> FlushedRows:
+    """Return so many rows from the first on; their keys and sketches follow from the numbers."""
+    rows = np.arange(first, first + count)
+    spread = rows.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
+    keys = spread + np.arange(KEYS, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)
+    sketches = np.repeat(rows.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
+    masks = np.full(count, (1 << KEYS) - 1, np.uint64)
+    urls = [b"https://example.org/some/page-%d.html" % row for row in rows]
+    return FlushedRows(
+        rows, rows.astype(np.uint64), sketches, keys, masks, urls, bytes(STATE_BYTES)
+    )
+
+
+def measure(index: Path, flushes: int, samples: int = 10) -> Iterator[Sample]:
+    """Flush so often into a new index; yield a sample now and then, the last after opening it anew.
+
+    Raises:
+        AssertionError: a row is not what was flushed.
+    """
+    store = Store.open(store_folder(index))
+    lookup = StoredLookup(store, 0)
+    rows, began = 0, time.monotonic()
+    for number in range(1, flushes + 1):
+        count = LARGE_ROWS if number % LARGE_EVERY == 0 else 1
+        [brought] = store.flush({}, [flushed(rows, count)], bytes(STATE_BYTES))
+        lookup.refresh(brought)
+        rows += count
+        if number % max(1, flushes // samples) == 0:
+            yield _sample(index, number, began, rows)
+    store.close()
+    began = time.monotonic()
+    store = Store.open(store_folder(index), writable=False)
+    lookup = StoredLookup(store, 0)
+    yield _sample(index, flushes, began, rows)
+    for first in range(0, rows, LARGE_ROWS):
+        wanted = flushed(first, min(LARGE_ROWS, rows - first))
+        found = lookup.rows(wanted.rows)
+        assert (found.refs, found.urls) == (wanted.refs.tolist(), wanted.urls), first
+        assert set(lookup.find(wanted.keys).rows.tolist()) == set(wanted.rows.tolist()), first
+    store.close()
+
+
+def _sample(index: Path, flushes: int, began: float, rows: int) -> Sample:
+    sizes = {file: file.stat().st_size for file in store_folder(index).iterdir()}
+    entries = sum(size for file, size in sizes.items() if file.suffix == ".sst")
+    log, total = (
+        sum(size for file, size in sizes.items() if file.suffix == ".log"),
+        sum(sizes.values()),
+    )
+    seconds, descriptors = time.monotonic() - began, len(list(Path("/proc/self/fd").iterdir()))
+    metadata = total - entries - log
+    return Sample(flushes, seconds, rows, len(sizes), descriptors, metadata, log, total)
+
+
+def main() -> int:
+    """Print a line a sample; return 1 if anything has grown beyond its bound."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--flushes", type=int, default=50_000)
+    options = parser.parse_args()
+    bounded = True
+    for sample in measure(options.folder, options.flushes):
+        print(sample, flush=True)
+        bounded &= sample.is_bounded
+    return not bounded
+
+
+if __name__ == "__main__":
+    sys.exit(main())

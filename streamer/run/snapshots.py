@@ -1,0 +1,467 @@
+"""Snapshots of an index: what it was at a flush, in a folder that holds several of them.
+
+    FOLDER/snapshot-000007.json  a snapshot: the names, sizes and digests of an index's files
+    FOLDER/files/DIGEST          the bytes of a file, once for all snapshots that have it
+    FOLDER/lock                  held by who writes here
+
+The database's sorted files never change, so a snapshot costs what has come since the one before.
+Files are copied under another name, synced, and renamed; the snapshot's own file comes last. So a
+kill leaves files that the next snapshot finds or removes, and never a part of a snapshot. They are
+copies, not links to the index's files, which would be damaged with these.
+
+All bytes are compared with their digests when they are read, which tells damage, not forgery.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import xxhash
+
+from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError
+from streamer.index.codec import StoreMeta
+from streamer.index.database import state_files
+from streamer.index.store import Store
+from streamer.index.witness import Witness, sync_folder
+from streamer.run.index_folder import own_key, read_meta, store_folder
+
+_NAME = re.compile(r"snapshot-(\d{6,})\.json")
+_COPIED_BYTES = 1 << 20  # at once
+_THREADS = 4  # that restore: one copies while another waits for the disk
+_REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
+
+Put = Callable[[Path, Path, str], None]  # from, to, digest
+Report = Callable[["Taken | StreamerError"], None]
+
+
+class File(msgspec.Struct):
+    """A file of an index: its name there, and what tells its bytes from others."""
+
+    name: str
+    size: int
+    changed_ns: int
+    digest: str
+
+
+class Snapshot(msgspec.Struct):
+    """What a snapshot has: the files of an index as of its flush `flush`, with so many pages."""
+
+    number: int
+    made: datetime
+    flush: int
+    pages: int
+    files: list[File]
+    format: int = 1
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+class _Sealed(msgspec.Struct):
+    """A snapshot's own file: the snapshot, and the digest of its bytes."""
+
+    digest: str
+    snapshot: msgspec.Raw
+
+
+class Taken(NamedTuple):
+    """A snapshot that was taken: how many of its files were copied, and their bytes."""
+
+    snapshot: Snapshot
+    files: int
+    size: int
+
+
+class Stopped(Exception):  # noqa: N818 - nothing has failed
+    """Tell that a snapshot was given up, since the process ends."""
+
+
+class SnapshotFolder:
+    """A folder of snapshots of one index. One process writes it at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = path / "files"
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all snapshots, oldest first.
+
+        Raises:
+            StoreUnavailable: the folder cannot be read.
+        """
+        with self._explained():
+            found = [_NAME.fullmatch(file.name) for file in self.path.glob("snapshot-*")]
+        return sorted(int(name[1]) for name in found if name)
+
+    def oldest(self) -> Snapshot:
+        """Return the oldest snapshot, as `read`."""
+        return self.read(next(iter(self.numbers()), None))
+
+    def read(self, number: int | None = None) -> Snapshot:
+        """Return a snapshot by its number, None: the newest.
+
+        Raises:
+            StoreDamaged: its file is.
+            StoreUnavailable: there is none.
+        """
+        there = self.numbers()
+        if not there:
+            raise StoreUnavailable(f"There is no snapshot in {self.path}. Name their folder.")
+        if number is None:
+            number = there[-1]
+        if number not in there:
+            listed = ", ".join(map(str, there))
+            raise StoreUnavailable(f"{self.path} has no snapshot {number}; it has {listed}.")
+        path = self._own_file(number)
+        with self._explained():
+            data = path.read_bytes()
+        try:
+            sealed = msgspec.json.decode(data, type=_Sealed)
+            if sealed.digest == xxhash.xxh3_128_hexdigest(bytes(sealed.snapshot)):
+                return msgspec.json.decode(sealed.snapshot, type=Snapshot)
+        except msgspec.MsgspecError as error:
+            raise _damaged(path) from error
+        raise _damaged(path)
+
+    def take(self, checkpoint: Checkpoint, keep: int, stopping: threading.Event) -> Taken:
+        """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
+
+        Raises:
+            StoreDamaged: the file of another snapshot is.
+            StoreUnavailable: another process writes here, or a disk refuses.
+            Stopped: `stopping` was set.
+        """
+        with self._locked():
+            there = self.numbers()
+            known, files, new = self._known(there), [], []
+            for name, source in checkpoint.files():
+                found = source.stat()
+                seen = name, found.st_size, found.st_mtime_ns
+                file = File(*seen, known.get(seen) or _digest(source, stopping))
+                files.append(file)
+                if not self._has(file):
+                    self._put(source, file.digest, stopping)
+                    new.append(file.size)
+            number, made = max(there, default=0) + 1, datetime.now(UTC).replace(microsecond=0)
+            snapshot = Snapshot(number, made, checkpoint.flush, checkpoint.pages, files)
+            self._write(snapshot)
+            self._remove([*there, number][:-keep] if keep else [])
+            return Taken(snapshot, len(new), sum(new))
+
+    def _known(self, numbers: list[int]) -> dict[tuple[str, int, int], str]:
+        """Return the digests of the newest snapshot's files, which need not be read again."""
+        try:
+            newest = self.read() if numbers else None
+        except StoreDamaged:
+            newest = None
+        files = newest.files if newest else []
+        return {(file.name, file.size, file.changed_ns): file.digest for file in files}
+
+    def _has(self, file: File) -> bool:
+        path = self._files / file.digest
+        return path.exists() and path.stat().st_size == file.size
+
+    def _put(self, source: Path, digest: str, stopping: threading.Event) -> None:
+        new = self._files / f"{digest}.new"
+        _copy(source, new, digest, stopping)
+        new.rename(self._files / digest)
+
+    def _write(self, snapshot: Snapshot) -> None:
+        sync_folder(self._files)
+        packed = msgspec.json.encode(snapshot)
+        sealed = _Sealed(xxhash.xxh3_128_hexdigest(packed), msgspec.Raw(packed))
+        path = self._own_file(snapshot.number)
+        new = path.with_suffix(".new")
+        with new.open("wb") as file:
+            file.write(msgspec.json.encode(sealed))
+            file.flush()
+            os.fsync(file.fileno())
+        new.rename(path)
+        sync_folder(self.path)
+
+    def _remove(self, numbers: list[int]) -> None:
+        """Remove snapshots, and then each file that no other has."""
+        for number in numbers:
+            self._own_file(number).unlink()
+        sync_folder(self.path)  # first: no snapshot lacks a file at any moment
+        needed = {file.digest for number in self.numbers() for file in self.read(number).files}
+        for file in self._files.iterdir():
+            if file.name not in needed:
+                file.unlink()
+
+    def restore(self, index: Path, number: int | None = None) -> Snapshot:
+        """Make the index in `index`, which must not be there, of a snapshot; all of it or nothing.
+
+        Raises:
+            StoreDamaged: something of the snapshot is missing, or not what was written.
+            StoreUnavailable: there is no such snapshot, something is in that place, or a disk
+                refuses.
+        """
+        index = index.absolute()
+        snapshot = self.read(number)
+        with self._explained():
+            if index.exists() and (not index.is_dir() or any(index.iterdir())):
+                raise StoreUnavailable(
+                    f"{index} is not empty. Remove what is there, or name another folder."
+                )
+            new = index.with_name(f"{index.name}.restoring")
+            shutil.rmtree(new, ignore_errors=True)
+            self._lay_out(snapshot, new, _copy)
+            new.rename(index)
+            sync_folder(index.parent)
+        return snapshot
+
+    def check(self, number: int) -> StoreMeta:
+        """Read every byte of a snapshot and open it; return the state of its index.
+
+        Raises:
+            StoreDamaged: something of the snapshot is missing, or not what was written.
+            StoreUnavailable: there is no such snapshot.
+        """
+        snapshot = self.read(number)
+        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, self._explained():
+            return self._lay_out(snapshot, Path(scratch, "index"), _link)
+
+    def _lay_out(self, snapshot: Snapshot, index: Path, put: Put) -> StoreMeta:
+        """Make an index in a new folder and open it; return its state."""
+        store_folder(index).mkdir(parents=True)
+
+        def lay(file: File) -> None:
+            source = self._files / file.digest
+            if not self._has(file):
+                raise _damaged(source)
+            put(source, index / file.name, file.digest)
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(lay, snapshot.files))
+        witness = Witness(index)
+        witness.begin()
+        witness.write(snapshot.flush)
+        witness.close()
+        sync_folder(store_folder(index))
+        sync_folder(index)
+        store = Store.open(store_folder(index), writable=False)
+        store.close()
+        assert store.meta is not None, snapshot
+        return store.meta
+
+    def _own_file(self, number: int) -> Path:
+        return self.path / f"snapshot-{number:06}.json"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._explained():
+            self._files.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield
+            except BlockingIOError as error:
+                raise StoreUnavailable(
+                    f"Another process writes snapshots to {self.path}. Wait until that has "
+                    "ended, or use another folder."
+                ) from error
+            finally:
+                os.close(lock)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Snapshots in {self.path} cannot be used: {error.strerror or error} "
+                f"({error.filename}). Free space there, mend the rights, or name another folder."
+            ) from error
+
+
+class Checkpoint:
+    """The files of an index as of its newest flush, as links that stay what they are.
+
+    To be made when no flush is written, and removed when the files are copied.
+    """
+
+    def __init__(self, index: Path, store: Store) -> None:
+        """Make the links.
+
+        Raises:
+            StoreDamaged: the database is.
+            StoreUnavailable: the disk refuses.
+        """
+        assert store.meta is not None, index
+        self.flush, self.pages = store.meta.seq, max(shard.rows for shard in store.meta.shards)
+        self._key = own_key(index)
+        self._folder = store.checkpoint()
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Yield the files of the index, by their names in it."""
+        for file in sorted(state_files(self._folder)):
+            yield f"{store_folder(Path()).name}/{file.name}", file
+        if self._key.exists():
+            yield self._key.name, self._key
+
+    def remove(self) -> None:
+        """Remove the links."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def parts_of(folder: Path, holds: Callable[[Path], bool]) -> list[str]:
+    """Return the folders of shards below a worker's, "" where `folder` itself holds what there is.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    if holds(folder):
+        return [""]
+    return sorted(path.name for path in folder.glob("shard-*") if holds(path)) or [""]
+
+
+def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
+    """Take a snapshot of an index that nobody writes.
+
+    Raises:
+        StoreDamaged: the index is, or a snapshot.
+        StoreMismatch: the index has another format.
+        StoreUnavailable: there is none, it is in use, or a disk refuses.
+    """
+    read_meta(index)[0].close()  # to create none where there is none
+    store = Store.open(store_folder(index))
+    try:
+        checkpoint = Checkpoint(index, store)
+        try:
+            return to.take(checkpoint, keep, threading.Event())
+        finally:
+            checkpoint.remove()
+    finally:
+        store.close()
+
+
+class RegularSnapshots:
+    """Takes a snapshot of an open index every so many seconds; `report` is told of each.
+
+    The links are made at a flush, in the thread that writes it; a thread of its own copies. A
+    failure ends nothing: the next one is tried when it is due. `clock` tells seconds.
+    """
+
+    def __init__(
+        self,
+        index: Path,
+        to: SnapshotFolder,
+        every: float,
+        keep: int,
+        report: Report,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._index, self._to, self._every, self._keep = index, to, every, keep
+        self._report = report
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, "snapshot")
+        self._copying: Future[None] | None = None
+        self._stopping = threading.Event()
+        self._flush, self._begun_at = self._newest()
+
+    def _newest(self) -> tuple[int, float]:
+        """Return the flush of the newest snapshot, and when it was made by our clock."""
+        try:
+            newest = self._to.read()
+        except StreamerError:
+            return 0, self._clock() - self._every  # there is none, or `take` will tell
+        age = (datetime.now(UTC) - newest.made).total_seconds()
+        return newest.flush, self._clock() - min(max(age, 0.0), self._every)
+
+    def is_due(self, flush: int, *, changed: bool = False) -> bool:
+        """Tell whether one is due of an index with this newest flush, and `changed` since."""
+        is_copying = self._copying is not None and not self._copying.done()
+        is_new = changed or flush != self._flush
+        return is_new and not is_copying and self._clock() - self._begun_at >= self._every
+
+    def begin(self, store: Store) -> None:
+        """Begin to take one of a store, whose newest flush is written; in the thread of flushes."""
+        assert store.meta is not None, self._index
+        self._begun_at = self._clock()
+        try:
+            checkpoint = Checkpoint(self._index, store)
+        except StreamerError as error:
+            self._report(error)
+            return
+        self._copying = self._thread.submit(self._copy, checkpoint)
+
+    def _copy(self, checkpoint: Checkpoint) -> None:
+        try:
+            self._report(self._to.take(checkpoint, self._keep, self._stopping))
+            self._flush = checkpoint.flush
+        except StreamerError as error:
+            self._report(error)
+        except Stopped:
+            pass
+        finally:
+            checkpoint.remove()
+
+    def wait(self) -> None:
+        """Wait until what was begun is copied."""
+        if self._copying is not None:
+            self._copying.result()
+
+    def stop(self) -> None:
+        """Give up what is being copied; what is there is found by the next one."""
+        self._stopping.set()
+        self._thread.shutdown()
+
+
+def _damaged(path: Path) -> StoreDamaged:
+    return StoreDamaged(str(path), "it is not what was written", _REMEDY)
+
+
+def _read(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
+    with source.open("rb", buffering=0) as file:
+        while data := file.read(_COPIED_BYTES):
+            if stopping is not None and stopping.is_set():
+                raise Stopped
+            yield data
+
+
+def _digest(source: Path, stopping: threading.Event | None = None) -> str:
+    digest = xxhash.xxh3_128()
+    for data in _read(source, stopping):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _copy(source: Path, target: Path, digest: str, stopping: threading.Event | None = None) -> None:
+    """Bring a copy to the disk, for its owner only where the source is.
+
+    Raises:
+        StoreDamaged: it has another digest.
+    """
+    found = xxhash.xxh3_128()
+    with target.open("wb", buffering=0) as file:
+        target.chmod(source.stat().st_mode & 0o666)
+        for data in _read(source, stopping):
+            found.update(data)
+            file.write(data)
+        os.fsync(file.fileno())
+    if found.hexdigest() != digest:
+        raise _damaged(source)
+
+
+def _link(source: Path, target: Path, digest: str) -> None:
+    if _digest(source) != digest:
+        raise _damaged(source)
+    target.symlink_to(source.absolute())

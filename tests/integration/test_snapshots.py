@@ -1,0 +1,124 @@
+"""Snapshots of a running worker: a lost index comes back, and logs lose their beginning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from streamer.kafka.reader import open_reader
+from streamer.kafka.topics import Names
+from streamer.run.snapshots import SnapshotFolder
+from tests.helpers.broker import messages_of
+from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.wait import wait_until
+from tests.integration.chaos import load
+
+
+def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def verdicts_of(brokers: str, names: Names) -> dict[tuple[int, int], bytes]:
+    """Return the verdicts by page; each that comes again must be the same."""
+    found: dict[tuple[int, int], bytes] = {}
+    for held in messages_of(brokers, names.verdicts).values():
+        for message in held:
+            page = json.loads(message.value)["page"]
+            place = page["partition"], page["offset"]
+            assert found.setdefault(place, message.value) == message.value
+    return found
+
+
+def log_bounds(brokers: str, names: Names) -> tuple[int, int]:
+    async def run() -> tuple[int, int]:
+        async with open_reader({"bootstrap_servers": brokers}) as reader:
+            return await reader.bounds(names.log(0), 0)
+
+    return asyncio.run(run())
+
+
+def lose_and_restore(workers: Fleet, index: Path, to: Path) -> int:
+    """Kill the worker, restore its index, start it; return where it began in its log."""
+    workers.kill("all", signal.SIGKILL)
+    shutil.rmtree(index)
+    done = streamer("restore", to, index)
+    assert done.returncode == 0, done.stderr
+    workers.start("all")
+    workers.wait_for_log("all", "shard_caught_up")
+    log = workers.log("all")[workers.marks["all"] :]
+    [assigned] = [json.loads(line) for line in log.splitlines() if "shard_assigned" in line]
+    return int(assigned["position"])
+
+
+def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    index, to = tmp_path / "index", tmp_path / "snapshots"
+    trimming = ("trim-log", "--snapshots", to, "--brokers", brokers, "--index-name", names.index)
+    load(brokers, names, crawl)
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", index, "--snapshot-to", to, "--snapshot-every", "1s",
+                      "--snapshot-keep", "2")  # fmt: skip
+        workers.wait_until_settled()
+        before = verdicts_of(brokers, names)
+        kept = sum(json.loads(value)["verdict"] == "unique" for value in before.values())
+        shard = SnapshotFolder(to / "shard-0")
+        wait_until(lambda: bool(shard.numbers()) and shard.read().pages >= kept)
+        assert lose_and_restore(workers, index, to) > 1
+        assert verdicts_of(brokers, names) == before
+
+        start, end = log_bounds(brokers, names)
+        done = streamer(*trimming, "--dry-run")
+        assert (done.returncode, "would be deleted" in done.stdout) == (0, True), done.stderr
+        assert log_bounds(brokers, names) == (start, end) == (0, end)
+        done = streamer(*trimming)
+        assert done.returncode == 0, done.stderr
+        assert 0 < log_bounds(brokers, names)[0] < end
+
+        position = lose_and_restore(workers, index, to)
+        assert position > log_bounds(brokers, names)[0]
+        load(brokers, names, crawl)
+        workers.wait_until_settled()
+        after = verdicts_of(brokers, names)
+        assert before.items() < after.items()
+        assert len(after) == 2 * len(before)
+        again = [json.loads(value) for place, value in after.items() if place not in before]
+        judged = [each["verdict"] for each in again if each.get("basis") != "too_short"]
+        assert {*judged} == {"duplicate"}
+
+        workers.kill("all", signal.SIGTERM)
+        shutil.rmtree(index)
+        assert workers.start("all").wait(timeout=60) == 3
+        assert "Restore a newer snapshot" in workers.log("all")
+
+    for file in (to / "shard-0" / "files").iterdir():
+        file.write_bytes(b"")
+    start, end = log_bounds(brokers, names)
+    done = streamer(*trimming)
+    assert (done.returncode, "is damaged" in done.stderr) == (3, True), done.stderr
+    assert log_bounds(brokers, names) == (start, end)
+
+
+def test_a_replay_goes_on_from_a_snapshot_of_its_index(crawl: Path, tmp_path: Path) -> None:
+    lines = crawl.read_bytes().splitlines(keepends=True)[:600]
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_bytes(b"".join(lines[:300]))
+    second.write_bytes(b"".join(lines[300:]))
+    index, to, verdicts = tmp_path / "index", tmp_path / "snapshots", tmp_path / "verdicts.jsonl"
+    replay = ("--index", index, "--verdicts", verdicts, "--head-pages", 100)
+    assert streamer("replay", first, *replay).returncode == 0
+    assert streamer("snapshot", index, to).returncode == 0
+    assert streamer("replay", first, second, *replay).returncode == 0
+    wanted = verdicts.read_bytes()
+    shutil.rmtree(index)
+    assert streamer("restore", to, index).returncode == 0
+    done = streamer("replay", first, second, *replay)
+    assert done.returncode == 0, done.stderr
+    assert verdicts.read_bytes() == wanted
+    assert len(wanted.splitlines()) > 500
