@@ -111,8 +111,11 @@ def test_what_rules_say_of_text_is_part_of_an_index_and_comes_back_from_it(tmp_p
 # ---- what a run makes of them --------------------------------------------------------------------
 
 WORDS = [f"word{n}" for n in range(200)]
+NAMES = [f"{first}{last}" for first in ("bar", "mor", "tel") for last in ("len", "dow", "ning")]
 ARTICLE = " ".join(
-    f"The {n}th sentence, of some length, tells of matter {n * n}." for n in range(30)
+    f"Whoever came to {one} in those years, often late, heard of {other} and its bridges."
+    for one in NAMES
+    for other in NAMES[::3]
 )
 
 
