@@ -42,7 +42,8 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
     signatures = signer.sign(batch.bodies, batch.flags)
-    return Pages(refs, *signatures, batch.urls, batch.keys, batch.carried)
+    times = np.array(batch.times, np.int64)
+    return Pages(refs, *signatures, batch.urls, batch.keys, batch.carried, times, times)
 
 
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:

@@ -25,6 +25,8 @@ limits = st.builds(
     bucket_max=st.sampled_from([1, 2, 3, 64]),
     candidates_max=st.sampled_from([1, 2, 5, 128]),
     threshold=st.sampled_from([0.5, 0.8, 1.0]),
+    expire_after_ms=st.sampled_from([0, 0, 4_000, 15_000]),
+    keep_pages=st.sampled_from([0, 0, 3, 12]),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
@@ -66,6 +68,7 @@ class StoredIndex:
         brought = self.store.flush({}, flushed, b"owner")
         for lookup, postings in zip(self.lookups, brought, strict=True):
             lookup.refresh(postings)
+        self.store.free()
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""
