@@ -64,7 +64,7 @@ def flushed(first: int, count: int) -> FlushedRows:
     masks = np.full(count, (1 << KEYS) - 1, np.uint64)
     urls = [b"https://example.org/some/page-%d.html" % row for row in rows]
     return FlushedRows(
-        rows, rows.astype(np.uint64), sketches, keys, masks, urls, bytes(STATE_BYTES)
+        rows, rows.astype(np.uint64), sketches, keys, masks, urls, rows, bytes(STATE_BYTES)
     )
 
 

@@ -78,16 +78,21 @@ def _names(value: object) -> object:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def _duration(value: str) -> str:
-    if not re.fullmatch("[1-9][0-9]{0,5}[smhd]", value):
-        raise ValueError("give a number and s, m, h or d, as 30m or 1h")
+    if not re.fullmatch("[1-9][0-9]{0,5}[smhdw]", value):
+        raise ValueError("give a number and s, m, h, d or w, as 30m, 1h or 30d")
     return value
 
 
+def _seconds(duration: str) -> float:
+    return float(duration[:-1]) * _SECONDS[duration[-1]]
+
+
 Duration = Annotated[str, AfterValidator(_duration)]
+DurationOrNone = Annotated[str, AfterValidator(lambda value: value and _duration(value))]
 
 
 def _setting(
@@ -186,6 +191,17 @@ class Settings(BaseSettings):
     )
     candidates_max: Annotated[int, _JUDGED["candidates_max"]] = _setting(
         VERDICTS, "Kept pages that one page is compared with, at most; the earliest."
+    )
+    expire_after: DurationOrNone = _setting(
+        VERDICTS,
+        "Age at which a kept page answers no page any more, by the times of the messages, of "
+        "files by fetched_at: 30d, 12h, 90m or 45s.",
+        "",
+        shown="never",
+        form="AGE",
+    )
+    keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
+        VERDICTS, "Kept pages that answer, at most: the newest; 0: all."
     )
 
     rules: Path | None = _setting(
@@ -399,9 +415,15 @@ class Settings(BaseSettings):
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
             bucket_max=self.bucket_max,
             candidates_max=self.candidates_max,
+            expire_after_ms=self._expire_after_ms,
+            keep_pages=self.keep_pages,
             shards=self.shards,
             rules=self.site_rules,
         )
+
+    @property
+    def _expire_after_ms(self) -> int:
+        return round(1000 * _seconds(self.expire_after)) if self.expire_after else 0
 
     @property
     def password(self) -> str | None:
@@ -424,7 +446,7 @@ class Settings(BaseSettings):
     @property
     def snapshot_seconds(self) -> float:
         """Return the time between two snapshots."""
-        return float(self.snapshot_every[:-1]) * _SECONDS[self.snapshot_every[-1]]
+        return _seconds(self.snapshot_every)
 
     @property
     def signing_threads(self) -> int:

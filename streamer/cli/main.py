@@ -22,14 +22,14 @@ from streamer.garbage import without_collections
 # By panel of the help. A command is what its module has under the module's own name.
 PANELS = {
     "Judge pages": ("replay", "worker", "produce", "tail"),
-    "Keep an index": ("snapshot", "restore", "trim-log"),
+    "Keep an index": ("snapshot", "restore", "trim-log", "forget"),
     "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
     "Compare texts": ("compare", "uniqueness", "methods", "collection"),
     "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 _SERVICE = (
-    *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log"),
+    *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log", "forget"),
     *("inspect", "check", "warm"),
 )  # the rest: lab
 
@@ -103,6 +103,7 @@ EPILOG = """
   streamer trim-log --snapshots /backup/my-index\n
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
+  streamer forget my-index --host example.org --dry-run\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer compare old.html new.html --html difference.html\n

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.types import IndexSettings, Pages
+from streamer.index.types import NO_HORIZON, Horizon, IndexSettings, Pages
 
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("refs", np.uint64),
@@ -33,7 +33,10 @@ _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("distinct", np.uint8),
     ("tokens", np.uint32),
     ("text_bytes", np.int64),
+    ("times", np.int64),
+    ("watermarks", np.int64),
 )
+_COLUMNS_BEFORE_TIMES = 6  # what the logs of earlier versions have
 
 
 class PackedPages(msgspec.Struct):
@@ -54,6 +57,7 @@ class Undecided(msgspec.Struct):
     masks: bytes
     sketches: bytes
     urls: list[bytes]
+    times: bytes
 
 
 class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
@@ -61,7 +65,8 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
 
     `positions`: how far each source is read; stored under the name that it had first. `sent`: how
     many items each destination was given. `held`: for the row of an undecided page, the pages that
-    wait for it, in order.
+    wait for it, in order. `watermark`: no page to come is older. `horizon`: what lies behind it
+    answers no page any more, whatever the settings are now.
     """
 
     settings: dict[str, Any] | None
@@ -72,6 +77,8 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     refused: int
     undecided: Undecided
     held: list[tuple[int, list[PackedPages]]]
+    watermark: int = 0
+    horizon: Horizon = NO_HORIZON
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -86,12 +93,15 @@ def unpack_pages(packed: PackedPages) -> Pages:
     """Return the pages that were packed."""
     count = len(packed.urls)
     # Copied, since a kernel is compiled anew for arrays that cannot be written.
+    given = packed.columns
+    if len(given) == _COLUMNS_BEFORE_TIMES:
+        given = [*given, bytes(8 * count), bytes(8 * count)]
     columns: list[npt.NDArray[Any]] = [
         np.frombuffer(data, kind).copy()
-        for data, (_, kind) in zip(packed.columns[: len(_COLUMNS)], _COLUMNS, strict=True)
+        for data, (_, kind) in zip(given[: len(_COLUMNS)], _COLUMNS, strict=True)
     ]
-    main = packed.columns[len(_COLUMNS) :]
-    refs, keys, sketches, distinct, tokens, text_bytes = columns
+    main = given[len(_COLUMNS) :]
+    refs, keys, sketches, distinct, tokens, text_bytes, times, watermarks = columns
     return Pages(
         refs,
         keys.reshape(count, -1 if count else 0),
@@ -102,6 +112,8 @@ def unpack_pages(packed: PackedPages) -> Pages:
         packed.urls,
         packed.message_keys,
         packed.carried,
+        times,
+        watermarks,
         np.frombuffer(main[0], np.bool_).copy() if main else None,
     )
 
@@ -134,19 +146,34 @@ def entry_key(family: bytes, block: int) -> bytes:
     return family + block.to_bytes(8, "big")
 
 
+class Stretch(msgspec.Struct):
+    """The rows of one or more flushes, up to the slot `end`, in which they are dropped together.
+
+    For each shard: how many rows and postings they are, the newest time, and the last row.
+    """
+
+    end: int
+    shards: list[tuple[int, int, int, int]]
+
+
 class ShardMeta(msgspec.Struct):
-    """How many rows and postings the store has of one shard, and the shard's own state."""
+    """How many rows and postings the store has of one shard, and the shard's own state.
+
+    Some of the rows may lie behind the `horizon`: they are dropped together with later ones.
+    """
 
     rows: int = 0
     postings: int = 0
     state: bytes = b""
+    horizon: Horizon = NO_HORIZON
 
 
 class StoreMeta(msgspec.Struct):
     """All state of an index that is not rows or postings, as of its newest flush, `seq`.
 
     `identity` names what must fit before anything is read; `next_slot` is where the next flush puts
-    its rows; `owner` is the caller's own state.
+    its rows; `owner` is the caller's own state. What is in slots before `first_slot` was dropped;
+    `stretches` are the rows from there on, oldest first.
     """
 
     format: int
@@ -155,6 +182,8 @@ class StoreMeta(msgspec.Struct):
     next_slot: int
     shards: list[ShardMeta]
     owner: bytes = b""
+    first_slot: int = 0
+    stretches: list[Stretch] = []
 
 
 def format_of(value: bytes) -> object:

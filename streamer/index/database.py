@@ -126,8 +126,12 @@ class Database:
             raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
         return found
 
-    def write(self, entries: Sequence[Sequence[Entry]], state: Entry) -> None:
+    def write(
+        self, entries: Sequence[Sequence[Entry]], state: Entry, *, in_place: bool = False
+    ) -> None:
         """Write entries, each list of one family, and the state, to the disk: all or none.
+
+        Those that go past the log may be there without the state: not where others are `in_place`.
 
         Raises:
             StoreDamaged: a file of the database is damaged.
@@ -137,7 +141,7 @@ class Database:
         with _explained(self._path):
             batch = WriteBatch(raw_mode=True)
             for own in filter(None, entries):
-                if size <= LOGGED_BYTES_MAX:
+                if size <= LOGGED_BYTES_MAX or in_place:
                     self._put(batch, own)
                 else:
                     self._write_past_the_log(own)
@@ -160,6 +164,40 @@ class Database:
             self._put(batch, entries[start : start + at_once])
             self._opened.write(batch, options)
         self._families[entries[0][0][:1]].flush()
+
+    def delete(self, family: bytes, start: int, end: int) -> None:
+        """Delete the blocks [start, end) of a family, and have their space given back in a thread.
+
+        The note of what is deleted goes into a file of its own: in one with new entries it would
+        reach from the oldest to the newest, and all between would be merged with it.
+
+        Raises:
+            StoreDamaged: a file of the database is damaged.
+            StoreUnavailable: the disk refuses.
+        """
+        entries, limits = self._families[family], (entry_key(family, start), entry_key(family, end))
+        with _explained(self._path):
+            entries.flush()
+            entries.delete_range(*limits)
+            entries.flush()
+        self._merger.submit(self._compact, entries, *limits)
+
+    def settle(self) -> None:
+        """Write all entries anew, without those that were written over or deleted.
+
+        Raises:
+            StoreDamaged: a file of the database is damaged.
+            StoreUnavailable: the disk refuses.
+        """
+        with _explained(self._path):
+            for entries in (self._opened, *self._families.values()):  # the log goes with the last
+                entries.flush()
+            for entries in (self._opened, *self._families.values()):
+                entries.compact_range(None, None, _merging())
+
+    def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
+        with contextlib.suppress(StreamerError), _explained(self._path):
+            entries.compact_range(first, last, _merging())
 
     def merge(self) -> None:
         """Begin to merge files that are many for what they hold, in a thread."""

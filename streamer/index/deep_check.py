@@ -105,7 +105,7 @@ class _Check:
         return [each for pair in zip(rows, keys, strict=True) for each in pair]
 
     def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
-        for block in range(self._store.key_blocks):
+        for block in self._store.key_blocks:
             part = _tried(finding, self._store.read_keys, shard, range(block, block + 1))
             if part is not None:
                 self._advance(finding, part.keys.nbytes + 12 * len(part.rows))

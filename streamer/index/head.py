@@ -32,7 +32,8 @@ class HeadColumns(NamedTuple):
 
     Attributes:
         rows: int64; keys: uint64[n, own keys]; masks: uint64, which keys are posted, by bit.
-        sketches: uint64[n, 33]; states: uint8, as in rule.py; table: uint64, a power of two.
+        sketches: uint64[n, 33]; states: uint8, as in rule.py; times: int64.
+        table: uint64, a power of two.
     """
 
     rows: npt.NDArray[np.int64]
@@ -40,6 +41,7 @@ class HeadColumns(NamedTuple):
     masks: Words
     sketches: Words
     states: npt.NDArray[np.uint8]
+    times: npt.NDArray[np.int64]
     table: Words
 
 
@@ -104,6 +106,7 @@ class Head:
         self.masks = np.empty(capacity, np.uint64)
         self.sketches = np.empty((capacity, SKETCH_WORDS), np.uint64)
         self.states = np.empty(capacity, np.uint8)
+        self.times = np.empty(capacity, np.int64)
         self.table = np.full(slots, EMPTY_SLOT, np.uint64)
 
     @property
@@ -113,10 +116,14 @@ class Head:
 
     def columns(self) -> HeadColumns:
         """Return what the judging kernel works on."""
-        return HeadColumns(self.rows, self.keys, self.masks, self.sketches, self.states, self.table)
+        return HeadColumns(
+            self.rows, self.keys, self.masks, self.sketches, self.states, self.times, self.table
+        )
 
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
-        return (self.refs, self.rows, self.keys, self.masks, self.sketches, self.states)
+        return (
+            self.refs, self.rows, self.keys, self.masks, self.sketches, self.states, self.times
+        )  # fmt: skip
 
     def reserve(self, entries: int) -> None:
         """Make room for so many more entries, by doubling where the head may not be flushed."""

@@ -265,6 +265,15 @@ class KeyTable:
                 margin = 2 * (int(self._ends[segment]) - slots)
                 self._grow(segment, words[:0], slots, margin)
 
+    def drop(self, first_row: int, segments: range) -> None:
+        """Remove the postings of rows before this one from some segments."""
+        for segment in segments:
+            words = self._emptied(segment, int(self._counts[segment]))
+            left = words[words & np.uint64(0xFFFFFFFF) >= first_row]
+            self._counts[segment] = 0
+            self._resize(segment, slots_for(segment, len(left)), _MARGIN)
+            self._grow(segment, left, int(self._slots[segment]), _MARGIN)
+
     def _grow(self, segment: int, new: Keys, slots: int, margin: int) -> None:
         """Give a segment so many slots, and new words, which are in order.
 

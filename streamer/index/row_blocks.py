@@ -2,9 +2,9 @@
 
 A flush gives its rows slots, one after the other; those of a block of eight slots lie together, and
 of 512 slots their keys. A block of n rows is how many, u32, and how many keys each has, u32; then
-in columns refs u64[n], sketches u64[n, 33], marks u32[n, keys], where each URL ends u32[n], and the
-URLs one after the other. A block of keys is n u32, keys u32, shard u64, masks u64[n],
-keys u64[n, keys], and row numbers u32[n]. All is little-endian.
+in columns refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], where each URL ends
+u32[n], and the URLs one after the other. A block of keys is n u32, keys u32, shard u64, masks
+u64[n], keys u64[n, keys], and row numbers u32[n]. All is little-endian.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from streamer.text.slices import Slices
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
 SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
 PADDING = bytes(8)  # behind blocks: kernels take eight bytes at a time, some beyond the end
+NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<IIQ"
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
@@ -46,13 +47,14 @@ def _copy(data: Bytes, start: int, end: int, out: Bytes, at: int) -> None:
 
 @kernel
 def _pack(
-    refs: Words, sketches: Words, keys: Words, masks: Words, urls: tuple[Bytes, Places, Places],
-    first: int, out: Bytes, out_ends: Places,
+    columns: tuple[Words, Places, Words], keys: Words, masks: Words,
+    urls: tuple[Bytes, Places, Places], first: int, out: Bytes, out_ends: Places,
 ) -> None:  # fmt: skip
     """Write the blocks of rows from `first` on to `out`, and where each ends to `out_ends`.
 
     From low to high, eight bytes at a time: what one writes too much, the next writes over.
     """
+    refs, times, sketches = columns
     text, url_starts, url_ends = urls
     at = int64(0)
     for block in range(out_ends.shape[0]):
@@ -62,6 +64,9 @@ def _pack(
         at += _HEAD_BYTES
         for row in range(start, end):
             store_u64(out, at, refs[row])
+            at += 8
+        for row in range(start, end):
+            store_u64(out, at, uint64(times[row]))
             at += 8
         for row in range(start, end):
             for word in range(SKETCH_WORDS):
@@ -84,7 +89,7 @@ def row_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
     """Yield the blocks of rows that are given slots from the first on, which begins a block."""
     text = Slices.joined(rows.urls)
     rows_at_once = ROWS_A_BLOCK * _BLOCKS_AT_ONCE
-    fixed = 8 + SKETCH_BYTES + 4 * rows.keys.shape[1] + 4
+    fixed = 16 + SKETCH_BYTES + 4 * rows.keys.shape[1] + 4
     number = first_slot // ROWS_A_BLOCK
     for first in range(0, len(rows.urls), rows_at_once):
         end = min(first + rows_at_once, len(rows.urls))
@@ -92,7 +97,8 @@ def row_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
         size = fixed * (end - first) + int(text.ends[end - 1] - text.starts[first])
         out = np.empty(size + _HEAD_BYTES * len(ends) + len(PADDING), np.uint8)
         urls = text.data, text.starts, text.ends
-        _pack(rows.refs, rows.sketches, rows.keys, rows.masks, urls, first, out, ends)
+        columns = rows.refs, rows.times, rows.sketches
+        _pack(columns, rows.keys, rows.masks, urls, first, out, ends)
         data = out.data
         for start, stop in itertools.pairwise([0, *ends.tolist()]):
             yield entry_key(ROWS, number), data[start:stop].tobytes()
@@ -146,7 +152,11 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
                     np.frombuffer(data, np.uint64, count, 16),
                 )
             )
-    return RowKeys(*map(np.concatenate, zip(*columns, strict=True))) if columns else None
+    if not columns:
+        return None
+    found = RowKeys(*map(np.concatenate, zip(*columns, strict=True)))
+    there = found.rows != NO_ROW
+    return found if there.all() else RowKeys(*(column[there] for column in found))
 
 
 @dataclass(slots=True)
@@ -179,8 +189,8 @@ def _keys_in(data: Bytes, start: int) -> int:
 @inline_kernel
 def _marks_at(data: Bytes, start: int, place: int) -> int:
     """Return where the marks of a row are, in the block at `start`."""
-    refs_and_sketches = (8 + SKETCH_BYTES) * _rows_in(data, start)
-    at: int = start + _HEAD_BYTES + refs_and_sketches + 4 * _keys_in(data, start) * place
+    before = (16 + SKETCH_BYTES) * _rows_in(data, start)
+    at: int = start + _HEAD_BYTES + before + 4 * _keys_in(data, start) * place
     return at
 
 
@@ -205,13 +215,15 @@ def _agreeing(
 
 @kernel
 def _gather_rows(
-    data: Bytes, starts: Places, places: Places, sketches: Words, refs: Words, urls: Places
-) -> None:
-    """Write sketches[i], refs[i], and where in `data` the URL lies to urls[i, :]."""
+    data: Bytes, starts: Places, places: Places, sketches: Words, refs: Words, times: Places,
+    urls: Places,
+) -> None:  # fmt: skip
+    """Write sketches[i], refs[i], times[i], and where in `data` the URL lies to urls[i, :]."""
     for i in range(starts.shape[0]):
         count, place, first = _rows_in(data, starts[i]), places[i], starts[i] + _HEAD_BYTES
         refs[i] = load_u64(data, first + 8 * place)
-        at = first + 8 * count + SKETCH_BYTES * place
+        times[i] = int64(load_u64(data, first + 8 * (count + place)))
+        at = first + 16 * count + SKETCH_BYTES * place
         for word in range(SKETCH_WORDS):
             sketches[i, word] = load_u64(data, at + 8 * word)
         ends = _marks_at(data, starts[i], count)
@@ -247,11 +259,12 @@ def gather_rows(rows: RowPlaces) -> KeptRows:
     """Return rows."""
     sketches = np.empty((len(rows.starts), SKETCH_WORDS), np.uint64)
     refs, urls = np.empty(len(rows.starts), np.uint64), np.empty((len(rows.starts), 2), np.int64)
-    _gather_rows(rows.data, rows.starts, rows.places, sketches, refs, urls)
+    times = np.empty(len(rows.starts), np.int64)
+    _gather_rows(rows.data, rows.starts, rows.places, sketches, refs, times, urls)
     limits = np.zeros(len(urls) + 1, np.int64)
     np.cumsum(urls[:, 1] - urls[:, 0], out=limits[1:])
     text = np.empty(int(limits[-1]) + len(PADDING), np.uint8)
     _gather_text(rows.data, urls, limits, text)
     joined = text.tobytes()
     cuts = itertools.pairwise(limits.tolist())
-    return KeptRows(sketches, refs.tolist(), [joined[start:end] for start, end in cuts])
+    return KeptRows(sketches, refs.tolist(), [joined[start:end] for start, end in cuts], times)

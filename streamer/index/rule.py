@@ -2,9 +2,11 @@
 
 Pages of a batch are judged one after another, each seeing the ones before it. Candidates are the
 postings under the page's own keys, in store and head together, in row order (the order of
-insertion), no more than the limit. The best kept match makes the page a duplicate: highest
-similarity, then lowest row. Otherwise the earliest undecided match holds the page; otherwise the
-page is inserted, with a posting under each key whose bucket, store and head together, has room.
+insertion), no more than the limit. One that has expired for the page is none, and takes no place in
+its bucket: that is told from the times and rows of the two alone. The best kept match makes the
+page a duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds
+the page; otherwise the page is inserted, with a posting under each key whose bucket, store and head
+together, has room.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.head import EMPTY_SLOT, HeadColumns, add_posting, entry_of, find_slot
-from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages
+from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.measures import compare_sketches
@@ -37,6 +39,9 @@ class Limits(NamedTuple):
         bucket_max, candidates_max, measure: as in the index's settings.
         content_bit: the place of the content key among the own keys, -1 if another shard's.
         newest_state: KEPT where the hits have the flushed entries, FLUSHED where they do not.
+        expire_after: how much older than a page its candidates may be, in milliseconds.
+        keep_pages: how many rows before a page's own they may be.
+        oldest_time, oldest_row: what they must have at least, whatever the page.
     """
 
     bucket_max: int
@@ -44,6 +49,10 @@ class Limits(NamedTuple):
     measure: int
     content_bit: int
     newest_state: int
+    expire_after: int
+    keep_pages: int
+    oldest_time: int
+    oldest_row: int
 
 
 class Arrivals(NamedTuple):
@@ -54,6 +63,7 @@ class Arrivals(NamedTuple):
         sketches: uint64[n, 33].
         final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
         similarity_min: int32[n], the threshold of each, in ten-thousandths.
+        times: int64[n].
     """
 
     keys: Keys
@@ -61,6 +71,7 @@ class Arrivals(NamedTuple):
     sketches: Keys
     final: npt.NDArray[np.bool_]
     similarity_min: npt.NDArray[np.int32]
+    times: Times
 
 
 class StoredHits(NamedTuple):
@@ -71,7 +82,7 @@ class StoredHits(NamedTuple):
         starts: int64, where each one's list starts, and the end of the last.
         rows: int64, ascending in a list.
         places: int64, of each row among `sketches`; -1: not fetched, since it cannot count.
-        sketches: uint64[rows fetched, 33].
+        sketches: uint64[rows fetched, 33]; times: int64[rows fetched].
     """
 
     keys: Places
@@ -79,6 +90,7 @@ class StoredHits(NamedTuple):
     rows: Places
     places: Places
     sketches: Keys
+    times: Times
 
 
 class Judged(NamedTuple):
@@ -126,7 +138,8 @@ def fetch_candidates(
     """Fetch the rows found in the store; return them, and the place of each hit among them.
 
     Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
-    `limit` rows all but the earliest: no others can be among its earliest candidates.
+    `limit` rows all but the earliest: no others can be among its earliest candidates. Where rows
+    expire, it needs the times of all of them.
     """
     lengths = np.diff(hits.starts)
     owner = np.repeat(hits.places // own_keys, lengths)
@@ -148,35 +161,48 @@ def matching_pairs(
     rows: Places,
     starts: Places,
     sketches: Keys,
-    limits: tuple[int, int, int],
+    times: Times,
+    limits: tuple[int, int, int, int, int],
     met: Places,
     pairs: Places,
+    posted: Places,
 ) -> tuple[int, int]:
-    """Compare the rows of each bucket with its earliest ones; return (compared, matching).
+    """Compare the rows of each bucket with those that had a posting; return (compared, matching).
 
     Arguments:
         rows: int64, the rows of all buckets, ascending in each.
         starts: int64, where each bucket starts in `rows`, and the end of the last.
         sketches: uint64[rows, 33].
-        limits: bucket_max, similarity_min, and the measure of the sketches.
+        times: int64[rows].
+        limits: bucket_max, similarity_min, measure, expire_after, keep_pages, as in `Limits`.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
+        posted: int64[bucket_max], memory for the rows that have not expired.
     """
-    bucket_max, similarity_min, measure = limits
+    bucket_max, similarity_min, measure, expire_after, keep_pages = limits
     compared = matching = 0
     for bucket in range(starts.shape[0] - 1):
-        start = starts[bucket]
-        for later in range(start + 1, starts[bucket + 1]):
-            earliest_end = min(later, start + bucket_max)
-            met[rows[later]] += earliest_end - start
-            for earlier in range(start, earliest_end):
+        count = 0
+        for place in range(starts[bucket], starts[bucket + 1]):
+            later = rows[place]
+            left = 0
+            for i in range(count):
+                posted[left] = posted[i]
+                is_new = times[posted[i]] >= times[later] - expire_after
+                left += is_new and posted[i] >= later - keep_pages
+            count = left
+            met[later] += count
+            for i in range(count):
                 compared += 1
-                score = compare_sketches(measure, sketches[rows[earlier]], sketches[rows[later]])
+                score = compare_sketches(measure, sketches[posted[i]], sketches[later])
                 if score >= similarity_min:
                     if matching < pairs.shape[0]:
-                        pairs[matching, 0] = rows[earlier]
-                        pairs[matching, 1] = rows[later]
+                        pairs[matching, 0] = posted[i]
+                        pairs[matching, 1] = later
                     matching += 1
+            if count < bucket_max:
+                posted[count] = later
+                count += 1
     return compared, matching
 
 
@@ -245,7 +271,11 @@ def judge_pages(
         if i + 1 < pages.keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
-        candidates, hit = _collect_candidates(pages, i, limits, hits, hit, head, scratch)
+        oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
+        oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
+        candidates, hit = _collect_candidates(
+            pages, i, limits, (oldest_time, oldest_row), hits, hit, head, scratch
+        )
         judged.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, judged)
         if judged.outcome[i] == UNIQUE:
             refused += _insert(pages, i, limits, head, count, next_row, scratch)
@@ -256,10 +286,26 @@ def judge_pages(
 
 
 @inline_kernel
+def _may_answer(row: int, time: int, oldest: tuple[int, int]) -> bool:
+    """Tell whether a row has the time and the number `oldest` at least."""
+    return time >= oldest[0] and row >= oldest[1]
+
+
+@inline_kernel
+def _is_candidate(
+    head: HeadColumns, entry: int, newest_state: int, oldest: tuple[int, int]
+) -> bool:
+    """Tell whether an entry of the head may be a candidate."""
+    is_there = FREE < head.states[entry] <= newest_state
+    return is_there and _may_answer(head.rows[entry], head.times[entry], oldest)
+
+
+@inline_kernel
 def _collect_candidates(
     pages: Arrivals,
     i: int,
     limits: Limits,
+    oldest: tuple[int, int],
     hits: StoredHits,
     hit: int,
     head: HeadColumns,
@@ -267,7 +313,8 @@ def _collect_candidates(
 ) -> tuple[int, int]:
     """Collect the candidates of page i in row order; return (how many, next hit of the store).
 
-    Sets the sizes of its buckets, and the slots of the head's table where their searches ended.
+    They have the time and the row `oldest` at least. Sets the sizes of its buckets, and the slots
+    of the head's table where their searches ended.
     """
     rows, places, sizes, slots = scratch
     own = pages.keys.shape[1]
@@ -279,14 +326,17 @@ def _collect_candidates(
         if not pages.masks[i] >> uint64(j) & uint64(1):
             continue
         if hit < hits.keys.shape[0] and hits.keys[hit] == i * own + j:
-            sizes[j] = hits.starts[hit + 1] - hits.starts[hit]
             for k in range(hits.starts[hit], hits.starts[hit + 1]):
-                if hits.places[k] >= 0:
-                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - hits.places[k])
+                place = hits.places[k]
+                if place < 0:
+                    sizes[j] += 1
+                elif _may_answer(hits.rows[k], hits.times[place], oldest):
+                    sizes[j] += 1
+                    count = _insert_sorted(rows, places, count, hits.rows[k], -1 - place)
         slot = find_slot(head.table, pages.keys[i, j])
         while head.table[slot] != uint64(EMPTY_SLOT):
             entry = entry_of(head.table[slot], pages.keys[i, j], head.keys)
-            if entry >= 0 and FREE < head.states[entry] <= limits.newest_state:
+            if entry >= 0 and _is_candidate(head, entry, limits.newest_state, oldest):
                 sizes[j] += 1
                 count = _insert_sorted(rows, places, count, head.rows[entry], entry)
             slot = (slot + 1) & (head.table.shape[0] - 1)
@@ -355,6 +405,7 @@ def _insert(
         mask |= uint64(1) << uint64(j)
         add_posting(head.table, scratch.slots[j], pages.keys[i, j], entry, j)
     head.rows[entry] = row
+    head.times[entry] = pages.times[i]
     head.masks[entry] = mask
     for word in range(pages.sketches.shape[1]):
         head.sketches[entry, word] = pages.sketches[i, word]

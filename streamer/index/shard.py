@@ -14,6 +14,7 @@ flushes, nor on where a posting lies. docs/architecture.md has the rules and the
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -54,9 +55,11 @@ from streamer.index.rule import (
 )
 from streamer.index.types import (
     MACHINE_VERSION,
+    NO_HORIZON,
     VERDICTS,
     Decisions,
     FlushedRows,
+    Horizon,
     IndexSettings,
     Items,
     KeptRows,
@@ -73,9 +76,10 @@ from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 Places = npt.NDArray[np.int64]
+_NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
 
 
-def take_kept(head: Head, state: bytes) -> FlushedRows:
+def take_kept(head: Head, state: bytes, horizon: Horizon) -> FlushedRows:
     """Mark the kept entries as flushed, and return them, with the state of their shard."""
     is_kept = head.states[: head.count] == KEPT
     kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
@@ -87,7 +91,9 @@ def take_kept(head: Head, state: bytes) -> FlushedRows:
         head.keys[kept],
         head.masks[kept],
         list(itertools.compress(head.urls, is_kept.tolist())),
+        head.times[kept],
         state,
+        horizon,
     )
 
 
@@ -107,6 +113,7 @@ def pack_undecided(head: Head) -> Undecided:
         head.masks[left].tobytes(),
         head.sketches[left].tobytes(),
         [head.urls[i] for i in left.tolist()],
+        head.times[left].tobytes(),
     )
 
 
@@ -118,6 +125,7 @@ def restore_undecided(head: Head, packed: Undecided) -> None:
     head.keys[:count] = np.frombuffer(packed.keys, np.uint64).reshape(count, head.own_keys)
     head.masks[:count] = np.frombuffer(packed.masks, np.uint64)
     head.sketches[:count] = np.frombuffer(packed.sketches, np.uint64).reshape(count, SKETCH_WORDS)
+    head.times[:count] = np.frombuffer(packed.times, np.int64)
     head.states[:count] = UNDECIDED
     head.refs[:count] = packed.refs
     head.urls, head.count = packed.urls, count
@@ -158,6 +166,9 @@ class Shard:
         self.passed_over = 0
         self.next_row = 0
         self.refused = 0
+        self._watermark = 0  # no page that comes from here on is older
+        self._told_watermark = 0  # nor one that is emitted, by this record or a later one
+        self._horizon = NO_HORIZON  # what settings before have let expire
         self._snapshots = lookup.flushes  # taken for flushes, in the look-ups' count
         self._let_go = self._snapshots  # of which the entries have left the head
         self._flushed_entries = 0  # that are still in the head
@@ -176,6 +187,7 @@ class Shard:
             StoreMismatch: a CONFIG record of a later version, or of another number of shards.
         """
         self._outputs = []
+        self._told_watermark = self._oldest_to_come()
         self.applied += 1
         first = self._accept(record)
         if first is not None:
@@ -196,7 +208,7 @@ class Shard:
             self._configure(items)
         elif isinstance(items, Pages):
             if first < len(items):
-                self._judge(items.take(range(first, len(items))) if first else items)
+                self._take(items.take(range(first, len(items))) if first else items)
         else:
             for ref, kept in zip(
                 items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True
@@ -214,6 +226,7 @@ class Shard:
                 f"The index has {self.shards} shards, the settings ask for {settings.shards}. "
                 f"Use --shards {self.shards}, or build a new index."
             )
+        self._horizon = self.horizon
         self.settings = settings
 
     def _emit(self, destination: int, items: Pages | Decisions | Verdicts) -> None:
@@ -223,7 +236,37 @@ class Shard:
             self.sent[name] = start + len(items)
             self._outputs.append(Output(destination, start, items))
 
+    # ---- time ---------------------------------------------------------------------------------
+
+    def _oldest_to_come(self) -> int:
+        """Return the watermark of what is judged from here on: no such page is older."""
+        held = (int(page.times[0]) for pages in self._held.values() for page in pages)
+        return min([self._watermark, *held])
+
+    @property
+    def horizon(self) -> Horizon:
+        """Return what answers no page any more: by the settings in force, and those before."""
+        time, row = self._horizon
+        if self.settings is not None and self.settings.expire_after_ms:
+            time = max(time, self._oldest_to_come() - self.settings.expire_after_ms)
+        if self.settings is not None and self.settings.keep_pages:
+            row = max(row, self.next_row - self.settings.keep_pages)
+        return Horizon(time, row)
+
     # ---- pages --------------------------------------------------------------------------------
+
+    def _take(self, pages: Pages) -> None:
+        """Judge pages that come for the first time; at shard 0 none may be older than those before.
+
+        A page whose time is not known has that of the page before it.
+        """
+        if self.number == 0:
+            times = np.maximum(np.maximum.accumulate(pages.times), self._watermark)
+            pages = replace(pages, times=times, watermarks=times)
+        oldest = int(pages.times.min())
+        assert oldest >= self._watermark, (self.number, oldest, self._watermark)
+        self._judge(pages)
+        self._watermark = max(self._watermark, int(pages.watermarks[-1]))
 
     def _judge(self, pages: Pages) -> None:
         """Decide, hold, or insert and forward pages, in order."""
@@ -239,15 +282,20 @@ class Shard:
         keys = self.own_keys(pages)
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         hits = self._lookup.find(keys, self._let_go)
+        expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         fetched, places = fetch_candidates(
-            self._lookup, hits, masks, self._own_keys, settings.candidates_max
-        )
+            self._lookup, hits, masks, self._own_keys,
+            _NO_LIMIT if expires else settings.candidates_max,
+        )  # fmt: skip
         limits = Limits(
             settings.bucket_max,
             settings.candidates_max,
             int(settings.measure),
             self._content_bit,
             KEPT if hits.flushes >= self._snapshots else FLUSHED,
+            settings.expire_after_ms or _NO_LIMIT,
+            settings.keep_pages or _NO_LIMIT,
+            *self._horizon,
         )
         judged = new_judged(count)
         self.head.reserve(count)
@@ -259,9 +307,12 @@ class Shard:
                 np.ascontiguousarray(pages.sketches),
                 ~comparable | self.last,
                 similarity_min,
+                pages.times,
             ),
             limits,
-            StoredHits(hits.places, hits.starts, hits.rows, places, fetched.sketches),
+            StoredHits(
+                hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
+            ),
             self.head.columns(),
             self.head.count,
             self.next_row,
@@ -318,7 +369,9 @@ class Shard:
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
-            self._emit(self.number + 1, pages.take(np.flatnonzero(inserted & ~kept)))
+            forwarded = pages.take(np.flatnonzero(inserted & ~kept))
+            forwarded.watermarks[:] = self._told_watermark
+            self._emit(self.number + 1, forwarded)
 
     def _tell(self, refs: npt.NDArray[np.uint64], kept: npt.NDArray[np.bool_]) -> None:
         for shard in range(self.number):
@@ -384,7 +437,7 @@ class Shard:
         nothing changes in an entry's row, keys or sketch.
         """
         assert self._let_go == self._snapshots, "the flush before is not done"
-        flushed = take_kept(self.head, self.state())
+        flushed = take_kept(self.head, self.state(), self.horizon)
         self._flushed_entries = len(flushed.rows)
         self._snapshots += 1
         return flushed
@@ -405,7 +458,7 @@ class Shard:
         return pack_snapshot(
             Snapshot(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
-                pack_undecided(self.head), held,
+                pack_undecided(self.head), held, self._watermark, self._horizon,
             )
         )  # fmt: skip
 
@@ -418,6 +471,7 @@ class Shard:
             snapshot.next_row,
             snapshot.refused,
         )
+        self._watermark, self._horizon = snapshot.watermark, snapshot.horizon
         self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
         restore_undecided(self.head, snapshot.undecided)
         self._undecided = undecided_entries(self.head)

@@ -33,11 +33,13 @@ from streamer.index.codec import (
     Entry,
     ShardMeta,
     StoreMeta,
+    Stretch,
     format_of,
 )
 from streamer.index.database import Database
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.row_blocks import (
+    ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
     RowKeys,
     key_entries,
@@ -45,10 +47,11 @@ from streamer.index.row_blocks import (
     unpack_keys,
 )
 from streamer.index.store_errors import damaged, explained
-from streamer.index.types import FlushedRows
+from streamer.index.types import BEFORE_ALL, FlushedRows, Horizon
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import Witness, read_places, witnessed
 
+_STRETCHES = 16  # in which the rows are dropped, about: so much more may lie on the disk
 _ATTEMPTS = 20  # of a reader to find the files in peace, beside a writer that merges them
 _ATTEMPT_SECONDS = 0.05
 
@@ -81,6 +84,7 @@ class Store:
         self._meta = meta
         self._witness = witness
         self._is_writing = False
+        self._freed = 0  # slots whose space was given back
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -141,6 +145,7 @@ class Store:
         """
         before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
         slot, metas, brought = before.next_slot, [], []
+        stretch = Stretch(0, [])
         rows_of: list[Entry] = []
         keys_of: list[Entry] = []
         for number, (rows, meta) in enumerate(zip(shards, before.shards, strict=True)):
@@ -149,18 +154,75 @@ class Store:
                 rows_of += row_entries(rows, slot)
                 keys_of += key_entries(number, rows, slot)
                 postings = sort_postings(rows.keys, rows.masks, rows.rows)
-            posted = meta.postings + len(postings.words)
-            metas.append(ShardMeta(meta.rows + count, posted, rows.state))
+            posted = len(postings.words)
+            metas.append(
+                ShardMeta(meta.rows + count, meta.postings + posted, rows.state, rows.horizon)
+            )
+            newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
+            stretch.shards.append((count, posted, *newest))
             brought.append(Brought(postings, rows.rows, slot + np.arange(count)))
             slot += -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
-        after = StoreMeta(FORMAT, identity, before.seq + 1, slot, metas, owner)
+        stretch.end = slot
+        stretches = joined_stretches(before.stretches, stretch)
+        dropped = first_to_stay(stretches, [rows.horizon for rows in shards])
+        first_slot = stretches[dropped - 1].end if dropped else before.first_slot
+        for gone in stretches[:dropped]:
+            for meta, (count, posted, *_) in zip(metas, gone.shards, strict=True):
+                meta.rows, meta.postings = meta.rows - count, meta.postings - posted
+        after = StoreMeta(
+            FORMAT, identity, before.seq + 1, slot, metas, owner, first_slot, stretches[dropped:]
+        )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        self._to_write().write([rows_of, keys_of], (STATE_KEY, msgspec.msgpack.encode(after)))
-        self._meta = after
+        self._write([rows_of, keys_of], after)
         self.flushes += 1
+        return brought
+
+    def replace(
+        self, rows: Sequence[Entry], keys: Sequence[Entry], shards: list[ShardMeta],
+        stretches: list[Stretch],
+    ) -> None:  # fmt: skip
+        """Write entries over those that are there, and what the state says of them, in one step.
+
+        Nobody may have the store open for look-ups.
+
+        Raises:
+            StoreDamaged, StoreUnavailable: as `flush`.
+        """
+        assert self._meta is not None, "a store without a flush has no entries"
+        seq = self._meta.seq + 1
+        after = msgspec.structs.replace(self._meta, seq=seq, shards=shards, stretches=stretches)
+        self._write([rows, keys], after, in_place=True)
+
+    def settle(self) -> None:
+        """Have what was written over gone from the disk, when this returns.
+
+        Raises:
+            StoreDamaged, StoreUnavailable: as `flush`.
+        """
+        self._to_write().settle()
+
+    def _write(
+        self, entries: Sequence[Sequence[Entry]], after: StoreMeta, *, in_place: bool = False
+    ) -> None:
+        state = STATE_KEY, msgspec.msgpack.encode(after)
+        self._to_write().write(entries, state, in_place=in_place)
+        self._meta = after
         assert self._witness is not None, self.path
         self._witness.write(after.seq)
-        return brought
+
+    def free(self) -> None:
+        """Give back the space of what was dropped, once nobody in this process reads it any more.
+
+        Raises:
+            StoreDamaged: the database is.
+            StoreUnavailable: the disk refuses.
+        """
+        first_slot = self._meta.first_slot if self._meta else 0
+        if first_slot > self._freed:
+            blocks = {ROWS: ROWS_A_BLOCK, KEYS: SLOTS_A_KEY_BLOCK}
+            for family, slots in blocks.items():
+                self._to_write().delete(family, self._freed // slots, first_slot // slots)
+            self._freed = first_slot
 
     def _to_write(self) -> Database:
         """Return the database, opened for writing by the first flush."""
@@ -201,17 +263,18 @@ class Store:
         """
         meta, count = self._meta, 0
         blocks, at_once = self.key_blocks, max(1, rows_at_once // SLOTS_A_KEY_BLOCK)
-        for first in range(0, blocks, at_once):
-            if found := self.read_keys(shard, range(first, min(first + at_once, blocks))):
+        for first in blocks[::at_once]:
+            if found := self.read_keys(shard, range(first, min(first + at_once, blocks.stop))):
                 count += len(found.rows)
                 yield found
         if meta is not None and count != meta.shards[shard].rows:
             raise damaged(self.path, f"it has {count} of {meta.shards[shard].rows} rows")
 
     @property
-    def key_blocks(self) -> int:
-        """Return how many blocks of keys there are, of all shards."""
-        return self._meta.next_slot // SLOTS_A_KEY_BLOCK if self._meta else 0
+    def key_blocks(self) -> range:
+        """Return the numbers of the blocks of keys, of all shards."""
+        slots = (self._meta.first_slot, self._meta.next_slot) if self._meta else (0, 0)
+        return range(*(slot // SLOTS_A_KEY_BLOCK for slot in slots))
 
     def read_keys(self, shard: int, blocks: range) -> RowKeys | None:
         """Return what some blocks of keys have of a shard.
@@ -250,6 +313,43 @@ class Store:
             self._database.close()
         if self._witness is not None:
             self._witness.close()
+
+
+def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
+    """Return all stretches with that of a flush; neighbours that have few of all rows become one.
+
+    Any two neighbours that are left have a _STRETCHES-th of all rows: so they are twice as many.
+    """
+    stretches = [*before, new]
+    few = sum(map(_rows, stretches)) // _STRETCHES
+    joined: list[Stretch] = []
+    for each in stretches:
+        if joined and _rows(joined[-1]) + _rows(each) <= few:
+            joined[-1] = _both(joined[-1], each)
+        else:
+            joined.append(each)
+    return joined
+
+
+def _both(one: Stretch, other: Stretch) -> Stretch:
+    both = [
+        (a[0] + b[0], a[1] + b[1], max(a[2], b[2]), max(a[3], b[3]))
+        for a, b in zip(one.shards, other.shards, strict=True)
+    ]
+    return Stretch(other.end, both)
+
+
+def _rows(stretch: Stretch) -> int:
+    return sum(count for count, *_ in stretch.shards)
+
+
+def first_to_stay(stretches: list[Stretch], horizons: list[Horizon]) -> int:
+    """Return the first stretch that has a row before the horizon of its shard."""
+    for i, stretch in enumerate(stretches):
+        for (*_, newest, last), horizon in zip(stretch.shards, horizons, strict=True):
+            if newest >= horizon.time and last >= horizon.row:
+                return i
+    return len(stretches)
 
 
 def has_index(folder: Path) -> bool:

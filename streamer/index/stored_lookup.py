@@ -85,6 +85,7 @@ class StoredLookup:
         self._rows = StoredRows(store, shard)
         self.flushes = 0
         self._flushes_before = store.flushes
+        self._first_slot = store.meta.first_slot if store.meta else 0
         self.table = KeyTable()
         self._fill()
 
@@ -92,7 +93,8 @@ class StoredLookup:
         """Take up what a flush has brought; in the thread that flushes.
 
         Look-ups go on between the parts of the table. The flush's rows are found from the end on;
-        until then they are in the head.
+        until then they are in the head. What the store has dropped is not found any more: once this
+        returns, nobody reads it.
         """
         for part in range(PARTS):
             with self._lock.alone():
@@ -101,6 +103,20 @@ class StoredLookup:
             if len(brought.rows):
                 self._rows.take(brought.rows, brought.slots)
             self.flushes = self._store.flushes - self._flushes_before
+        self._drop()
+
+    def _drop(self) -> None:
+        """Let go of what lies before the store's first slot."""
+        first_slot = self._store.meta.first_slot if self._store.meta else 0
+        if first_slot == self._first_slot:
+            return
+        self._first_slot = first_slot
+        with self._lock.alone():
+            self._rows.drop(first_slot)
+        first_row = self._rows.first_row
+        for part in range(PARTS):
+            with self._lock.alone():
+                self.table.drop(first_row, segments_of(part))
 
     def _fill(self) -> None:
         """Fill the table when the store is opened: by all cores, in a few rounds.
@@ -145,7 +161,8 @@ class StoredLookup:
             places, rows = places[known], rows[known]
         if not len(places):
             return no_hits(seen)
-        posted = self._posted(flat, places, rows)
+        with self._lock.shared():
+            posted = self._posted(flat, places, rows)
         if not posted.all():
             places, rows = places[posted], rows[posted]
         starts = _starts(places)
@@ -171,7 +188,8 @@ class StoredLookup:
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
-        return self._rows.rows(rows)
+        with self._lock.shared():
+            return self._rows.rows(rows)
 
 
 def _starts(places: Places) -> Places:

@@ -26,7 +26,8 @@ from streamer.index.row_blocks import (
     gather_rows,
 )
 from streamer.index.store import Store
-from streamer.index.types import KeptRows
+from streamer.index.types import BEFORE_ALL, KeptRows
+from streamer.sketch.resemblance import SKETCH_WORDS
 
 ROWS_A_PART = 4096
 
@@ -58,11 +59,13 @@ class _Column:
 class _Slots:
     """The slots of a shard's rows: a run is rows [first, end) in consecutive slots.
 
-    Any thread may ask; one at a time may `take`.
+    Any thread may ask; one at a time may `take` and `drop`. Rows before `dropped_end` may have been
+    dropped.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.dropped_end = 0
         self._first, self._end, self._slot = _Column(-1), _Column(-1), _Column(0)
 
     def take(self, rows: RowNumbers, slots: RowNumbers) -> None:
@@ -79,6 +82,24 @@ class _Slots:
             order = np.argsort(both[0], kind="stable")
             for column, numbers in zip(columns, both, strict=True):
                 column.put(at, numbers[order])
+
+    def drop(self, first_slot: int) -> None:
+        """Let go of the rows in slots before this one."""
+        columns = self._first, self._end, self._slot
+        with self._lock:
+            first, end, slot = (column.numbers[1:] for column in columns)
+            length = np.clip(first_slot - slot, 0, end - first)
+            self.dropped_end = max(self.dropped_end, int((first + length).max(initial=0)))
+            left = first + length < end
+            runs = first + length, end, slot + length
+            for column, numbers in zip(columns, runs, strict=True):
+                column.put(1, numbers[left])
+
+    @property
+    def first_row(self) -> int:
+        """Return the lowest row that is there; where there is none, the one after the dropped."""
+        firsts = self._first.numbers
+        return int(firsts[1]) if len(firsts) > 1 else self.dropped_end
 
     def of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was not taken up."""
@@ -108,25 +129,51 @@ class StoredRows:
         self._shard = shard
         self._local = threading.local()
         self._slots = _Slots()
-        self.take = self._slots.take
+        self.take, self.drop = self._slots.take, self._slots.drop
+
+    @property
+    def first_row(self) -> int:
+        """Return a row before which there is none."""
+        return self._slots.first_row
 
     def known(self, rows: RowNumbers) -> Mask:
-        """Tell which rows were taken up."""
+        """Tell which rows were taken up, and not dropped."""
         return self._slots.of(rows) >= 0
 
     def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
         """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
-        return agree(self._read(rows), keys)
+        slots = self._slots_of(rows)
+        there = slots >= 0
+        told = np.zeros(len(rows), np.bool_)
+        told[there] = agree(self._read(slots[there]), keys[there])
+        return told
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
-        return gather_rows(self._read(rows))
+        slots = self._slots_of(rows)
+        there = np.flatnonzero(slots >= 0)
+        found = gather_rows(self._read(slots[there]))
+        if len(there) == len(rows):
+            return found
+        count = len(rows)  # some have been dropped since they were found
+        kept = KeptRows(
+            np.zeros((count, SKETCH_WORDS), np.uint64), [0] * count, [b""] * count,
+            np.full(count, BEFORE_ALL),
+        )  # fmt: skip
+        kept.sketches[there], kept.times[there] = found.sketches, found.times
+        for i, place in enumerate(there.tolist()):
+            kept.refs[place], kept.urls[place] = found.refs[i], found.urls[i]
+        return kept
 
-    def _read(self, rows: RowNumbers) -> RowPlaces:
-        """Read the blocks of rows, if they are not there yet."""
+    def _slots_of(self, rows: RowNumbers) -> RowNumbers:
+        """Return the slot of each row, -1 of one that was dropped."""
         slots = self._slots.of(rows)
-        missing = rows[slots < 0]
+        missing = rows[(slots < 0) & ((rows < 0) | (rows >= self._slots.dropped_end))]
         assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
+        return slots
+
+    def _read(self, slots: RowNumbers) -> RowPlaces:
+        """Read the blocks of slots, if they are not there yet."""
         blocks: Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
         numbers, places = np.divmod(slots, ROWS_A_BLOCK)
         at = np.searchsorted(blocks.numbers, numbers)
@@ -158,10 +205,13 @@ class ScannedRows(NamedTuple):
 
 
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
-    """Yield all rows of a shard, a few thousand at a time, in the order of flushes."""
+    """Yield the rows of a shard that have not expired, some thousand at a time, as they came."""
     for part in store.keys(shard, ROWS_A_PART):
         numbers, places = np.divmod(part.slots, ROWS_A_BLOCK)
         wanted, at = np.unique(numbers, return_inverse=True)
         blocks = read_blocks(store, wanted)
         rows = RowPlaces(blocks.data, blocks.limits[at], places)
-        yield ScannedRows(gather_rows(rows), gather_marks(rows, part.keys.shape[1]))
+        found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
+        assert store.meta is not None, "a store without a flush has no rows"
+        left = store.meta.shards[shard].horizon.has(found.times, part.rows)
+        yield ScannedRows(found.take(np.flatnonzero(left)), marks[left])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +27,15 @@ from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 2  # of the rules in shard.py and rule.py
+MACHINE_VERSION = 2  # of the rules in shard.py and rule.py; 1 knew no expiry, and no rules of sites
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
+BEFORE_ALL = -(1 << 62)  # a time
+
 Keys = npt.NDArray[np.uint64]
 Leasts = npt.NDArray[np.int32]
+Times = npt.NDArray[np.int64]
 
 
 class IndexSettings(BaseModel):
@@ -52,6 +55,12 @@ class IndexSettings(BaseModel):
     )
     candidates_max: int = Field(
         default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
+    )
+    expire_after_ms: int = Field(
+        default=0, ge=0, description="age at which a page answers no other any more; 0: none"
+    )
+    keep_pages: int = Field(
+        default=0, ge=0, description="the newest kept pages of a shard that answer; 0: all"
     )
     shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
     measure: Measure = Field(
@@ -140,6 +149,8 @@ class Pages:
         tokens: uint32.
         text_bytes: int64.
         urls, message_keys, carried: bytes; a message key may be None.
+        times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
+        watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
         main: bool, whether the main text was signed; None where none was asked for.
     """
 
@@ -152,6 +163,8 @@ class Pages:
     urls: list[bytes]
     message_keys: list[bytes | None]
     carried: list[bytes]
+    times: Times
+    watermarks: Times
     main: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
@@ -171,6 +184,8 @@ class Pages:
             [self.urls[i] for i in listed],
             [self.message_keys[i] for i in listed],
             [self.carried[i] for i in listed],
+            self.times[where],
+            self.watermarks[where],
             None if self.main is None else self.main[where],
         )
 
@@ -287,11 +302,39 @@ def no_hits(flushes: int) -> Hits:
 
 @dataclass(slots=True)
 class KeptRows:
-    """Rows as stored: sketches uint64[n, 33], page refs, URLs."""
+    """Rows as stored: sketches uint64[n, 33], page refs, URLs, times.
+
+    A row that has been dropped since it was found has the time BEFORE_ALL, and nothing else.
+    """
 
     sketches: npt.NDArray[np.uint64]
     refs: list[int]
     urls: list[bytes]
+    times: Times
+
+    def take(self, places: npt.NDArray[np.int64]) -> KeptRows:
+        """Return the rows at `places`, in that order."""
+        listed = places.tolist()
+        return KeptRows(
+            self.sketches[places],
+            [self.refs[i] for i in listed],
+            [self.urls[i] for i in listed],
+            self.times[places],
+        )
+
+
+class Horizon(NamedTuple):
+    """Pages that are older than `time`, or have a row before `row`, answer no page any more."""
+
+    time: int = BEFORE_ALL
+    row: int = 0
+
+    def has(self, times: Times, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which rows of these times lie before it, not behind: they may still answer."""
+        return (times >= self.time) & (rows >= self.row)
+
+
+NO_HORIZON = Horizon()
 
 
 class Lookup(Protocol):
@@ -314,6 +357,7 @@ class FlushedRows:
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
     masks[i] is set. Arrays may be the head's own, and are good until the shard is told `flushed`.
+    What lies behind the `horizon`, of these and of all rows before, may be dropped.
     """
 
     rows: npt.NDArray[np.int64]
@@ -322,4 +366,6 @@ class FlushedRows:
     keys: Keys
     masks: npt.NDArray[np.uint64]
     urls: list[bytes]
+    times: Times
     state: bytes
+    horizon: Horizon = NO_HORIZON

@@ -114,7 +114,8 @@ class ChunkSigner:
         A page with a key over KEY_BYTES_MAX is taken for one without a key.
         """
         messages = ((each.offset, _carried_key(each.key), each.value) for each in chunk.records)
-        batch = self._parser.parse_messages(chunk.start, chunk.end, messages)
+        times = (max(0, each.timestamp) for each in chunk.records)
+        batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
         pages = sign(self._signers.get(), chunk.partition, batch)
         record = page_record(chunk.partition, chunk.start, chunk.end, pages)
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}

@@ -266,7 +266,7 @@ class _Fetched:
     """What was fetched of a partition and not handed out; `position` is where fetching goes on."""
 
     position: int
-    messages: deque[Message] = field(default_factory=deque)
+    messages: deque[tuple[Message, int]] = field(default_factory=deque)  # with its timestamp
 
 
 class PageTopic:
@@ -319,8 +319,8 @@ class PageTopic:
         end: int,
         records_max: int | None = None,
         bytes_max: int | None = None,
-    ) -> tuple[list[Message], int]:
-        """Return the next messages before offset `end`, and the offset that they reach to.
+    ) -> tuple[list[Message], list[int], int]:
+        """Return the next messages before offset `end`, their times, and the offset they reach to.
 
         That is `end` where no message is left before it. A message is added as long as there are
         fewer than `records_max` with less than `bytes_max`.
@@ -329,16 +329,17 @@ class PageTopic:
             InputError: they have expired meanwhile, or cannot be decoded.
             StreamerError: the brokers do not answer.
         """
-        fetched, taken, size = self._fetched[partition], list[Message](), 0
+        fetched, taken, times, size = self._fetched[partition], list[Message](), list[int](), 0
         while True:
-            while fetched.messages and fetched.messages[0][0] < end:
+            while fetched.messages and fetched.messages[0][0][0] < end:
                 if (records_max and len(taken) >= records_max) or (bytes_max and size >= bytes_max):
-                    return taken, taken[-1][0] + 1
-                message = fetched.messages.popleft()
+                    return taken, times, taken[-1][0] + 1
+                message, timestamp = fetched.messages.popleft()
                 size += len(message[2] or b"")
                 taken.append(message)
+                times.append(max(0, timestamp))
             if fetched.messages or fetched.position >= end:
-                return taken, end
+                return taken, times, end
             self._loop.run(self._fetch(partition, fetched))
 
     async def _fetch(self, partition: int, fetched: _Fetched) -> None:
@@ -348,7 +349,7 @@ class PageTopic:
             found = await fetch(self._consumer, place, fetched.position)
             position = await self._consumer.position(place)
             if position > fetched.position:
-                fetched.messages.extend((m.offset, m.key, m.value) for m in found)
+                fetched.messages.extend(((m.offset, m.key, m.value), m.timestamp) for m in found)
                 fetched.position = position
                 return
 

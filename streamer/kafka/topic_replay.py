@@ -60,9 +60,11 @@ class PartitionsInput:
             if start < wanted.end:
                 self._topic.begin({partition: start})
             while start < wanted.end:
-                messages, start = self._topic.take(partition, wanted.end, RECORDS_MAX, BYTES_MAX)
+                messages, times, start = self._topic.take(
+                    partition, wanted.end, RECORDS_MAX, BYTES_MAX
+                )
                 amount = before + start - wanted.start
-                yield Chunk(position, start, amount, messages=messages, source=number)
+                yield Chunk(position, start, amount, messages=messages, times=times, source=number)
                 position = start
             before += wanted.end - wanted.start
 
@@ -138,8 +140,10 @@ class OrderedInput:
                 f"Partition {partition} of {self._topic.name} begins at {first}, the log has a "
                 f"page at {pages[0]}: it has expired. Replay without --order-of."
             )
-        messages, _ = self._topic.take(partition, end) if end > first else ([], end)
-        return Chunk(start, end, amount, messages=messages, source=number, told_pages=pages)
+        messages, times, _ = self._topic.take(partition, end) if end > first else ([], [], end)
+        return Chunk(
+            start, end, amount, messages=messages, times=times, source=number, told_pages=pages
+        )
 
 
 def _enter(

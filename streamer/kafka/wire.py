@@ -25,7 +25,8 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, IndexSettings, Items, Pages, Record
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
+READ_VERSIONS = (1, WIRE_VERSION)  # in the first one pages have no times
 
 _PAGES, _DECISIONS, _CONFIG = 1, 2, 3
 
@@ -117,7 +118,7 @@ def _head(data: bytes) -> _Head:
     try:
         parts = _decode_version(data)
         version = msgspec.msgpack.decode(parts[0], type=int)
-        if version == WIRE_VERSION:
+        if version in READ_VERSIONS:
             return _decode_head(data)
     except (msgspec.MsgspecError, IndexError) as error:
         raise StoreMismatch(

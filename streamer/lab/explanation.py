@@ -211,6 +211,8 @@ def _look_up(
         hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
         rows, counts = np.unique(hits.rows, return_counts=True)
         kept = lookup.rows(rows)
+        left = np.flatnonzero(meta.shards[number].horizon.has(kept.times, rows))
+        kept, counts = kept.take(left), counts[left]
         for ref, url, other, count in zip(
             kept.refs, kept.urls, kept.sketches, counts.tolist(), strict=True
         ):

@@ -69,6 +69,7 @@ class Chunk:
         mark: where in the expanded stream the chunk ends, as the catalogue keeps it; nothing for a
             topic, whose offsets name the same messages as long as it has the same id.
         heads: where the first records of the stream end, as far as they are in it.
+        times: those of the messages in milliseconds, where a topic has them.
         told_pages: the ordinals of what must be a page, where that is known.
         codes: those of the dead letters that its messages were before, by ordinal.
     """
@@ -84,6 +85,7 @@ class Chunk:
     mark: Mark = field(default_factory=Mark)
     heads: list[Mark] = field(default_factory=list)
     source: int = -1
+    times: list[int] = field(default_factory=list)
     told_pages: list[int] | None = None
     codes: dict[int, str] | None = None
 
@@ -94,7 +96,8 @@ class PageBatch:
 
     `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags` as
     text/visible.py has them, best in one block; `carried` holds one JSON object a page as bytes,
-    empty where nothing is carried.
+    empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
+    message in a topic its own, else when the page was fetched.
     """
 
     start: int
@@ -105,6 +108,7 @@ class PageBatch:
     bodies: Sequence[Buffer] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     carried: list[bytes] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 

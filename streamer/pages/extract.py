@@ -42,6 +42,7 @@ from streamer.pages.mapping import (
     MISSING,
     POINTER_FIELDS,
     FieldMapping,
+    epoch_ms,
     normalise_time,
     parse_pointer,
     resolve,
@@ -145,12 +146,13 @@ _TYPE_CHARACTERS_MAX = 128
 
 
 class PageFields(NamedTuple):
-    """One page: `flags` as in chunk.py, `carried` a JSON object or empty."""
+    """One page: `flags`, `carried` and `time` as in chunk.py."""
 
     url: str
     body: Buffer
     flags: int
     carried: bytes
+    time: int
 
 
 class Extractor:
@@ -188,7 +190,7 @@ class Extractor:
         content_type = self._accepted_type(fields)
         url = self._url(fields)
         body, flags = self._body(fields, content_type)
-        return PageFields(url, body, flags, self._carried(fields))
+        return PageFields(url, body, flags, self._carried(fields), self._time(fields))
 
     def page_with_body(self, fields: Fields, body: Callable[[], bytes]) -> PageFields:
         """Return the page whose body stands beside its fields; `body()` is asked for it last.
@@ -199,7 +201,7 @@ class Extractor:
         content_type = self._accepted_type(fields)
         url = self._url(fields)
         decoded, flags = self._decoded(fields, body(), content_type)
-        return PageFields(url, decoded, flags, self._carried(fields))
+        return PageFields(url, decoded, flags, self._carried(fields), self._time(fields))
 
     def _accepted_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""
@@ -303,6 +305,13 @@ class Extractor:
             if len(encoded) <= CARRIED_BYTES_MAX:
                 carried[name] = msgspec.Raw(encoded)
         return msgspec.json.encode(carried) if carried else b""
+
+    def _time(self, fields: Fields) -> int:
+        """Return when the page was fetched, in milliseconds since 1970; 0 where nothing tells."""
+        try:
+            return epoch_ms(self._found(fields, "fetched_at"), self._mapping.time)
+        except InvalidPage:  # a number that is none
+            return 0
 
     def _carried_value(self, name: str) -> Callable[[Fields], Any]:
         """Return how to read what `--carry NAME` names: a field, or a place in the message."""

@@ -12,9 +12,9 @@ message holds: a step that does not fit the value leads nowhere.
 
 Times as crawlers write them, in one form.
 
-A time is carried along, never judged by: no verdict depends on one, so a value that cannot be read
-is no reason to refuse a page. The result is ISO 8601 in UTC with a `Z`, with milliseconds where the
-value has them. A time without a zone counts as UTC.
+A value that cannot be read is no reason to refuse a page: it is as if there were none. A time is
+carried as ISO 8601 in UTC with a `Z`, with milliseconds where the value has them; pages expire by
+milliseconds since 1970. A time without a zone counts as UTC.
 
 The presets: how known producers write their pages, as one table of field mappings.
 
@@ -85,6 +85,20 @@ def normalise_time(value: object, format_name: TimeFormat = "auto") -> str | Non
     `auto` tells the formats apart by their shape: 14 to 17 digits are a date written without
     separators, fewer are seconds, or milliseconds from 100,000,000,000 on.
     """
+    moment = _moment(value, format_name)
+    if moment is None:
+        return None
+    precision = "milliseconds" if moment.microsecond else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def epoch_ms(value: object, format_name: TimeFormat = "auto") -> int:
+    """Return `value` as milliseconds since 1970; 0 where it cannot be read, or is before that."""
+    moment = _moment(value, format_name)
+    return 0 if moment is None else max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _moment(value: object, format_name: TimeFormat) -> datetime | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     text = str(value).strip()
@@ -94,11 +108,9 @@ def normalise_time(value: object, format_name: TimeFormat = "auto") -> str | Non
         moment = _read(text, format_name)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        moment = moment.astimezone(UTC)
+        return moment.astimezone(UTC)
     except (ValueError, OverflowError, TypeError):
         return None
-    precision = "milliseconds" if moment.microsecond else "seconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def _read(text: str, format_name: TimeFormat) -> datetime:

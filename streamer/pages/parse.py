@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import compress, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -33,13 +34,14 @@ from streamer.pages.extract import (
     PageFields,
     read_message,
 )
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
 from streamer.pages.warc import fields_and_body
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_for
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
     BODY,
     ESCAPES,
+    TIME,
     TYPE,
     UNTOLD,
     URL,
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
 _TYPE_BYTES_MAX = 128  # longer ones are looked at, and not kept
+_TIMES_KEPT_MAX = 4096
+_TIME_BYTES_MAX = 66  # as JSON; a longer one is none
 _URL_SURE_MAX = URL_BYTES_MAX // 4  # bytes, or characters, each of four bytes at most
 
 
@@ -96,13 +100,14 @@ class BodySlices:
 
 
 class PlainPages(NamedTuple):
-    """What is told of messages: which are plain, and of these URL, begin and end of body, flags."""
+    """What is told of messages: which are plain, and of these URL, body's place, flags, time."""
 
     plain: npt.NDArray[np.bool_]
     urls: list[bytes]
     starts: Spans
     ends: Spans
     flags: list[int]
+    times: list[int]
 
 
 class PageParser:
@@ -135,6 +140,7 @@ class PageParser:
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
         self._plain = mapping == DEFAULT_MAPPING and not carry
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
+        self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
     def parse(self, chunk: Chunk) -> PageBatch:
         """Return the batch for a chunk of a file, of standard input, or of a topic.
@@ -157,6 +163,11 @@ class PageParser:
             self._add_messages(batch, bodies, chunk.lines, lines, no_keys, "blank_line")
         for page in chunk.pages:
             self._add_record(batch, bodies, page)
+        if chunk.times:
+            told = dict(
+                zip((ordinal for ordinal, _, _ in chunk.messages), chunk.times, strict=True)
+            )
+            batch.times = [told[sequence] for sequence in batch.sequences]
         whole = bodies.slices()
         batch.bodies = self._apply_rules(batch, whole) if self._rules else whole
         if chunk.dead:
@@ -181,12 +192,15 @@ class PageParser:
         batch.urls = list(compress(batch.urls, kept))
         batch.flags = list(compress(batch.flags, kept))
         batch.carried = list(compress(batch.carried, kept))
+        batch.times = list(compress(batch.times, kept))
         places = np.array(kept, np.bool_)
         return Slices(bodies.data, bodies.starts[places], bodies.ends[places])
 
-    def parse_messages(self, start: int, end: int, messages: Iterable[Message]) -> PageBatch:
+    def parse_messages(
+        self, start: int, end: int, messages: Iterable[Message], times: Iterable[int] = ()
+    ) -> PageBatch:
         """Return the batch for messages of one partition, ascending within [start, end)."""
-        return self.parse(Chunk(start, end, messages=list(messages)))
+        return self.parse(Chunk(start, end, messages=list(messages), times=list(times)))
 
     def _add_messages(
         self,
@@ -220,6 +234,7 @@ class PageParser:
         batch.urls += pages.urls[chosen]
         batch.flags += pages.flags[chosen]
         batch.carried += repeat(b"", len(sequences))
+        batch.times += pages.times[chosen]
         bodies.add_places(pages.starts[chosen], pages.ends[chosen])
 
     @staticmethod
@@ -232,6 +247,7 @@ class PageParser:
         batch.urls.append(page.url.encode())
         batch.flags.append(page.flags)
         batch.carried.append(page.carried)
+        batch.times.append(page.time)
         bodies.add(page.body)
 
     def _plain_pages(self, values: Slices) -> PlainPages:
@@ -239,7 +255,8 @@ class PageParser:
         count, data = len(values), values.data
         if not self._plain:
             none = np.zeros(count, np.int64)
-            return PlainPages(none.astype(np.bool_), [b""] * count, none, none, [0] * count)
+            zeros = [0] * count
+            return PlainPages(none.astype(np.bool_), [b""] * count, none, none, zeros, zeros)
         told, spans = find_page_fields(values)
         told[values.lengths > self._limit] = UNTOLD
         plain = np.empty(count, np.bool_)
@@ -256,7 +273,19 @@ class PageParser:
         flags = np.where(told == ESCAPES, ESCAPED, 0) | np.where(html, HTML, 0)
         url_ends = np.where(plain, spans[:, URL, 1], spans[:, URL, 0])
         urls = gathered(data, spans[:, URL, 0], url_ends)
-        return PlainPages(plain, urls, starts, ends, flags.tolist())
+        times = self._times(data, spans[:, TIME, 0], spans[:, TIME, 1], plain)
+        return PlainPages(plain, urls, starts, ends, flags.tolist(), times)
+
+    def _times(
+        self, data: Bytes, starts: Spans, ends: Spans, plain: npt.NDArray[np.bool_]
+    ) -> list[int]:
+        """Return the times that stand there, 0 where there is none."""
+        has_one = plain & (starts < ends) & (ends - starts <= _TIME_BYTES_MAX)
+        if not has_one.any():
+            return [0] * len(plain)
+        return [
+            self._time(each) for each in gathered(data, starts, np.where(has_one, ends, starts))
+        ]
 
     def _kinds(self, data: Bytes, spans: Spans) -> npt.NDArray[np.int64]:
         """Return what the type of each message says: HTML, 0 for text, _VAGUE or _REFUSED."""
@@ -309,6 +338,14 @@ class PageParser:
             batch.skipped[skip.code] += 1
         else:
             self._add_page(batch, bodies, record.sequence, None, page)
+
+
+def _time_in(value: bytes) -> int:
+    """Return a time as JSON has it, in milliseconds since 1970; 0 for what is none."""
+    try:
+        return epoch_ms(msgspec.json.decode(value)) if value else 0
+    except (msgspec.MsgspecError, ValueError):
+        return 0
 
 
 def _is_plain_url(raw: memoryview) -> bool:

@@ -119,13 +119,7 @@ class PrefetchedLookup:
         found = self._found
         if found is None or found.rows is None:
             return self._lookup.rows(rows)
-        places = np.searchsorted(found.numbers, rows)
-        listed = places.tolist()
-        return KeptRows(
-            found.rows.sketches[places],
-            [found.rows.refs[i] for i in listed],
-            [found.rows.urls[i] for i in listed],
-        )
+        return found.rows.take(np.searchsorted(found.numbers, rows))
 
 
 class Judge:
@@ -306,6 +300,7 @@ class Judge:
             brought = self.store.flush(self._identity, snapshots, state)
             for lookup, new in zip(self.lookups, brought, strict=True):
                 lookup.refresh(new)
+            self.store.free()
         self._written()
 
     # ---- the end ---------------------------------------------------------------------------------

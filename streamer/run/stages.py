@@ -43,9 +43,10 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     """Sign the pages of a batch of source number `source`."""
     refs = np.array(batch.sequences, np.uint64) | np.uint64(source << SEQUENCE_BITS)
     signed = signer.sign(batch.bodies, batch.flags)
+    times = np.array(batch.times, np.int64)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
-        batch.urls, batch.keys, batch.carried, signed.main,
+        batch.urls, batch.keys, batch.carried, times, times, signed.main,
     )  # fmt: skip
 
 

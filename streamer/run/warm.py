@@ -131,7 +131,8 @@ def _compile_index(*, main_text: bool) -> None:
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
     sketch_similarity(0, sketches[0], sketches[1])
     places, pairs = np.arange(2), np.zeros((1, 2), np.int64)
-    matching_pairs(places, np.array([0, 2]), sketches, (1, 0, 0), np.zeros(2, np.int64), pairs)
+    starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
+    matching_pairs(places, starts, sketches, places, (1, 0, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
 
 
@@ -153,7 +154,8 @@ def _made_up(number: int) -> Pages:
     keys = np.zeros((1, NATIVE_SIGNATURE.bands + 1), np.uint64)
     sketches = np.zeros((1, SKETCH_WORDS), np.uint64)
     counts = np.array([9], np.uint8), np.array([9], np.uint32), np.array([9])
-    return Pages(np.array([number], np.uint64), keys, sketches, *counts, [b"u"], [None], [b""])
+    refs, times = np.array([number], np.uint64), np.array([number])
+    return Pages(refs, keys, sketches, *counts, [b"u"], [None], [b""], times, times)
 
 
 def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:

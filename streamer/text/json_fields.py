@@ -212,13 +212,14 @@ UNTOLD, PLAIN, ESCAPES = 0, 1, 2  # what is known of a message; ESCAPES: plain, 
 
 Spans = npt.NDArray[np.int64]
 
-URL, BODY, TYPE = 0, 1, 2
-FIELDS = 3
+URL, BODY, TYPE, TIME = 0, 1, 2, 3
+FIELDS = 4
 _NEEDED = 1 << URL | 1 << BODY
 _NAMES = (
     np.frombuffer(b"url", np.uint8),
     np.frombuffer(b"body", np.uint8),
     np.frombuffer(b"content_type", np.uint8),
+    np.frombuffer(b"fetched_at", np.uint8),
 )
 
 
@@ -227,8 +228,9 @@ class FieldSpans(NamedTuple):
 
     Attributes:
         told: uint8[n], UNTOLD, PLAIN or ESCAPES.
-        spans: int64[n, 3, 2], begin and end of URL, body and content type, without their quotes;
-            equal where there is no content type. Nothing is said of a message that is UNTOLD.
+        spans: int64[n, 4, 2], begin and end of URL, body and content type, without their quotes,
+            and of the time of fetching as it stands; equal where there is no type or time. Nothing
+            is said of a message that is UNTOLD.
     """
 
     told: npt.NDArray[np.uint8]
@@ -248,7 +250,7 @@ def _find_batch(
     data: Bytes,
     starts: Spans,
     ends: Spans,
-    names: tuple[Bytes, Bytes, Bytes],
+    names: tuple[Bytes, Bytes, Bytes, Bytes],
     told: npt.NDArray[np.uint8],
     spans: Spans,
 ) -> None:
@@ -259,7 +261,7 @@ def _find_batch(
 
 @kernel
 def _find_fields(
-    data: Bytes, at: int, end: int, names: tuple[Bytes, Bytes, Bytes], spans: Spans
+    data: Bytes, at: int, end: int, names: tuple[Bytes, Bytes, Bytes, Bytes], spans: Spans
 ) -> int:
     """Write the places of one message's fields; return what is known of it."""
     at = skip_space(data, at, end)
@@ -290,7 +292,7 @@ def _find_fields(
 
 
 @kernel
-def _field_of(data: Bytes, start: int, end: int, names: tuple[Bytes, Bytes, Bytes]) -> int:
+def _field_of(data: Bytes, start: int, end: int, names: tuple[Bytes, Bytes, Bytes, Bytes]) -> int:
     """Return which field has the name data[start:end]; FIELDS for none."""
     for field in range(FIELDS):
         name = names[field]
@@ -312,6 +314,10 @@ def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tup
     """
     if field == FIELDS or (field == TYPE and data[at] == ord("n")):
         return skip_value(data, at, end), False
+    if field == TIME and data[at] != OPEN_OBJECT and data[at] != OPEN_ARRAY:
+        spans[field, 0] = at
+        spans[field, 1] = skip_value(data, at, end)
+        return spans[field, 1], False
     if data[at] != QUOTE:
         return -1, False
     begin = at + 1

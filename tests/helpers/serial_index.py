@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
@@ -51,9 +54,18 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
 def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
     """Return the verdicts on the pages, judged one after another."""
     buckets: dict[int, list[int]] = defaultdict(list)
+    times = np.maximum.accumulate(pages.times).tolist()
+    rows: dict[int, int] = {}
+    age, newest = settings.expire_after_ms or math.inf, settings.keep_pages or math.inf
     result = []
     for place, ref in enumerate(pages.refs.tolist()):
         keys = own_keys(pages, place, settings)
+        for key in keys:
+            buckets[key] = [
+                other
+                for other in buckets[key]
+                if times[place] - times[other] <= age and len(rows) - rows[other] <= newest
+            ]
         candidates = sorted({other for key in keys for other in buckets[key]})
         scores = [
             (likeness(pages, place, other), -other)
@@ -68,6 +80,8 @@ def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
             result.append(Judged(ref, score, basis, int(pages.refs[-best]), pages.urls[-best]))
             continue
         result.append(Judged(ref, -1, TOO_SHORT if short else SIGNATURE, 0, b""))
+        if keys:
+            rows[place] = len(rows)
         for key in keys:
             if len(buckets[key]) < settings.bucket_max:
                 buckets[key].append(place)

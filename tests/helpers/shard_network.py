@@ -36,14 +36,15 @@ class MemoryLookup:
 
     def __init__(self) -> None:
         self.postings: dict[int, list[int]] = defaultdict(list)
-        self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes]] = {}
+        self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes, int]] = {}
         self.flushes = 0
 
     def add(self, flushed: FlushedRows) -> None:
         """Take up what a shard has flushed."""
         sketches = flushed.sketches.copy()  # or it changes with the shard's head
         for i, row in enumerate(flushed.rows.tolist()):
-            self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i])
+            time = int(flushed.times[i])
+            self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i], time)
             for bit, key in enumerate(flushed.keys[i].tolist()):
                 if int(flushed.masks[i]) >> bit & 1:
                     self.postings[key].append(row)
@@ -66,11 +67,12 @@ class MemoryLookup:
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         """Return the rows of these numbers, in that order."""
         found = [self.kept[row] for row in rows.tolist()]
-        sketches = np.array([sketch for sketch, _, _ in found], np.uint64)
+        sketches = np.array([sketch for sketch, *_ in found], np.uint64)
         return KeptRows(
             sketches.reshape(len(found), SKETCH_WORDS),
-            [ref for _, ref, _ in found],
-            [url for _, _, url in found],
+            [ref for _, ref, *_ in found],
+            [url for *_, url, _ in found],
+            np.array([time for *_, time in found], np.int64),
         )
 
 

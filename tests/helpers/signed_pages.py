@@ -68,6 +68,8 @@ def made_pages(
         [b"u%d" % ref for ref in refs],
         [None] * count,
         [b""] * count,
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
     )
 
 
@@ -91,6 +93,7 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     """Return pages of which many share keys, and some of these resemble each other.
 
     A third of the families have few shingles; some pages are too short to compare, and some empty.
+    There is one a second, and a few of them are older than those before.
     """
     families = [
         ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
@@ -107,6 +110,8 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.distinct[:] = random.choices((ENOUGH_SHINGLES, 3), (9, 1), k=count)
     pages.tokens[:] = random.choices((100, 0), (19, 1), k=count)
     pages.urls = [b"http://site%d.example/%d" % (random.randrange(4), i) for i in range(count)]
+    delays = random.choices((0, 900, 7000), (3, 1, 1), k=count)
+    pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
     return pages
 
 

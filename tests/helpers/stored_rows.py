@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import FlushedRows
+from streamer.index.types import NO_HORIZON, FlushedRows, Horizon
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 if TYPE_CHECKING:
@@ -25,19 +25,23 @@ def keys_of(rows: Sequence[int]) -> Keys:
     return np.array(places, np.uint64).reshape(-1, POSTINGS_A_ROW) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def flushed(rows: Sequence[int], state: bytes = b"state") -> FlushedRows:
-    """Return what a shard hands out that has kept these rows."""
+def flushed(
+    rows: Sequence[int], state: bytes = b"state", horizon: Horizon = NO_HORIZON
+) -> FlushedRows:
+    """Return what a shard hands out that has kept these rows; row n is of n seconds after 1970."""
     numbers = np.array(rows, np.int64)
     keys, masks = keys_of(rows), np.full(len(rows), (1 << POSTINGS_A_ROW) - 1, np.uint64)
     sketches = np.repeat(numbers.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
     urls = [b"https://example.org/%d" % row for row in rows]
     refs = numbers.astype(np.uint64) + np.uint64(7)
-    return FlushedRows(numbers, refs, sketches, keys, masks, urls, state)
+    return FlushedRows(numbers, refs, sketches, keys, masks, urls, numbers * 1000, state, horizon)
 
 
-def flush(store: Store, rows: Sequence[int], owner: bytes = b"") -> Brought:
+def flush(
+    store: Store, rows: Sequence[int], owner: bytes = b"", horizon: Horizon = NO_HORIZON
+) -> Brought:
     """Flush these rows of a single shard; return what that has brought."""
-    [brought] = store.flush({"bands": 14}, [flushed(rows)], owner)
+    [brought] = store.flush({"bands": 14}, [flushed(rows, horizon=horizon)], owner)
     return brought
 
 
@@ -62,4 +66,5 @@ def assert_holds(store: Store, rows: Sequence[int]) -> None:
     kept = lookup.rows(np.array(rows, np.int64))
     assert kept.refs == [row + 7 for row in rows]
     assert kept.urls == [b"https://example.org/%d" % row for row in rows]
+    assert kept.times.tolist() == [1000 * row for row in rows]
     assert [sketch.tolist() for sketch in kept.sketches] == [[row] * SKETCH_WORDS for row in rows]

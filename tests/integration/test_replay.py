@@ -71,6 +71,42 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path, monkeypatch)
 
 
+def test_kept_pages_expire_by_the_time_of_their_fetching(place: Place) -> None:
+    days = [1, 3, 4.5, 5, 2, 9, 9.5]
+    pages = [page(0, fetched_at=1_700_000_000 + int(day * 86_400)) for day in days]
+    expected = [None, 0, None, 2, 2, None, 5]
+    whole = place.write("pages.jsonl", *pages)
+    place.write("one.jsonl", *pages[:3])
+    place.write("two.jsonl", *pages[3:])
+
+    def offsets(path: Path) -> list[int | None]:
+        pages = sorted(
+            lines(path), key=lambda each: (each["page"]["topic"], each["page"]["offset"])
+        )
+        return [
+            each["representative"] and each["representative"]["page"]["offset"] for each in pages
+        ]
+
+    assert place.replay(whole, "--expire-after", "3d", "--head-pages", "1") == 0
+    assert offsets(place.verdicts) == expected
+    index = "--index", place.folder / "other", "--verdicts", place.folder / "other.jsonl"
+    for name in ("one.jsonl", "two.jsonl"):
+        rules = "--expire-after", "3d", "--shards", "2"
+        assert place.streamer("replay", place.folder / name, *rules, *index) == 0
+    split = [None, 0, None, 2, 2, None, 2]  # of the second file the records count from 0 again
+    assert offsets(place.folder / "other.jsonl") == split
+    assert place.replay(whole, "--complete") == 0
+
+
+def test_of_kept_pages_the_newest_answer(place: Place) -> None:
+    pages = place.write("pages.jsonl", *map(page, (0, 1, 0, 2, 0)))
+    assert place.replay(pages, "--keep-pages", "2") == 0
+    assert [each["verdict"] for each in lines(place.verdicts)] == [
+        *("unique", "unique", "duplicate", "unique", "unique")
+    ]
+    assert place.replay(pages, "--expire-after", "30") == 2
+
+
 def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
     copy = page(1).replace(b"/1", b"/copy", 1)
     pages = place.write("pages.jsonl", page(1), page(2), copy)

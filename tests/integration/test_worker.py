@@ -56,8 +56,20 @@ def administer(brokers: str, call: Any) -> Any:
     return asyncio.run(run())
 
 
+def send_dated(brokers: str, topic: str, messages: list[tuple[bytes, int]]) -> None:
+    """Send messages with timestamps to partition 0."""
+
+    async def run() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for value, timestamp in messages:
+                await producer.send_and_wait(topic, value, partition=0, timestamp_ms=timestamp)
+
+    asyncio.run(run())
+
+
 def make_topic(brokers: str, topic: str, partitions: int = 1) -> None:
-    new = NewTopic(topic, partitions, 1, topic_configs={"max.message.bytes": str(4 << 20)})
+    configs = {"max.message.bytes": str(4 << 20), "retention.ms": "-1"}  # some are of 2023
+    new = NewTopic(topic, partitions, 1, topic_configs=configs)
     administer(brokers, lambda admin: admin.create_topics([new]))
 
 
@@ -101,6 +113,32 @@ def test_verdicts_are_shown_as_they_come_and_an_index_tells_where_it_stands(
     position = json.loads(told.stdout)["position"]
     assert position["pages:0"]["records"] == 3
     assert position["log"]["records"] == len(messages_of(brokers, names.log(0))[0])
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_kept_pages_expire_by_the_timestamps_of_their_messages(
+    brokers: str, names: Names, tmp_path: Path, shards: int
+) -> None:
+    days = [1, 2, 3.9, 4.1, 2, 7, 7.2, 11]  # one is dated before others
+    make_topic(brokers, names.pages)
+    dated = [(page(0), 1_700_000_000_000 + int(day * 86_400_000)) for day in days]
+    with fleet(tmp_path, brokers, names, shards=shards) as workers:
+        workers.start("all", "--index", tmp_path / "index", "--expire-after", "3d")
+        for part in (dated[:5], dated[5:]):
+            send_dated(brokers, names.pages, part)
+            workers.wait_until_settled()
+            workers.kill("all")
+            workers.start("all")
+        workers.wait_until_settled()
+        found = sorted(
+            map(json.loads, verdicts_of(brokers, names)), key=lambda v: v["page"]["offset"]
+        )
+        answers = [v["representative"] and v["representative"]["page"]["offset"] for v in found]
+        assert answers == [None, 0, 0, None, 3, 3, None, None]
+        told = workers.verify("--settled")
+        assert told.returncode == 0, told.stdout
+        if shards == 1:
+            assert sorted(workers.replayed()) == sorted(verdicts_of(brokers, names))
 
 
 def test_a_stop_and_a_start_repeat_nothing(

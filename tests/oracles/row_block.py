@@ -17,13 +17,13 @@ class RowBlock:
         self._rows, keys = struct.unpack_from("<II", value)
         self._value = value[8:]
         self._keys = keys
-        self._marks = (8 + SKETCH_BYTES) * self._rows
+        self._marks = (16 + SKETCH_BYTES) * self._rows
         self._ends = self._marks + 4 * keys * self._rows
 
     def sketch(self, place: int) -> npt.NDArray[np.uint64]:
         """Return the sketch as uint64[33]."""
         return np.frombuffer(
-            self._value, np.uint64, SKETCH_WORDS, 8 * self._rows + SKETCH_BYTES * place
+            self._value, np.uint64, SKETCH_WORDS, 16 * self._rows + SKETCH_BYTES * place
         )
 
     def marks(self, place: int) -> npt.NDArray[np.uint32]:
@@ -35,6 +35,10 @@ class RowBlock:
     def ref(self, place: int) -> int:
         """Return the page ref."""
         return int(struct.unpack_from("<Q", self._value, 8 * place)[0])
+
+    def time(self, place: int) -> int:
+        """Return the time of the page."""
+        return int(struct.unpack_from("<q", self._value, 8 * (self._rows + place))[0])
 
     def url(self, place: int) -> bytes:
         """Return the URL."""

@@ -32,6 +32,8 @@ limits = st.builds(
     candidates_max=st.sampled_from([1, 2, 5, 128]),
     threshold=st.sampled_from([0.5, 0.8, 1.0]),
     rules=st.sampled_from([(), SITES]),
+    expire_after_ms=st.sampled_from([0, 0, 4_000, 15_000]),
+    keep_pages=st.sampled_from([0, 0, 3, 12]),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
@@ -73,6 +75,7 @@ class StoredIndex:
         brought = self.store.flush({}, flushed, b"owner")
         for lookup, postings in zip(self.lookups, brought, strict=True):
             lookup.refresh(postings)
+        self.store.free()
 
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""

@@ -13,6 +13,7 @@ from streamer.text.json_fields import (
     DEPTH_MAX,
     ESCAPES,
     PLAIN,
+    TIME,
     TYPE,
     UNTOLD,
     URL,
@@ -103,7 +104,12 @@ plain_texts = st.text(
 )
 members = st.fixed_dictionaries(
     {"url": plain_texts, "body": texts.filter(bool)},
-    optional={"content_type": plain_texts | st.none(), "status": values, "body2": values},
+    optional={
+        "content_type": plain_texts | st.none(),
+        "status": values,
+        "body2": values,
+        "fetched_at": st.none() | st.integers() | texts,
+    },
 )
 
 
@@ -121,6 +127,8 @@ def test_the_fields_are_found_in_any_order_among_others(
         assert fields[URL] == page["url"].encode()
         assert fields[BODY] == inside
         assert fields[TYPE] == (page.get("content_type") or "").encode()
+        time = json.dumps(page.get("fetched_at"), ensure_ascii=False).encode()
+        assert fields[TIME] == (time if "fetched_at" in page else b"")
 
 
 @pytest.mark.parametrize(

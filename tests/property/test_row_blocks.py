@@ -42,7 +42,8 @@ def flushed(rows: Rows, keys: int) -> FlushedRows:
     own = seeds.repeat(keys).reshape(-1, keys)
     own[:, 1:2] = np.arange(len(rows))[:, None]
     numbers, urls = np.arange(len(rows)) * 3, [url for *_, url in rows]
-    return FlushedRows(numbers, refs, sketches, own, masks_of(rows), urls, b"")
+    times = seeds.view(np.int64)
+    return FlushedRows(numbers, refs, sketches, own, masks_of(rows), urls, times, b"")
 
 
 def packed(rows: Rows, keys: int) -> list[bytes]:
@@ -80,6 +81,7 @@ def test_rows_are_gathered_from_blocks_as_if_read_one_by_one(
         block = RowBlock(blocks[slot // ROWS_A_BLOCK])
         assert (kept.refs[i], kept.urls[i]) == (rows[slot][0], rows[slot][2])
         assert (block.ref(slot - start), block.url(slot - start)) == (kept.refs[i], kept.urls[i])
+        assert block.time(slot - start) == kept.times[i] == np.uint64(rows[slot][1]).view(np.int64)
         assert block.marks(slot - start).tolist() == marks[i].tolist()
         own = [rows[slot][1] & 0xFFFFFFFF if place != 1 else slot for place in range(keys)]
         assert marks[i].tolist() == [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +22,7 @@ from streamer.index import shard as shard_module
 from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
 from streamer.index.rule import FREE
 from streamer.index.shard import Shard
-from streamer.index.types import FlushedRows, Pages, Record
+from streamer.index.types import NO_HORIZON, FlushedRows, Horizon, IndexSettings, Pages, Record
 
 
 class MarkLast(Shard):
@@ -83,7 +84,7 @@ class NoUndecided(Shard):
 
     def state(self) -> bytes:
         snapshot = unpack_snapshot(super().state())
-        for name in ("rows", "keys", "masks", "sketches"):
+        for name in ("rows", "keys", "masks", "sketches", "times"):
             setattr(snapshot.undecided, name, b"")
         snapshot.undecided.refs, snapshot.undecided.urls = [], []
         return pack_snapshot(snapshot)
@@ -140,6 +141,39 @@ class DropForgets(Shard):
             super()._decide(ref, kept=kept)
 
 
+class TimesAsTheyCome(Shard):
+    """Shard 0 takes each page's time as it is."""
+
+    def _take(self, pages: Pages) -> None:
+        pages = replace(pages, watermarks=pages.times) if self.number == 0 else pages
+        self._judge(pages)
+        self._watermark = max(self._watermark, int(pages.watermarks[-1]))
+
+
+class DroppedEarly(Shard):
+    """What is dropped may still answer."""
+
+    @property
+    def horizon(self) -> Horizon:
+        time, row = super().horizon
+        return Horizon(time + 3000 if time > 0 else time, row + 4 if row else 0)
+
+
+class HeldForgotten(Shard):
+    """A shard says that nothing older will come, though it holds something older."""
+
+    def _oldest_to_come(self) -> int:
+        return self._watermark
+
+
+class HorizonOfSettings(Shard):
+    """Settings let answer again what those before have let expire."""
+
+    def _configure(self, settings: IndexSettings) -> None:
+        super()._configure(settings)
+        self._horizon = NO_HORIZON
+
+
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
@@ -172,16 +206,39 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "no-drop": lambda: NoDrop,
     "drop-forgets": lambda: DropForgets,
     "cap-per-store": lambda: _with_kernel(
-        "sizes[j] = hits.starts[hit + 1] - hits.starts[hit]", "sizes[j] = 0"
+        "oldest):\n                    sizes[j] += 1\n", "oldest):\n                    pass\n"
     ),
     "cap-at-flush": lambda: _with_kernel(
         "if scratch.sizes[j] >= limits.bucket_max:", "if False:", CapAtFlush
     ),
     "candidates-head-first": lambda: _with_kernel(
-        "count, hits.rows[k], -1 - hits.places[k])",
-        "count, hits.rows[k] + (1 << 40), -1 - hits.places[k])",
+        "count, hits.rows[k], -1 - place)",
+        "count, hits.rows[k] + (1 << 40), -1 - place)",
     ),
     "no-hold": lambda: _with_kernel("elif waits_for >= 0:", "elif False:"),
+    "times-as-they-come": lambda: TimesAsTheyCome,
+    "dropped-early": lambda: DroppedEarly,
+    "held-forgotten": lambda: HeldForgotten,
+    "horizon-of-settings": lambda: HorizonOfSettings,
+    "no-watermark": lambda: _forgetting(watermark=0),
+    "no-horizon": lambda: _forgetting(horizon=NO_HORIZON),
+    "expires-when-dropped": lambda: _with_kernel(
+        "oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)",
+        "oldest_time = limits.oldest_time",
+    ),
+    "newest-when-dropped": lambda: _with_kernel(
+        "oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)",
+        "oldest_row = limits.oldest_row",
+    ),
+    "expired-in-store": lambda: _with_kernel(
+        "elif _may_answer(hits.rows[k], hits.times[place], oldest):", "else:"
+    ),
+    "expired-in-buckets": lambda: _with_kernel(
+        "if entry >= 0 and _is_candidate(",
+        "if entry >= 0 and not _may_answer(head.rows[entry], head.times[entry], oldest):\n"
+        "                sizes[j] += FREE < head.states[entry] <= limits.newest_state\n"
+        "            if entry >= 0 and _is_candidate(",
+    ),
     "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
 }
 WORLD_FLAWS = ("settings-in-code",)

@@ -37,7 +37,7 @@ class NothingFlushed:
     def rows(self, rows: Any) -> KeptRows:
         """Return no rows; no others are asked for."""
         assert not len(rows)
-        return KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [])
+        return KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
 
 
 class Owner:
@@ -83,6 +83,7 @@ class Owner:
         [brought] = self.store.flush({}, [self.shard.snapshot()], b"")
         self.shard.flushed()
         self.lookup.refresh(brought)
+        self.store.free()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)
@@ -111,9 +112,12 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def canon(shard: Shard, store: Store | None) -> Any:
-    """Return a shard's state in a form that does not tell head and store apart."""
+    """Return a shard's state in a form that does not tell head and store apart.
+
+    What lies behind the horizon is left out: whether it was dropped yet must not show.
+    """
     head = shard.head
-    rows: dict[int, tuple[int, bytes, bool]] = {}
+    rows: dict[int, tuple[int, int, bytes, bool]] = {}
     buckets: dict[int, list[int]] = defaultdict(list)
     if store is not None:
         for key, row in stored_postings(store, 0):
@@ -121,13 +125,15 @@ def canon(shard: Shard, store: Store | None) -> Any:
         for part in store.keys(0, 1024):
             stored = shard._lookup.rows(part.rows)  # noqa: SLF001 - a simulator looks inside
             numbers = part.rows.tolist()
-            for row, ref, sketch in zip(numbers, stored.refs, stored.sketches, strict=True):
-                rows[row] = (ref, sketch.tobytes(), True)
+            columns = numbers, stored.times.tolist(), stored.refs, stored.sketches
+            for row, time, ref, sketch in zip(*columns, strict=True):
+                rows[row] = (time, ref, sketch.tobytes(), True)
     for entry in range(head.count):
         if head.states[entry] == FREE:
             continue
         row = int(head.rows[entry])
         rows[row] = (
+            int(head.times[entry]),
             int(head.refs[entry]),
             head.sketches[entry].tobytes(),
             bool(head.states[entry] == KEPT),
@@ -135,14 +141,18 @@ def canon(shard: Shard, store: Store | None) -> Any:
         for bit in range(head.own_keys):
             if int(head.masks[entry]) >> bit & 1:
                 buckets[int(head.keys[entry, bit])].append(row)
+    horizon = shard.horizon
+    rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
+    buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
     held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
     return (
         rows,
-        {key: sorted(found) for key, found in buckets.items()},
+        {key: sorted(found) for key, found in buckets.items() if found},
         held,
         shard.positions,
         shard.sent,
         shard.next_row,
+        horizon,
         shard.applied,
         shard.settings,
     )

@@ -30,8 +30,8 @@ def _symbols(component: int, value: int) -> bytes:
     return drawn.translate(FOUR_SYMBOLS)
 
 
-def make_page(ref: int, signature: Signature) -> Pages:
-    """Return one page."""
+def make_page(ref: int, signature: Signature, time: int) -> Pages:
+    """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
     sketch = (DENSE_LEVEL | BINS << 8).to_bytes(8, "little") + symbols
@@ -47,6 +47,8 @@ def make_page(ref: int, signature: Signature) -> Pages:
         [b"url-%d" % ref],
         [None],
         [b""],
+        np.array([time]),
+        np.array([time]),
     )
 
 
@@ -86,4 +88,6 @@ def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
         urls=[p.urls[0] for p in pages],
         message_keys=[p.message_keys[0] for p in pages],
         carried=[p.carried[0] for p in pages],
+        times=np.concatenate([p.times for p in pages]),
+        watermarks=np.concatenate([p.watermarks for p in pages]),
     )

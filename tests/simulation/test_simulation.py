@@ -15,7 +15,7 @@ SEEDS = 500
 CHUNK = 25
 MUTANT_SEEDS = 200
 
-Broken = (AssertionError, KeyError, IndexError)
+Broken = (AssertionError, KeyError, IndexError, AttributeError)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

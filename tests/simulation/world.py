@@ -6,10 +6,13 @@ restored from snapshots of any age; offsets with gaps, dead letters, a topic mad
 into records anyhow; settings that change on the way. The shard is the real class, its store is the
 real store on a real disk.
 
+Pages have times, some older than those before; they expire after some time, or when there are many
+newer ones, or never.
+
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
-representatives are kept and similar enough; no two kept pages match; with one shard the verdicts
-are those of a naive serial index; every restored state and every stream is the fold of the logs;
-nothing stays open.
+representatives are kept, similar enough and not expired; no two kept pages match that could answer
+each other; with one shard the verdicts are those of a naive serial index; every restored state and
+every stream is the fold of the logs; nothing stays open.
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ RECORDS_MAX = 30  # between flushes
 CALM = 1200  # steps after which nothing goes wrong any more, so that every run ends
 STEPS_MAX = 40_000
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
+AGES = (0, 0, 8_000, 30_000)  # after which pages expire; there is one a second, about
+KEPT = (0, 0, 0, 9, 25)  # of the newest pages, the others expire
+DELAYS = (0, 0, 0, 0, 2_500, 15_000)  # how much older than its neighbours a page is
 WORLD_BYTES_MAX = 48 << 20  # the disks of a world; 7 MB were seen
 
 
@@ -113,8 +119,16 @@ class World:
             bucket_max=limits[0],
             candidates_max=limits[1],
             shards=self.shards,
+            expire_after_ms=draw.choice(AGES),
+            keep_pages=draw.choice(KEPT),
         )
-        changed = self.settings.model_copy(update={"threshold": (equal + 1) / BANDS - 0.08})
+        changed = self.settings.model_copy(
+            update={
+                "threshold": (equal + 1) / BANDS - 0.08,
+                "expire_after_ms": draw.choice(AGES),
+                "keep_pages": draw.choice(KEPT),
+            }
+        )
         self.later = changed if draw.random() < 0.4 or "settings-in-code" in self.flaws else None
         self.change_at = (
             {i: draw.randint(20, 300) for i in range(self.shards)} if self.later else {}
@@ -140,7 +154,7 @@ class World:
                 draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
             )
             ref = page_ref(self._source(*where), offset)
-            self.pages[ref] = make_page(ref, signature)
+            self.pages[ref] = make_page(ref, signature, 100_000 + 1000 * i - draw.choice(DELAYS))
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
 
     @staticmethod
@@ -403,6 +417,7 @@ class World:
     def _check(self) -> None:
         verdicts = self._check_verdicts()
         kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
+        self._note_times()
         self._check_representatives(verdicts, set(kept))
         if not self.crowded:
             self._check_kept(kept)
@@ -422,6 +437,16 @@ class World:
         assert not twice, ("two verdicts", twice)
         return {ref: next(iter(verdicts)) for ref, verdicts in found.items()}
 
+    def _note_times(self) -> None:
+        """Note the times of pages as shard 0 has made them ascend, and the strictest expiry."""
+        self.times: dict[int, int] = {}
+        newest = 0
+        for ref in self._log_order():
+            newest = self.times[ref] = max(newest, int(self.pages[ref].times[0]))
+        both = [self.settings, *([self.later] if self.later else [])]
+        self.ages = [each.expire_after_ms or FOREVER for each in both]
+        self.newest = min(each.keep_pages or FOREVER for each in both)
+
     def _similarity(self, a: int, b: int) -> int:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
@@ -432,12 +457,21 @@ class World:
                 assert other in kept, ("the representative was not kept", ref, other)
                 assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
                 assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
+                age = self.times[ref] - self.times[other]
+                assert age <= max(self.ages), ("the representative has expired", ref, other)
 
     def _check_kept(self, kept: list[int]) -> None:
         need = (self.later or self.settings).similarity_min
+        if self.newest < FOREVER and self.shards > 1:
+            return  # each shard counts its own rows
+        ranks = {ref: rank for rank, ref in enumerate(r for r in self.times if r in {*kept})}
         for i, a in enumerate(kept):
             keys = set(self.pages[a].keys[0].tolist())
             for b in kept[:i]:
+                if abs(self.times[a] - self.times[b]) > min(self.ages):
+                    continue
+                if abs(ranks[a] - ranks[b]) > self.newest:
+                    continue
                 shares_key = keys & set(self.pages[b].keys[0].tolist())
                 assert not shares_key or self._similarity(a, b) < need, (
                     "two kept pages match",
@@ -469,6 +503,8 @@ class World:
         rank: dict[int, int] = {}
         for ref in self._log_order():
             keys = self.pages[ref].keys[0].tolist()
+            for key in keys:
+                buckets[key] = [r for r in buckets[key] if self._may_answer(r, ref, rank)]
             found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
             scored = [
                 (-self._similarity(ref, r), rank[r], r)
@@ -486,6 +522,10 @@ class World:
                 if len(buckets[key]) < self.settings.bucket_max:
                     buckets[key].append(ref)
         return verdicts
+
+    def _may_answer(self, other: int, ref: int, rank: dict[int, int]) -> bool:
+        in_time = self.times[ref] - self.times[other] <= self.ages[0]
+        return in_time and len(rank) - rank[other] <= self.newest
 
     def _log_order(self) -> Iterator[int]:
         positions: dict[str, int] = defaultdict(int)

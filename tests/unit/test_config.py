@@ -79,6 +79,11 @@ def test_each_part_gets_what_was_set() -> None:
         ("threads", -1),
         ("page_bytes_max", 1023),
         ("head_pages", 0),
+        ("expire_after", "30"),
+        ("expire_after", "0s"),
+        ("expire_after", "30 days"),
+        ("expire_after", 30),
+        ("keep_pages", -1),
         ("colour", "blue"),
     ],
 )
@@ -89,6 +94,15 @@ def test_a_bad_value_gives_one_sentence_that_names_the_setting(name: str, value:
     assert message.startswith(f"The setting {name} = {value!r} cannot be: ")
     assert message.endswith(".")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("age", "milliseconds"),
+    [("30d", 2_592_000_000), ("2w", 1_209_600_000), ("12h", 43_200_000), ("90m", 5_400_000)],
+)
+def test_an_age_has_a_unit(age: str, milliseconds: int) -> None:
+    settings = load_settings(expire_after=age, keep_pages=7).index
+    assert (settings.expire_after_ms, settings.keep_pages) == (milliseconds, 7)
 
 
 def test_a_bad_value_in_the_environment_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from streamer.pages.mapping import (
     MISSING,
     PRESETS,
     FieldMapping,
+    epoch_ms,
     normalise_time,
     parse_fields,
     parse_pointer,
@@ -325,3 +326,56 @@ def test_no_value_of_a_time_raises(value: object) -> None:
     for name in ("auto", "iso", "epoch_s", "epoch_ms", "digits", "java"):
         result = normalise_time(value, name)
         assert result is None or result.endswith("Z")
+        assert epoch_ms(value, name) >= 0
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-01-02T03:04:05.250+02:00", 1767315845250),
+        (1767225600, 1767225600000),
+        (1767225600123, 1767225600123),
+        ("20260102030405", 1767323045000),
+        ("Fri, 02 Jan 2026 03:04:05 GMT", 1767323045000),
+        ("\u00e9", 0),
+        ("1900-01-01T00:00:00Z", 0),
+        (1e300, 0),
+        (True, 0),
+        (None, 0),
+        (["2026-01-02T03:04:05Z"], 1767323045000),
+        ({"at": 1767225600}, 0),
+        ("9" * 100, 0),
+        (MISSING, 0),
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_a_page_has_the_time_of_its_fetching_whichever_way_it_is_read(
+    value: object,
+    expected: int,
+    *,
+    ascii_only: bool,
+) -> None:
+    fields = {"url": "http://a.example/", "body": "some words"}
+    if value is not MISSING:
+        fields |= {"fetched_at": value}  # type: ignore[dict-item]
+    raw = json.dumps(fields, ensure_ascii=ascii_only).encode()
+    for how in ({}, {"carry": ["other"]}):
+        batch = parse(raw, **how)
+        assert (batch.times, batch.dead) == ([expected], [])
+
+
+def test_a_number_that_is_none_is_no_time() -> None:
+    raw = b'{"url": "http://a.example/", "body": "some words", "fetched_at": 1%s}' % (b"0" * 400)
+    for how in ({}, {"carry": ["other"]}):
+        assert parse(raw, **how).times == [0]
+
+
+def test_a_message_of_a_topic_has_the_time_that_the_topic_has() -> None:
+    values = [
+        b'{"url": "u", "body": "a", "fetched_at": 1767225600}',
+        b"{broken",
+        b'{"url": "u\\u0041", "body": "b"}',
+    ]
+    messages = [(place, None, value) for place, value in enumerate(values)]
+    batch = PageParser().parse_messages(0, 3, messages, [500, 600, 700])
+    assert (batch.sequences, batch.times) == ([0, 2], [500, 700])

@@ -32,6 +32,7 @@ OTHERS = {
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
+    "expire_after": "7d",
     "log_format": "console",
     "log_level": "debug",
     "security_protocol": "SASL_SSL",

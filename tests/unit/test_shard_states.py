@@ -205,7 +205,7 @@ def test_a_message_key_and_carried_fields_survive_being_held() -> None:
 
 
 def test_equal_states_give_equal_bytes_in_whatever_order_they_came_about() -> None:
-    nothing = Undecided(b"", [], b"", b"", b"", [])
+    nothing = Undecided(b"", [], b"", b"", b"", [], b"")
     one, other = (
         Snapshot(None, dict(marks), {}, 0, 0, 0, nothing, [])
         for marks in ([("pages:0", 1), ("config", 2)], [("config", 2), ("pages:0", 1)])

@@ -180,11 +180,15 @@ def test_the_order_of_another_index_is_refused(identity: LogIdentity) -> None:
 # ---- a topic without brokers -------------------------------------------------------------------
 
 
+TIME = 5  # of all messages
+
+
 @dataclass
 class FakeRecord:
     offset: int
     key: bytes | None
     value: bytes | None
+    timestamp: int = TIME
 
 
 class FakeConsumer:
@@ -296,7 +300,7 @@ def test_where_a_chunk_ends_depends_on_the_messages_alone(topics: Topics) -> Non
         topic = topics(messages, {0: (3, 40)})
         topic.begin({0: 3})
         taken = [topic.take(0, 40, records_max=3) for _ in range(3)]
-        assert [([m[0] for m in found], end) for found, end in taken] == [
+        assert [([m[0] for m in found], end) for found, _, end in taken] == [
             ([3, 4, 9], 10),
             ([10, 11, 30], 31),
             ([31], 40),
@@ -307,15 +311,16 @@ def test_a_full_chunk_with_nothing_behind_it_reaches_to_the_end(topics: Topics) 
     for _ in range(20):
         topic = topics({0: message_at([0, 1])}, {0: (0, 9)})
         topic.begin({0: 0})
-        assert topic.take(0, 9, records_max=2) == (message_at([0, 1]), 9)
+        assert topic.take(0, 9, records_max=2) == (message_at([0, 1]), [TIME] * 2, 9)
 
 
 def test_a_chunk_is_cut_by_bytes_too(topics: Topics) -> None:
     topic = topics({0: message_at(range(10))}, {0: (0, 10)})
     topic.begin({0: 0})
     size = len(page(0)[2] or b"")
-    assert topic.take(0, 10, bytes_max=2 * size) == (message_at([0, 1]), 2)
-    assert topic.take(0, 10, bytes_max=2 * size + 1) == (message_at([2, 3, 4]), 5)
+    assert topic.take(0, 10, bytes_max=2 * size) == (message_at([0, 1]), [TIME] * 2, 2)
+    wanted = message_at([2, 3, 4]), [TIME] * 3, 5
+    assert topic.take(0, 10, bytes_max=2 * size + 1) == wanted
 
 
 def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics) -> None:
@@ -324,7 +329,8 @@ def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics)
     topic.begin({0: 0, 1: 0})
     found: dict[int, list[Message]] = {0: [], 1: []}
     for p, end in [(0, 7), (1, 30), (0, 8), (0, 31), (1, 40), (0, 40)]:
-        taken, reached = topic.take(p, end)
+        taken, times, reached = topic.take(p, end)
+        assert times == [TIME] * len(taken)
         assert reached == end
         found[p] += taken
         assert [m[0] for m in found[p]] == list(range(p, end, 2))
@@ -356,7 +362,7 @@ def packed(messages: Sequence[Message]) -> bytes:
         batch_size=1 << 20,
     )  # fmt: skip
     for number, (_, key, value) in enumerate(messages):
-        builder.append(number, 5, key, value, [])
+        builder.append(number, TIME, key, value, [])
     return messages[0][0].to_bytes(8, "big") + bytes(builder.build())[8:]
 
 
@@ -378,7 +384,7 @@ def test_a_batch_that_cannot_be_decoded_is_named_and_what_is_before_it_is_read(
     topic = topics({}, {0: (0, 9)})
     topic._consumer = DecodingConsumer(batches, {0: 9})  # noqa: SLF001
     topic.begin({0: 0})
-    assert topic.take(0, 3) == (message_at(range(3)), 3)
+    assert topic.take(0, 3) == (message_at(range(3)), [TIME] * 3, 3)
     with pytest.raises(InputError, match=r"^Partition 0 of pages cannot be decoded from offset 3 "):
         topic.take(0, 9)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
 from tests.helpers.signed_pages import family_pages, made_pages
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from streamer.index.types import Pages
@@ -136,26 +136,42 @@ def test_many_pairs_under_one_key_are_counted_as_far_as_they_are_kept(
     assert compared(tmp_path, pages).kept_pairs.violations == 3
 
 
-@given(st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5))
+def met_in_bucket(
+    bucket: list[int], bucket_max: int, may_answer: Callable[[int, int], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of rows that meet: a later one, and one that has a posting and may answer."""
+    posted: list[int] = []
+    for later in bucket:
+        answering = [row for row in posted if may_answer(row, later)]
+        yield from ((row, later) for row in answering)
+        if len(answering) < bucket_max:
+            posted.append(later)
+
+
+spans = st.sampled_from([3, 10, 1000])
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5), spans, spans)
 def test_the_kernel_compares_what_the_rule_says(
-    random: Random, count: int, bucket_max: int
+    random: Random, count: int, bucket_max: int, age: int, newest: int
 ) -> None:
     pages = family_pages(random, count)
+    pages.times[:] = 10 * np.arange(count)
     posted = np.array([random.random() < 0.8 for _ in range(count)], np.bool_)
     keys = pages.keys[:, 0].copy()
     rows, starts = buckets(keys, posted)
     met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, (bucket_max, 6000, 0), met, found
-    )
+        rows, starts, pages.sketches, pages.times, (bucket_max, 6000, 0, age, newest), met, found,
+        np.empty(bucket_max, np.int64),
+    )  # fmt: skip
     by_key: dict[int, list[int]] = {}
     for row in np.flatnonzero(posted).tolist():
         by_key.setdefault(int(keys[row]), []).append(row)
     wanted = [
         pair
         for bucket in by_key.values()
-        for pair in combinations(bucket, 2)
-        if pair[0] in bucket[:bucket_max]
+        for pair in met_in_bucket(bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10))
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]

@@ -39,6 +39,19 @@ def test_pages_come_back_as_they_were_and_can_be_written() -> None:
     assert got.items.keys.flags.writeable, "a kernel would be compiled anew"
 
 
+def test_a_record_of_the_version_before_has_pages_without_times() -> None:
+    sent = record(pages(3), 3)
+    parts = msgspec.msgpack.decode(pack_record(sent, IDENTITY))
+    parts[0] = 1
+    del parts[-1]["columns"][6:]  # of eight
+    got = unpack_record(msgspec.msgpack.encode(parts), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert isinstance(sent.items, Pages)
+    assert (got.times.tolist(), got.watermarks.tolist()) == ([0] * 3, [0] * 3)
+    assert got.keys.tolist() == sent.items.keys.tolist()
+    assert got.urls == sent.items.urls
+
+
 def test_an_interval_without_pages_comes_back() -> None:
     got = unpack_record(pack_record(record(pages(1).take([]), 0), IDENTITY), IDENTITY)
     assert (got.start, got.end, len(got.numbers)) == (10, 10, 0)
@@ -62,8 +75,8 @@ def test_equal_records_have_equal_bytes() -> None:
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
-    later = msgspec.msgpack.encode([2, *parts[1:], "what we do not know"])
-    with pytest.raises(StoreMismatch, match=r"version 2, this program reads 1.*that wrote it"):
+    later = msgspec.msgpack.encode([3, *parts[1:], "what we do not know"])
+    with pytest.raises(StoreMismatch, match=r"version 3, this program reads 2.*that wrote it"):
         unpack_record(later, IDENTITY)
 
 

@@ -22,6 +22,7 @@ from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
 from streamer.index.store import Store
 from streamer.index.types import (
+    BEFORE_ALL,
     Decisions,
     IndexSettings,
     Output,
@@ -51,6 +52,7 @@ from streamer.run.index_folder import Identity
 from streamer.run.judge import LOG_FLUSHES, Judge
 from streamer.sketch.resemblance import SKETCH_WORDS
 
+NEVER = -BEFORE_ALL  # is an age, and a number of rows
 PAIRS_MAX = 10_000  # that match under one key, and are told apart from those under other keys
 
 Digests = npt.NDArray[np.uint64]
@@ -68,7 +70,7 @@ def item_digests(items: Pages | Decisions) -> Digests:
         return decided
     numbers = zip(
         items.refs, items.keys, items.sketches, items.distinct, items.tokens, items.text_bytes,
-        strict=True,
+        items.times, items.watermarks, strict=True,
     )  # fmt: skip
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
     texts = zip(items.urls, items.message_keys, items.carried, main, strict=True)
@@ -178,9 +180,10 @@ def buckets(keys: Words, posted: npt.NDArray[np.bool_]) -> tuple[Rows, Rows]:
 class KeptPages:
     """The kept pages of an index, in scratch files in `folder`, in the order of insertion.
 
-    A key's bucket takes so many postings, the earliest: pairs of later ones could never meet and
-    are left out. What the limits of the index excuse is counted apart: with several shards an
-    undecided page may have taken a place, and a page looks at so many candidates only.
+    A key's bucket takes so many postings, the earliest that have not expired: pairs of others could
+    never meet and are left out. What the limits of the index excuse is counted apart: with several
+    shards an undecided page may have taken a place, or have been among the newest; and a page looks
+    at so many candidates only.
     """
 
     def __init__(self, folder: Path, shards: int, bands: int) -> None:
@@ -189,6 +192,7 @@ class KeptPages:
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
+        self._times = Column(np.int64)
         self._settings: set[IndexSettings] = set()
         self._refused: dict[int, int] = {}
 
@@ -211,6 +215,7 @@ class KeptPages:
                 opened.write(words.tobytes())
         self._refs.append(pages.refs)
         self._distinct.append(pages.distinct)
+        self._times.append(pages.times)
 
     def compare(self, report: Report) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
@@ -222,6 +227,9 @@ class KeptPages:
         bucket_max = min(each.bucket_max for each in self._settings)
         least = max(each.similarity_bounds[1] for each in self._settings)
         measure = int(min(each.measure for each in self._settings))  # an index has one
+        expire_after = min(each.expire_after_ms or NEVER for each in self._settings)
+        keep_pages = min(each.keep_pages or NEVER for each in self._settings)
+        limits = bucket_max, least, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]
@@ -231,9 +239,11 @@ class KeptPages:
                 rows,
                 starts,
                 sketches.reshape(count, SKETCH_WORDS),
-                (bucket_max, least, measure),
+                self._times.array(),
+                limits,
                 met,
                 pairs,
+                np.empty(bucket_max, np.int64),
             )
             check.looked_at += compared
             found.append(pairs[:matching])
@@ -258,8 +268,12 @@ class KeptPages:
     def _is_excused(self, met: int) -> bool:
         """Tell whether a page that shares buckets with `met` earlier ones may have missed one."""
         candidates_max = min(each.candidates_max for each in self._settings)
+        if len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1:
+            return any(self._refused.values()) or met > candidates_max
         if self._shards == 1:
             return met > candidates_max
+        if any(each.keep_pages for each in self._settings):
+            return True
         keys = -(-self._keys_a_page // self._shards) + 1  # at one shard, at most
         bucket_max = max(each.bucket_max for each in self._settings)
         return any(self._refused.values()) or keys * bucket_max > candidates_max

@@ -1,0 +1,166 @@
+"""Which kept pages answer no page any more, by their times and by their number."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.stored_rows import scan_rows
+from streamer.index.types import BEFORE_ALL, Horizon, config_record
+from tests.helpers.shard_cases import FAR, SAME, index, judge, representatives, shares
+from tests.helpers.signed_pages import made_pages
+from tests.helpers.stored_rows import assert_holds, flush, keys_of, stored_postings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.index.types import Pages
+
+DAY = 86_400_000
+
+
+def same_pages(*days: float) -> Pages:
+    """Return pages with one key and one content each, of these days."""
+    pages = made_pages([shares(1, 0, 0, 9)] * len(days), [SAME] * len(days))
+    pages.times[:] = [int(day * DAY) for day in days]
+    return pages
+
+
+def crowd(*pages: tuple[float, int]) -> Pages:
+    """Return pages that share a key, each of a day and with one of the sketches that are unlike."""
+    made = made_pages([shares(1, 0, 0, 0) for _ in pages], [FAR[which] for _, which in pages])
+    made.times[:] = [int(day * DAY) for day, _ in pages]
+    return made
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_page_answers_until_it_is_older_than_the_age(*, flushed: bool) -> None:
+    network = index(expire_after_ms=3 * DAY)
+    verdicts = judge(network, same_pages(10, 12, 13, 13.001, 15), flush=flushed)
+    assert representatives(verdicts) == [None, 0, 0, None, 3]
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_duplicate_does_not_make_its_representative_younger(*, flushed: bool) -> None:
+    network = index(expire_after_ms=3 * DAY)
+    verdicts = judge(network, same_pages(10, 12.9, 14), flush=flushed)
+    assert representatives(verdicts) == [None, 0, None]
+
+
+def test_a_page_that_is_dated_before_others_counts_as_old_as_the_newest_of_them() -> None:
+    network = index(expire_after_ms=3 * DAY)
+    pages = same_pages(10, 20, 1, 22)
+    assert representatives(judge(network, pages)) == [None, None, 1, 1]
+
+
+def test_a_page_without_a_time_has_that_of_the_page_before() -> None:
+    network = index(expire_after_ms=3 * DAY)
+    assert representatives(judge(network, same_pages(0, 10, 0, 12, 0))) == [None, None, 1, 1, 1]
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_the_newest_kept_pages_answer(*, flushed: bool) -> None:
+    network = index(keep_pages=2)
+    pages = made_pages(
+        [
+            *(shares(1, 0, 0, 9), shares(2, 0, 0, 8), shares(1, 0, 0, 9)),
+            *(shares(3, 0, 0, 7), shares(1, 0, 0, 9), shares(2, 0, 0, 8)),
+        ],
+        [SAME, FAR[1], SAME, FAR[2], SAME, FAR[1]],
+    )
+    verdicts = judge(network, pages, flush=flushed)
+    assert representatives(verdicts) == [None, None, 0, None, None, None]
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_what_has_expired_takes_no_place_in_its_bucket(*, flushed: bool) -> None:
+    network = index(expire_after_ms=DAY, bucket_max=2)
+    pages = crowd((1, 0), (1.1, 1), (1.2, 2), (3, 3), (3.1, 4), (3.2, 4))
+    verdicts = judge(network, pages, flush=flushed)
+    assert representatives(verdicts) == [None, None, None, None, None, 4]
+    assert network.shards[0].refused == 1
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_what_has_expired_is_none_of_the_earliest_candidates(*, flushed: bool) -> None:
+    network = index(expire_after_ms=DAY, candidates_max=1)
+    pages = crowd((1, 0), (1.1, 1), (3, 2), (3.5, 2))
+    assert representatives(judge(network, pages, flush=flushed)) == [None, None, None, 2]
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_what_has_expired_stays_so_under_other_settings(*, flushed: bool) -> None:
+    network = index(expire_after_ms=DAY)
+    pages = same_pages(1, 3, 3.5, 4.5, 7)
+    before = judge(network, pages.take(range(3)), flush=flushed)
+    [shard] = network.shards
+    assert shard.settings is not None
+    longer = shard.settings.model_copy(update={"expire_after_ms": 30 * DAY})
+    shard.apply(config_record(longer, 1))
+    if flushed:
+        network.restart()
+    assert representatives(before) == [None, None, 1]
+    after = network.give(pages, 3, 4) + network.give(pages, 4, 5)
+    assert representatives(after) == [1, 1]
+    assert network.shards[0].horizon.time == int(2.5 * DAY)
+
+
+# ---- the store ----------------------------------------------------------------------------------
+
+
+def after(row: int) -> Horizon:
+    """Return the horizon behind which all rows before this one lie."""
+    return Horizon(1000 * row)
+
+
+def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "store"
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        for first, horizon in ((0, 0), (10, 0), (20, 15), (30, 30)):
+            lookup.refresh(flush(store, range(first, first + 10), horizon=after(horizon)))
+            store.free()
+        assert store.meta is not None
+        assert (store.meta.shards[0].rows, store.meta.shards[0].postings) == (10, 30)
+        assert lookup.table.count == 30
+        assert sorted({*lookup.find(keys_of(range(50))).rows.tolist()}) == [*range(30, 40)]
+        gone = lookup.rows(np.array([12, 33]))
+        assert gone.times.tolist() == [BEFORE_ALL, 33_000]
+        assert gone.refs == [0, 40]
+        assert_holds(store, range(30, 40))
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(30, 40))
+        assert len(stored_postings(store, 0)) == 30
+        flush(store, range(40, 50), horizon=after(40))
+        assert_holds(store, range(40, 50))
+
+
+def test_of_a_flush_that_has_not_expired_as_a_whole_nothing_is_dropped(tmp_path: Path) -> None:
+    with contextlib.closing(Store.open(tmp_path / "store")) as store:
+        flush(store, range(10))
+        flush(store, range(10, 20), horizon=after(5))
+        assert_holds(store, range(20))
+        assert [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs] == [
+            *range(5, 20)
+        ]
+
+
+def test_what_a_kill_has_left_of_dropped_rows_goes_with_the_next_flush(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(600))
+        flush(store, range(600, 1200), horizon=after(600))
+        assert store.row_blocks([0])  # and here the process ends
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, [1200])
+        store.free()
+        with pytest.raises(Exception, match="block 0 of its rows is missing"):
+            store.row_blocks([0])
+        assert_holds(store, range(600, 1201))
