@@ -59,6 +59,7 @@ class StreamerIndex:
             bodies=list(texts),
             flags=[0] * pages,
             carried=[b""] * pages,
+            times=[0] * pages,
         )
         return sign(self._signer, SOURCE, batch)
 
