@@ -109,6 +109,7 @@ class Judge:
         batch = PageBatch(
             start, end, list(range(start, end)), [None] * len(texts), [b"u"] * len(texts),
             [text.encode() for text in texts], [0] * len(texts), [b""] * len(texts),
+            [0] * len(texts),
         )  # fmt: skip
         return self.batch(batch)
 

@@ -62,7 +62,8 @@ def load_kernels() -> None:
 
     Not by a store: its threads would not be there in a child, which would wait for them for ever.
     """
-    batch = PageBatch(0, 1, [0], [None], [b"u"], [b"<p>a b c d e f g"], [ESCAPED | HTML], [b""])
+    body = b"<p>a b c d e f g"
+    batch = PageBatch(0, 1, [0], [None], [b"u"], [body], [ESCAPED | HTML], [b""], [0])
     pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
     shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
