@@ -91,6 +91,14 @@ def _seconds(duration: str) -> float:
     return float(duration[:-1]) * _SECONDS[duration[-1]]
 
 
+def duration_of(seconds: int) -> str:
+    """Return so many seconds as a setting has them, in the largest unit that they fill."""
+    unit = max(
+        (each for each in _SECONDS if seconds % _SECONDS[each] == 0), key=_SECONDS.__getitem__
+    )
+    return f"{seconds // _SECONDS[unit]}{unit}"
+
+
 Duration = Annotated[str, AfterValidator(_duration)]
 DurationOrNone = Annotated[str, AfterValidator(lambda value: value and _duration(value))]
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from streamer.config import duration_of
 from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
 from streamer.index.store import Store
 from streamer.index.types import IndexSettings
@@ -21,7 +22,11 @@ from streamer.sketch.settings import NATIVE
 
 ROWS_AT_ONCE = 1 << 16
 
-_SETTING_NAMES = {"shingles_min": "min_shingles", "version": "rules_version"}
+_SETTING_NAMES = {
+    "shingles_min": "min_shingles",
+    "expire_after_ms": "expire_after",
+    "version": "rules_version",
+}
 
 
 def inspect(
@@ -72,7 +77,12 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     whole = IndexSettings.model_validate(settings)  # what an older one does not say is the default
     named = {_SETTING_NAMES.get(name, name): value for name, value in whole.model_dump().items()}
-    own = {"measure": whole.measure.name.lower(), "rules": "; ".join(map(str, whole.rules))}
+    age = whole.expire_after_ms // 1000
+    own = {
+        "measure": whole.measure.name.lower(),
+        "rules": "; ".join(map(str, whole.rules)),
+        "expire_after": duration_of(age) if age else "never",
+    }
     return named | own
 
 

@@ -511,10 +511,15 @@ def test_inspect_and_check_tell_what_an_index_is(
     assert next(iter(found["position"].values())) == {"records": 30, "finished": True}
     assert place.streamer("check", "--index", place.index) == 0
     assert "nothing changes" in " ".join(capsys.readouterr().out.split())
-    changed = ("--threshold", "0.9", "--min-shingles", "7")
+    assert found["settings"]["expire_after"] == "never"
+    changed = ("--threshold", "0.9", "--min-shingles", "7", "--expire-after", "14d")
     assert place.streamer("check", "--index", place.index, *changed) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "From the next page on: threshold 0.8 -> 0.9, min_shingles 5 -> 7." in said
+    assert (
+        "From the next page on: threshold 0.8 -> 0.9, min_shingles 5 -> 7, expire_after never"
+        in said
+    )
+    assert "-> 2w." in said
     assert place.streamer("check", "--index", place.index, "--rows", "4") == 3
     assert place.streamer("inspect", place.folder / "none") == 1
 

@@ -373,9 +373,9 @@ def test_a_record_of_a_later_version_stops_the_owner_clearly(
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_until_settled()
-        send(brokers, names.log(0), [(None, b"\x92\x02\x00")])
+        send(brokers, names.log(0), [(None, b"\x92\x63\x00")])
         assert workers.running["all"].wait(timeout=60) == 3
-        assert "record of version 2, this program reads 1" in workers.log("all")
+        assert "record of version 99, this program reads" in workers.log("all")
 
 
 def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(
@@ -387,7 +387,7 @@ def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_writt
         workers.wait_for_log("index-0", "worker_started")
         code, log = started(workers, "other", "--role", "sign", "--rows", "5")
         assert code == 3, log
-        said = "and signature settings (--method, its options, --canonical, --text)"
+        said = "and signature settings (--method, its options, --canonical, --text, what --rules"
         assert said in " ".join(log.split())
         code, log = started(workers, "shards", "--role", "sign", "--shards", "2")
         assert code == 3, log
