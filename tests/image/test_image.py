@@ -211,7 +211,7 @@ def test_main_text_compiles_nothing_either(podman: Podman) -> None:
     )
     run = ("run", "--rm", *HARDENED, "--tmpfs", "/tmp", "--network", "none")  # noqa: S108
     said, found = podman(*run, "--entrypoint", "python", WORKER, "-c", code).splitlines()
-    assert json.loads(said)["jaccard"] == 1
+    assert json.loads(said)["exact"]["jaccard"] == 1
     assert json.loads(found) == kernels_of(podman)
 
 
