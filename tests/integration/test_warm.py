@@ -6,6 +6,7 @@ But for what only main text needs, which `streamer warm --text main` compiles to
 from __future__ import annotations
 
 import base64
+import fcntl
 import gzip
 import importlib
 import json
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,24 +129,45 @@ def warm(cache: Path, text: str = "visible", **environment: str) -> str:
     return done.stderr
 
 
-def warmed(folder: Path, text: str) -> Path:
-    """Return a cache that `streamer warm` has filled, as on a terminal."""
+def warmed(folder: Path, text: str) -> None:
+    """Have `streamer warm` fill a cache, as on a terminal."""
     shown = warm(folder, text, FORCE_COLOR="1", COLUMNS="120")
     assert f"{len(all_kernels(text))}/{len(all_kernels(text))}" in shown
-    return folder
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Return a copy of a folder that the first of this run's processes makes for all.
+
+    It takes half a minute of two cores.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+    base = factory.getbasetemp().parent if run else factory.getbasetemp()
+    whole = base / f"{name}-{run}"
+    with (base / f"{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            part = base / f"{name}.part"
+            part.mkdir()
+            make(part)
+            part.rename(whole)
+    return Path(shutil.copytree(whole, factory.mktemp(name) / "cache"))
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a cache of all but what only main text needs."""
-    return warmed(tmp_path_factory.mktemp("cache"), "visible")
+    return made_once(tmp_path_factory, "visible", lambda folder: warmed(folder, "visible"))
 
 
 @pytest.fixture(scope="module")
 def cache_of_main(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a cache to which `streamer warm --text main` has added the rest."""
-    folder = tmp_path_factory.mktemp("main") / "cache"
-    return warmed(shutil.copytree(cache, folder), "main")
+
+    def make(folder: Path) -> None:
+        shutil.copytree(cache, folder, dirs_exist_ok=True)
+        warmed(folder, "main")
+
+    return made_once(tmp_path_factory, "main", make)
 
 
 def test_every_kernel_is_on_disk_but_nobody_waits_for_main_text_who_never_asks_for_it(
