@@ -15,14 +15,14 @@ import numpy as np
 
 from streamer.errors import StoreDamaged
 from streamer.index.row_blocks import (
+    PADDING,
     ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
     RowKeys,
-    RowPlaces,
     gather_marks,
 )
 from streamer.index.store import Store
-from streamer.index.stored_rows import read_blocks
+from streamer.index.stored_rows import read_rows
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import read_places
 
@@ -113,16 +113,13 @@ class _Check:
 
     def _rows(self, part: RowKeys, finding: Finding) -> None:
         """Read the rows of a block of keys, and compare their marks."""
-        numbers, places = np.divmod(part.slots, ROWS_A_BLOCK)
-        wanted, at = np.unique(numbers, return_inverse=True)
         try:
-            blocks = read_blocks(self._store, wanted)
+            rows = read_rows(self._store, part.slots)
         except StoreDamaged:
-            for number in wanted.tolist():
+            for number in np.unique(part.slots // ROWS_A_BLOCK).tolist():
                 _tried(finding, self._store.row_blocks, [number])
             return
-        self._advance(finding, int(blocks.limits[-1]))
-        rows = RowPlaces(blocks.data, blocks.limits[at], places)
+        self._advance(finding, len(rows.data) - len(PADDING))
         marks = gather_marks(rows, part.keys.shape[1])
         posted = part.masks[:, None] >> np.arange(marks.shape[1], dtype=np.uint64) & np.uint64(1)
         if not np.array_equal(marks, (posted * part.keys).astype(np.uint32)):

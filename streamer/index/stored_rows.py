@@ -197,6 +197,18 @@ def read_blocks(store: Store, numbers: RowNumbers) -> Blocks:
     return Blocks(numbers, data, limits)
 
 
+def read_rows(store: Store, slots: RowNumbers) -> RowPlaces:
+    """Read the rows in slots, a block once for all rows that it has.
+
+    Raises:
+        StoreDamaged: a block is, or is missing.
+    """
+    numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+    wanted, at = np.unique(numbers, return_inverse=True)
+    blocks = read_blocks(store, wanted)
+    return RowPlaces(blocks.data, blocks.limits[at], places)
+
+
 class ScannedRows(NamedTuple):
     """Some rows, and the marks of their keys at this shard, uint32[n, keys]; 0: not posted."""
 
@@ -207,10 +219,7 @@ class ScannedRows(NamedTuple):
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     """Yield the rows of a shard that have not expired, some thousand at a time, as they came."""
     for part in store.keys(shard, ROWS_A_PART):
-        numbers, places = np.divmod(part.slots, ROWS_A_BLOCK)
-        wanted, at = np.unique(numbers, return_inverse=True)
-        blocks = read_blocks(store, wanted)
-        rows = RowPlaces(blocks.data, blocks.limits[at], places)
+        rows = read_rows(store, part.slots)
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"
         left = store.meta.shards[shard].horizon.has(found.times, part.rows)

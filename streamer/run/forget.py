@@ -19,16 +19,14 @@ import numpy.typing as npt
 from streamer.index.codec import Entry, ShardMeta, Stretch
 from streamer.index.row_blocks import (
     NO_ROW,
-    ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
     RowKeys,
-    RowPlaces,
     gather_rows,
     key_entries,
     row_entries,
 )
 from streamer.index.store import Store
-from streamer.index.stored_rows import read_blocks
+from streamer.index.stored_rows import read_rows
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
@@ -100,10 +98,7 @@ def _found(store: Store, shard: int, blocks: range, wanted: Wanted) -> Iterator[
         keys = store.read_keys(shard, range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
-        numbers, places = np.divmod(keys.slots, ROWS_A_BLOCK)
-        read, at = np.unique(numbers, return_inverse=True)
-        rows = read_blocks(store, read)
-        kept = gather_rows(RowPlaces(rows.data, rows.limits[at], places))
+        kept = gather_rows(read_rows(store, keys.slots))
         gone = wanted(kept)
         if gone.any():
             yield keys, kept, gone
