@@ -27,11 +27,25 @@ from pydantic import Field, model_validator
 
 from streamer.sketch.measures import HASHES_MAX, SLOTS_MAX, pack_bottom, pack_sample, pack_slots
 from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
-from streamer.sketch.method_signer import block_hashes, class_keys, min_hashes, resemblance_sketch
+from streamer.sketch.method_signer import (
+    Hashes,
+    block_hashes,
+    class_keys,
+    min_hashes,
+    resemblance_sketch,
+)
 from streamer.sketch.methods.hashes import hash64
 from streamer.sketch.methods.shingled import ShingledMethod, ShingleParameters
 from streamer.sketch.minhash import hash_shingles
-from streamer.sketch.settings import derive_seeds
+from streamer.sketch.settings import HashSeeds, derive_seeds
+
+
+def _banded(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
+    """Return keys from bands of so many min-hashes of a set, and its sketch."""
+    return MethodSignature(
+        block_hashes(min_hashes(distinct, seeds), rows, seeds.band_seed),
+        resemblance_sketch(distinct, seeds.sketch_mask),
+    )
 
 
 class MinHashParameters(Parameters):
@@ -75,10 +89,7 @@ class MinHash(Method[MinHashParameters]):
         shingles = np.empty_like(tokens)
         count = hash_shingles(tokens, len(tokens), seeds.shingle_powers, shingles)
         distinct = np.unique(shingles[:count])
-        return MethodSignature(
-            block_hashes(min_hashes(distinct, seeds), self.parameters.rows, seeds.band_seed),
-            resemblance_sketch(distinct, seeds.sketch_mask),
-        )
+        return _banded(distinct, self.parameters.rows, seeds)
 
 
 class BottomKParameters(ShingleParameters):
@@ -279,10 +290,7 @@ class Words(Method[WordsParameters]):
             [hash64(one.encode(), seeds.token_seed) for one in numbered_words(page)], np.uint64
         )
         distinct = np.unique(hashes)
-        return MethodSignature(
-            block_hashes(min_hashes(distinct, seeds), self.parameters.rows, seeds.band_seed),
-            resemblance_sketch(distinct, seeds.sketch_mask),
-        )
+        return _banded(distinct, self.parameters.rows, seeds)
 
 
 def numbered_words(page: PageText) -> list[str]:
