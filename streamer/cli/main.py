@@ -19,7 +19,8 @@ from streamer import __version__
 from streamer.errors import StreamerError
 from streamer.garbage import without_collections
 
-# By panel of the help. A command is what its module has under the module's own name.
+# By panel of the help. A command is what its module has under the command's own name, and the
+# module has that name too, but for those in _MODULES.
 PANELS = {
     "Judge pages": ("replay", "worker", "produce", "tail"),
     "Keep an index": ("snapshot", "restore", "trim-log", "forget"),
@@ -28,6 +29,7 @@ PANELS = {
     "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
+_MODULES = {"restore": "snapshot", "trim-log": "snapshot"}
 _SERVICE = (
     *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log", "forget"),
     *("inspect", "check", "warm"),
@@ -78,8 +80,8 @@ def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
     with without_collections():
         folder = "streamer.cli" if name in _SERVICE else "streamer.lab.cli"
-        own = name.replace("-", "_")
-        part = getattr(import_module(f"{folder}.{own}"), own)
+        module = _MODULES.get(name, name).replace("-", "_")
+        part = getattr(import_module(f"{folder}.{module}"), name.replace("-", "_"))
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
     if isinstance(part, typer.Typer):
         alone.add_typer(part, name=name, rich_help_panel=COMMANDS[name])

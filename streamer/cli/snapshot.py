@@ -1,13 +1,18 @@
-"""`streamer snapshot`: copy an index that nobody writes into a folder of snapshots."""
+"""`streamer snapshot`, `restore`, `trim-log`: copies of an index, and logs without a beginning."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streamer.cli.options import command, connection_of
+from streamer.config import SECURITY, Settings
 from streamer.index.store import has_index
+from streamer.kafka.connection import Connection
+from streamer.kafka.topics import Names
 from streamer.run.snapshots import SnapshotFolder, parts_of, take_snapshot
 
 
@@ -34,3 +39,59 @@ def snapshot(
             f"Snapshot {made.number} in {to / part}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, of which {taken.size:,} were copied."
         )
+
+
+def restore(
+    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of snapshots.")],
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="Folder to make; it must be empty, or missing.")
+    ],
+    *,
+    snapshot: Annotated[
+        int | None, typer.Option(min=1, help="Number of the snapshot. \\[default: the newest]")
+    ] = None,
+) -> None:
+    """Make an index of a snapshot: all of it, or nothing. Every byte is compared with its digest.
+
+    A worker that is started with it goes on in its log where the snapshot was taken; a replay goes
+    on in its files. Of a worker's snapshots each shard is made, below INDEX.
+
+    Example: streamer restore /backup/my-index my-index
+    """
+    for part in parts_of(to, lambda folder: bool(SnapshotFolder(folder).numbers())):
+        made = SnapshotFolder(to / part).restore(index / part, snapshot)
+        typer.echo(
+            f"Snapshot {made.number} in {index / part}: flush {made.flush}, {made.pages:,} pages, "
+            f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+@command
+def trim_log(
+    *,
+    snapshots: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of snapshots, as --snapshot-to names it.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
+    ] = False,
+    settings: Annotated[Settings, "index_name", "brokers", SECURITY],
+) -> None:
+    """Delete what lies before the oldest snapshot from an index's logs.
+
+    First every byte of that snapshot is read, its index is opened, and compared with the log. From
+    then on a lost index is restored from a snapshot, not from the log alone; and what folds whole
+    logs, as `streamer verify`, cannot do so any more. Workers may run beside it.
+
+    Example: streamer trim-log --snapshots /backup/my-index --dry-run
+    """
+    names = Names(settings.index_name, settings.input_topic)
+    asyncio.run(_trim(connection_of(settings), names, snapshots, delete=not dry_run))
+
+
+async def _trim(connection: Connection, names: Names, snapshots: Path, *, delete: bool) -> None:
+    from streamer.kafka.trim import trim  # noqa: PLC0415 - imports Faust, which help does without
+
+    async for log, snapshot, start, end in trim(connection, names, snapshots, delete=delete):
+        what = "deleted" if delete else "would be deleted"
+        typer.echo(f"{log}: records {start} to {end}, before snapshot {snapshot}, {what}.")
