@@ -9,7 +9,6 @@ speed alone. The text that says which method is best is made from the figures as
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.published import PUBLISHED
 from benchmarks.report_tables import markdown
+from benchmarks.results import figures_of_page
 from streamer.lab.datasets import open_dataset, write_collection
 from streamer.lab.sample.score import ratio_text
 from streamer.lab.sample.truth import write_crawl
@@ -257,25 +257,19 @@ def datasets(folder: Path) -> list[Path]:
     return [crawl, *(pages.parent for pages in sets if pages is not None)]
 
 
+def _measure(folder: Path) -> Results:
+    paths = datasets(folder)
+    trials = evaluate(paths, Console())
+    return Results(trials, under_keys(paths, trials), short_texts.measure())
+
+
 def main() -> None:
     """Evaluate and write the page."""
-    parser = argparse.ArgumentParser(description="Write the page of the methods' quality.")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the datasets lie")
-    parser.add_argument("--out", type=Path, default=OUT, help="the page")
-    parser.add_argument(
-        "--stored", action="store_true", help="write it from the figures of the last run"
+    results, out = figures_of_page(
+        "Write the page of the methods' quality.", FOLDER, OUT, "results.json", Results, _measure
     )
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    stored = asked.folder / "results.json"
-    if not asked.stored:
-        paths = datasets(asked.folder)
-        trials = evaluate(paths, Console())
-        measured = Results(trials, under_keys(paths, trials), short_texts.measure())
-        stored.write_bytes(msgspec.json.encode(measured))
-    results = msgspec.json.decode(stored.read_bytes(), type=Results)
-    asked.out.write_text(page(results), encoding="utf-8")
-    print(f"The page is {asked.out}.")
+    out.write_text(page(results), encoding="utf-8")
+    print(f"The page is {out}.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ project's own sample crawl, and those beside the checkout where they are.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import random
 import subprocess
@@ -32,6 +31,7 @@ from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.report_tables import markdown
+from benchmarks.results import figures_of_page
 from streamer.config import PURPOSES
 from streamer.lab.exact import compare_words
 from streamer.lab.sample.crawl import Kind
@@ -496,24 +496,15 @@ def page(results: Results) -> str:
 
 def main() -> None:
     """Measure and write the page."""
-    parser = argparse.ArgumentParser(description="Write the page of what is found.")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the datasets lie")
-    parser.add_argument("--out", type=Path, default=OUT, help="the page")
-    parser.add_argument(
-        "--stored", action="store_true", help="write it from the figures of the last run"
+    results, out = figures_of_page(
+        "Write the page of what is found.", FOLDER, OUT, "presets.json", Results, measure
     )
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    stored = asked.folder / "presets.json"
-    if not asked.stored:
-        stored.write_bytes(msgspec.json.encode(measure(asked.folder)))
-    results = msgspec.json.decode(stored.read_bytes(), type=Results)
-    plots = asked.out.parent / PLOTS
+    plots = out.parent / PLOTS
     plots.mkdir(exist_ok=True)
     save(draw_sets(results), plots / "sets.svg")
     save(draw_curves(), plots / "curves.svg")
-    asked.out.write_text(page(results), encoding="utf-8")
-    print(f"The page is {asked.out}.")
+    out.write_text(page(results), encoding="utf-8")
+    print(f"The page is {out}.")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,18 @@ with each subject, because it belongs to the figures of that run.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from benchmarks.machine import Machine
 
 RESULTS_FILE = "results.json"
+
+Figures = TypeVar("Figures")
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -72,3 +76,29 @@ def _made(kind: Callable[[object], object], value: object) -> object:
 def _alike(one: Machine, other: Machine) -> bool:
     """Tell whether all but the load is equal: the machine, the packages, the commit."""
     return msgspec.structs.replace(one, load=other.load) == other
+
+
+def figures_of_page(
+    description: str,
+    folder: Path,
+    out: Path,
+    name: str,
+    kind: type[Figures],
+    measure: Callable[[Path], Figures],
+) -> tuple[Figures, Path]:
+    """Read a command line; return a page's figures, measured anew or stored, and where it goes.
+
+    The figures are stored in the folder under `name`, for whoever only writes the page anew.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--folder", type=Path, default=folder, help="where the datasets lie")
+    parser.add_argument("--out", type=Path, default=out, help="the page")
+    parser.add_argument(
+        "--stored", action="store_true", help="write it from the figures of the last run"
+    )
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    stored = asked.folder / name
+    if not asked.stored:
+        stored.write_bytes(msgspec.json.encode(measure(asked.folder)))
+    return msgspec.json.decode(stored.read_bytes(), type=kind), asked.out
