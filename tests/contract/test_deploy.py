@@ -166,7 +166,7 @@ def test_no_secret_is_among_what_is_applied() -> None:
 
 
 def test_every_environment_variable_of_ours_in_deploy_is_a_setting_or_of_a_script() -> None:
-    files = [path for path in DEPLOY.rglob("*") if path.is_file()]
+    files = [path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     named = {
         (str(file.relative_to(DEPLOY)), name.lower())
         for file in files

@@ -295,7 +295,9 @@ def test_an_index_tells_the_kept_pages_that_a_text_is_near(
     bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
     lines = [json.dumps({"url": f"http://a.example/{i}", "body": b}) for i, b in enumerate(bodies)]
     (tmp_path / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    index: list[str | Path] = ["--index", tmp_path / "index"]
+    # A key of its own would, now and then, put no key of the two texts in common.
+    (tmp_path / "key").write_text("5a" * 32, "utf-8")
+    index: list[str | Path] = ["--index", tmp_path / "index", "--key-file", tmp_path / "key"]
     run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
     (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
     report = json.loads(run("uniqueness", tmp_path / "text.txt", *index, "--json"))

@@ -45,7 +45,9 @@ def with_constants(array):
 def run(package: Path, home: Path, program: str, **environment: str) -> str:
     """Return what a new process prints that imports the package there."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_")}
-    own |= {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home), **environment}
+    own |= {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home)}
+    # What Python writes beside a module is none of the kernels that a test looks for.
+    own |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=home, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
