@@ -315,8 +315,11 @@ class Settings(BaseSettings):
         default=False,
         shown="no",
     )
-    snapshot_to: Path | None = _setting(
-        WORKER, "Folder of snapshots of the index, one below it a shard.", None
+    snapshot_to: str = _setting(
+        WORKER,
+        "Folder of snapshots of the index, one below it a shard; or a URL, as s3://bucket/index.",
+        "",
+        form="DIR",
     )
     snapshot_every: Duration = _setting(WORKER, "Time between two of them, as 30m, 1h or 1d.", "1h")
     snapshot_keep: int = _setting(

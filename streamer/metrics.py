@@ -213,6 +213,16 @@ class ShardMetrics:
             "Space that the index's disk had left at the last flush.",
             ["shard"],
         )
+        self.snapshot_timestamp = gauge(
+            "streamer_shard_snapshot_timestamp_seconds",
+            "When the newest snapshot was taken, in seconds since 1970; since the process began.",
+            ["shard"],
+        )
+        self.snapshot_failures = gauge(
+            "streamer_shard_snapshot_failures",
+            "Snapshots that have failed since the last one that was taken.",
+            ["shard"],
+        )
 
 
 class Metrics:

@@ -63,6 +63,7 @@ OF_SHARDS = '{job=~"$job", shard!=""}'
 OF_SIGNERS = '{job=~"$job", shard=""}'
 TAKEN, FREE = f"streamer_shard_index_bytes{OF}", f"streamer_shard_disk_free_bytes{OF}"
 DISK_LEFT = f"min by (shard) ({FREE} / ({FREE} + {TAKEN}))"
+SNAPSHOT_AGE = f"time() - max by (shard) (streamer_shard_snapshot_timestamp_seconds{OF})"
 FLUSH = '{job=~"$job", stage="flush"}'
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Throughput": (
@@ -197,6 +198,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Disk that is left", "percentunit",
             ((DISK_LEFT, "shard {{shard}}"),), about="Of what the index takes and what is free.",
+        ),
+        Panel(
+            "Age of the newest snapshot", "s",
+            ((SNAPSHOT_AGE, "shard {{shard}}"),),
+            about="A shard that nothing came to takes none.",
+        ),
+        Panel(
+            "Snapshots that failed, since one was taken", "short",
+            each_shard("streamer_shard_snapshot_failures"),
         ),
         Panel(
             "Records that the disk does not have yet", "short",

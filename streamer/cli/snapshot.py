@@ -13,12 +13,14 @@ from streamer.config import SECURITY, Settings
 from streamer.index.store import has_index
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from streamer.run.snapshots import SnapshotFolder, parts_of, take_snapshot
+from streamer.run.snapshots import SnapshotFolder, take_snapshot
 
 
 def snapshot(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
-    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of its snapshots.")],
+    to: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of its snapshots, or s3://BUCKET/PATH.")
+    ],
     *,
     keep: Annotated[
         int, typer.Option(min=0, help="Snapshots to leave in DIR, the newest ones; 0: all.")
@@ -32,17 +34,21 @@ def snapshot(
 
     Example: streamer snapshot my-index /backup/my-index --keep 7
     """
-    for part in parts_of(index, has_index):
-        taken = take_snapshot(index / part, SnapshotFolder(to / part), keep)
+    below = [] if has_index(index) else sorted(filter(has_index, index.glob("shard-*")))
+    for folder in below or [index]:
+        place = SnapshotFolder(to).below(folder.name if below else "")
+        taken = take_snapshot(folder, place, keep)
         made = taken.snapshot
         typer.echo(
-            f"Snapshot {made.number} in {to / part}: flush {made.flush}, {made.pages:,} pages, "
+            f"Snapshot {made.number} in {place.name}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, of which {taken.size:,} were copied."
         )
 
 
 def restore(
-    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of snapshots.")],
+    to: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of snapshots, or s3://BUCKET/PATH.")
+    ],
     index: Annotated[
         Path, typer.Argument(metavar="INDEX", help="Folder to make; it must be empty, or missing.")
     ],
@@ -58,8 +64,9 @@ def restore(
 
     Example: streamer restore /backup/my-index my-index
     """
-    for part in parts_of(to, lambda folder: bool(SnapshotFolder(folder).numbers())):
-        made = SnapshotFolder(to / part).restore(index / part, snapshot)
+    snapshots = SnapshotFolder(to)
+    for part in snapshots.parts():
+        made = snapshots.below(part).restore(index / part, snapshot)
         typer.echo(
             f"Snapshot {made.number} in {index / part}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
@@ -70,7 +77,7 @@ def restore(
 def trim_log(
     *,
     snapshots: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of snapshots, as --snapshot-to names it.")
+        str, typer.Option(metavar="DIR", help="Folder of snapshots, as --snapshot-to names it.")
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
@@ -86,10 +93,14 @@ def trim_log(
     Example: streamer trim-log --snapshots /backup/my-index --dry-run
     """
     names = Names(settings.index_name, settings.input_topic)
-    asyncio.run(_trim(connection_of(settings), names, snapshots, delete=not dry_run))
+    asyncio.run(
+        _trim(connection_of(settings), names, SnapshotFolder(snapshots), delete=not dry_run)
+    )
 
 
-async def _trim(connection: Connection, names: Names, snapshots: Path, *, delete: bool) -> None:
+async def _trim(
+    connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
+) -> None:
     from streamer.kafka.trim import trim  # noqa: PLC0415 - imports Faust, which help does without
 
     async for log, snapshot, start, end in trim(connection, names, snapshots, delete=delete):

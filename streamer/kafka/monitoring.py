@@ -40,7 +40,7 @@ from aiohttp import web
 from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.metrics_core import Metric
 
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, StreamerError
 from streamer.index.codec import ShardMeta
 from streamer.index.key_table import KeyTable
 from streamer.index.rule import BASIS_NAMES
@@ -49,6 +49,7 @@ from streamer.index.types import Verdicts
 from streamer.metrics import Metrics, Stage
 from streamer.model import Decision, split_ref
 from streamer.run.large_clusters import LargeClusters
+from streamer.run.snapshots import Report, Taken
 
 CLUSTER_WINDOW_PAGES = 100_000
 CLUSTER_TOLD_SECONDS = 3600.0
@@ -229,6 +230,27 @@ class ShardMetrics:
         """Set up to where the disk has the log, and what is left of it; as `observe_store`."""
         self._metrics.flushed_offset.labels(self._name).set(flushed_offset)
         self._metrics.disk_free_bytes.labels(self._name).set(free_bytes)
+
+
+def snapshot_report(metrics: Metrics, shard: int, folder: str) -> Report:
+    """Return what shows, and logs, what becomes of the snapshots of a shard."""
+    failures = metrics.shards.snapshot_failures.labels(str(shard))
+    timestamp = metrics.shards.snapshot_timestamp.labels(str(shard))
+
+    def report(outcome: Taken | StreamerError) -> None:
+        if isinstance(outcome, StreamerError):
+            failures.inc()
+            _log.error("snapshot_failed", shard=shard, reason=str(outcome))
+            return
+        made = outcome.snapshot
+        failures.set(0)
+        timestamp.set(made.made.timestamp())
+        _log.info(
+            "snapshot_taken", shard=shard, number=made.number, pages=made.pages,
+            bytes=made.size, copied_bytes=outcome.size, folder=folder,
+        )  # fmt: skip
+
+    return report
 
 
 TELL_SECONDS = 60.0

@@ -8,7 +8,6 @@ opened, and found to be a fold of this log. The record before its place stays, b
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import NamedTuple
 
 from aiokafka import TopicPartition
@@ -20,7 +19,7 @@ from streamer.kafka.prepare import log_bounds
 from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.topics import Names, topic_id
 from streamer.kafka.wire import LogPosition, check_bounds, stored_position
-from streamer.run.snapshots import SnapshotFolder, parts_of
+from streamer.run.snapshots import SnapshotFolder
 
 
 class Trimmed(NamedTuple):
@@ -33,7 +32,7 @@ class Trimmed(NamedTuple):
 
 
 async def trim(
-    connection: Connection, names: Names, snapshots: Path, *, delete: bool
+    connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
 ) -> AsyncIterator[Trimmed]:
     """Yield what lies before the oldest snapshot of each shard; delete it if that is wanted.
 
@@ -46,8 +45,8 @@ async def trim(
     """
     await reach(connection)
     async with open_reader(connection.client_options()) as reader:
-        for part in parts_of(snapshots, lambda folder: bool(SnapshotFolder(folder).numbers())):
-            found = await _before_oldest(reader, names, SnapshotFolder(snapshots / part))
+        for part in snapshots.parts():
+            found = await _before_oldest(reader, names, snapshots.below(part))
             if delete and found.end > found.start:
                 records = {TopicPartition(found.log, 0): RecordsToDelete(found.end)}
                 await reader.admin.delete_records(records)
@@ -59,7 +58,7 @@ async def _before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -
     position = stored_position(folder.check(number).owner)
     if position is None:
         raise SettingsError(
-            f"The snapshots in {folder.path} are those of a replay, which has no log. Name the "
+            f"The snapshots in {folder.name} are those of a replay, which has no log. Name the "
             "folder that a worker was given as --snapshot-to."
         )
     log = names.log(position.shard)
@@ -74,7 +73,7 @@ async def _check_log(
     await reader.partitions(log)  # a log that is missing is told as such
     if (found := await topic_id(reader.admin, log)) != position.log_id:
         raise StoreMismatch(
-            f"The snapshots in {folder.path} are of another log (topic id {position.log_id}, that "
+            f"The snapshots in {folder.name} are of another log (topic id {position.log_id}, that "
             f"of {log} is {found}). Check --index-name and --brokers."
         )
-    check_bounds(folder.path, position, await log_bounds(reader, log, position.offset))
+    check_bounds(folder.name, position, await log_bounds(reader, log, position.offset))

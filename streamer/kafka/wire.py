@@ -197,7 +197,7 @@ class ShardLog:
     identity: LogIdentity
 
 
-def check_bounds(path: Path, at: LogPosition, bounds: LogBounds) -> None:
+def check_bounds(path: Path | str, at: LogPosition, bounds: LogBounds) -> None:
     """Raise StoreMismatch unless the log goes on where the index in `path` stands."""
     if bounds.end < at.offset:
         raise StoreMismatch(

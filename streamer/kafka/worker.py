@@ -34,6 +34,7 @@ from streamer.kafka.monitoring import (
     ProgressLog,
     ShardMetrics,
     SignMetrics,
+    snapshot_report,
 )
 from streamer.kafka.owner import Outlet, Owner
 from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
@@ -48,7 +49,7 @@ from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, identity_of
-from streamer.run.snapshots import RegularSnapshots, SnapshotFolder, Taken
+from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
@@ -276,20 +277,10 @@ class Worker:
 
     def _snapshots(self, shard: int) -> RegularSnapshots | None:
         settings, folder = self.options.settings, self.options.shard_folder(shard)
-        if settings.snapshot_to is None:
+        if not settings.snapshot_to:
             return None
-        to = SnapshotFolder(settings.snapshot_to / folder.name)
-
-        def report(outcome: Taken | StreamerError) -> None:
-            if isinstance(outcome, StreamerError):
-                _log.error("snapshot_failed", shard=shard, reason=str(outcome))
-                return
-            made = outcome.snapshot
-            _log.info(
-                "snapshot_taken", shard=shard, number=made.number, pages=made.pages,
-                bytes=made.size, copied_bytes=outcome.size, folder=str(to.path),
-            )  # fmt: skip
-
+        to = SnapshotFolder(settings.snapshot_to).below(folder.name)
+        report = snapshot_report(self.metrics, shard, to.name)
         return RegularSnapshots(
             folder, to, settings.snapshot_seconds, settings.snapshot_keep, report
         )

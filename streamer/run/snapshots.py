@@ -2,20 +2,17 @@
 
     FOLDER/snapshot-000007.json  a snapshot: the names, sizes and digests of an index's files
     FOLDER/files/DIGEST          the bytes of a file, once for all snapshots that have it
-    FOLDER/lock                  held by who writes here
 
-The database's sorted files never change, so a snapshot costs what has come since the one before.
-Files are copied under another name, synced, and renamed; the snapshot's own file comes last. So a
-kill leaves files that the next snapshot finds or removes, and never a part of a snapshot. They are
-copies, not links to the index's files, which would be damaged with these.
+The folder may be a place in an object store (snapshot_places.py). The database's sorted files never
+change, so a snapshot costs what has come since the one before. The snapshot's own file comes last.
+So a kill leaves files that the next snapshot finds or removes, and never a part of a snapshot. They
+are copies, not links to the index's files, which would be damaged with these.
 
 All bytes are compared with their digests when they are read, which tells damage, not forgery.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import shutil
 import tempfile
@@ -23,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -35,15 +32,16 @@ from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError
 from streamer.index.codec import StoreMeta
 from streamer.index.database import state_files
 from streamer.index.store import Store
+from streamer.index.store_errors import explained
 from streamer.index.witness import Witness, sync_folder
 from streamer.run.index_folder import own_key, read_meta, store_folder
+from streamer.run.snapshot_places import Place, Stopped, damaged, digest_of, place_of
 
 _NAME = re.compile(r"snapshot-(\d{6,})\.json")
-_COPIED_BYTES = 1 << 20  # at once
 _THREADS = 4  # that restore: one copies while another waits for the disk
-_REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
+_FILES = "files"
 
-Put = Callable[[Path, Path, str], None]  # from, to, digest
+Put = Callable[[str, Path, str], None]  # name, to, digest
 Report = Callable[["Taken | StreamerError"], None]
 
 
@@ -87,25 +85,39 @@ class Taken(NamedTuple):
     size: int
 
 
-class Stopped(Exception):  # noqa: N818 - nothing has failed
-    """Tell that a snapshot was given up, since the process ends."""
-
-
 class SnapshotFolder:
-    """A folder of snapshots of one index. One process writes it at a time."""
+    """A place with snapshots of one index. One process writes it at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._files = path / "files"
+    def __init__(self, place: Place | str | Path) -> None:
+        self._place = place_of(place) if isinstance(place, str | Path) else place
+
+    @property
+    def name(self) -> str:
+        """Return what the user calls the place."""
+        return self._place.name
+
+    def parts(self) -> list[str]:
+        """Return the parts of a worker's, one a shard, that have snapshots; "" where it has itself.
+
+        Raises:
+            StoreUnavailable: the place cannot be read.
+        """
+        if self.numbers():
+            return [""]
+        below = sorted(part for part in self._place.parts() if part.startswith("shard-"))
+        return [part for part in below if self.below(part).numbers()] or [""]
+
+    def below(self, part: str) -> SnapshotFolder:
+        """Return the place of a part."""
+        return SnapshotFolder(self._place.below(part) if part else self._place)
 
     def numbers(self) -> list[int]:
         """Return the numbers of all snapshots, oldest first.
 
         Raises:
-            StoreUnavailable: the folder cannot be read.
+            StoreUnavailable: the place cannot be read.
         """
-        with self._explained():
-            found = [_NAME.fullmatch(file.name) for file in self.path.glob("snapshot-*")]
+        found = map(_NAME.fullmatch, self._place.sizes())
         return sorted(int(name[1]) for name in found if name)
 
     def oldest(self) -> Snapshot:
@@ -121,41 +133,39 @@ class SnapshotFolder:
         """
         there = self.numbers()
         if not there:
-            raise StoreUnavailable(f"There is no snapshot in {self.path}. Name their folder.")
+            raise StoreUnavailable(f"There is no snapshot in {self.name}. Name their folder.")
         if number is None:
             number = there[-1]
         if number not in there:
             listed = ", ".join(map(str, there))
-            raise StoreUnavailable(f"{self.path} has no snapshot {number}; it has {listed}.")
-        path = self._own_file(number)
-        with self._explained():
-            data = path.read_bytes()
-        try:
+            raise StoreUnavailable(f"{self.name} has no snapshot {number}; it has {listed}.")
+        data = self._place.read(_own_file(number))
+        with suppress(msgspec.MsgspecError):
             sealed = msgspec.json.decode(data, type=_Sealed)
             if sealed.digest == xxhash.xxh3_128_hexdigest(bytes(sealed.snapshot)):
                 return msgspec.json.decode(sealed.snapshot, type=Snapshot)
-        except msgspec.MsgspecError as error:
-            raise _damaged(path) from error
-        raise _damaged(path)
+        raise damaged(f"{self.name}/{_own_file(number)}")
 
     def take(self, checkpoint: Checkpoint, keep: int, stopping: threading.Event) -> Taken:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
 
         Raises:
             StoreDamaged: the file of another snapshot is.
-            StoreUnavailable: another process writes here, or a disk refuses.
+            StoreUnavailable: another process writes here, or the place or the disk refuses.
             Stopped: `stopping` was set.
         """
-        with self._locked():
+        with self._place.writing():
             there = self.numbers()
             known, files, new = self._known(there), [], []
+            stored = self._place.sizes(_FILES)
             for name, source in checkpoint.files():
                 found = source.stat()
                 seen = name, found.st_size, found.st_mtime_ns
-                file = File(*seen, known.get(seen) or _digest(source, stopping))
+                file = File(*seen, known.get(seen) or digest_of(source, stopping))
                 files.append(file)
-                if not self._has(file):
-                    self._put(source, file.digest, stopping)
+                if stored.get(file.digest) != file.size:
+                    self._place.put(source, f"{_FILES}/{file.digest}", file.digest, stopping)
+                    stored[file.digest] = file.size
                     new.append(file.size)
             number, made = max(there, default=0) + 1, datetime.now(UTC).replace(microsecond=0)
             snapshot = Snapshot(number, made, checkpoint.flush, checkpoint.pages, files)
@@ -172,37 +182,17 @@ class SnapshotFolder:
         files = newest.files if newest else []
         return {(file.name, file.size, file.changed_ns): file.digest for file in files}
 
-    def _has(self, file: File) -> bool:
-        path = self._files / file.digest
-        return path.exists() and path.stat().st_size == file.size
-
-    def _put(self, source: Path, digest: str, stopping: threading.Event) -> None:
-        new = self._files / f"{digest}.new"
-        _copy(source, new, digest, stopping)
-        new.rename(self._files / digest)
-
     def _write(self, snapshot: Snapshot) -> None:
-        sync_folder(self._files)
         packed = msgspec.json.encode(snapshot)
         sealed = _Sealed(xxhash.xxh3_128_hexdigest(packed), msgspec.Raw(packed))
-        path = self._own_file(snapshot.number)
-        new = path.with_suffix(".new")
-        with new.open("wb") as file:
-            file.write(msgspec.json.encode(sealed))
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(path)
-        sync_folder(self.path)
+        self._place.create(_own_file(snapshot.number), msgspec.json.encode(sealed))
 
     def _remove(self, numbers: list[int]) -> None:
         """Remove snapshots, and then each file that no other has."""
         for number in numbers:
-            self._own_file(number).unlink()
-        sync_folder(self.path)  # first: no snapshot lacks a file at any moment
+            self._place.remove(_own_file(number))  # first: no snapshot lacks a file at any moment
         needed = {file.digest for number in self.numbers() for file in self.read(number).files}
-        for file in self._files.iterdir():
-            if file.name not in needed:
-                file.unlink()
+        self._place.sweep(_FILES, needed)
 
     def restore(self, index: Path, number: int | None = None) -> Snapshot:
         """Make the index in `index`, which must not be there, of a snapshot; all of it or nothing.
@@ -214,14 +204,14 @@ class SnapshotFolder:
         """
         index = index.absolute()
         snapshot = self.read(number)
-        with self._explained():
+        with explained(index):
             if index.exists() and (not index.is_dir() or any(index.iterdir())):
                 raise StoreUnavailable(
                     f"{index} is not empty. Remove what is there, or name another folder."
                 )
             new = index.with_name(f"{index.name}.restoring")
             shutil.rmtree(new, ignore_errors=True)
-            self._lay_out(snapshot, new, _copy)
+            self._lay_out(snapshot, new, self._place.fetch)
             new.rename(index)
             sync_folder(index.parent)
         return snapshot
@@ -231,21 +221,22 @@ class SnapshotFolder:
 
         Raises:
             StoreDamaged: something of the snapshot is missing, or not what was written.
-            StoreUnavailable: there is no such snapshot.
+            StoreUnavailable: there is no such snapshot, or no room for what comes from afar.
         """
         snapshot = self.read(number)
-        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, self._explained():
-            return self._lay_out(snapshot, Path(scratch, "index"), _link)
+        with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explained(Path(scratch)):
+            return self._lay_out(snapshot, Path(scratch, "index"), self._place.lend)
 
     def _lay_out(self, snapshot: Snapshot, index: Path, put: Put) -> StoreMeta:
         """Make an index in a new folder and open it; return its state."""
         store_folder(index).mkdir(parents=True)
+        stored = self._place.sizes(_FILES)
 
         def lay(file: File) -> None:
-            source = self._files / file.digest
-            if not self._has(file):
-                raise _damaged(source)
-            put(source, index / file.name, file.digest)
+            name = f"{_FILES}/{file.digest}"
+            if stored.get(file.digest) != file.size:
+                raise damaged(f"{self.name}/{name}")
+            put(name, index / file.name, file.digest)
 
         with ThreadPoolExecutor(_THREADS) as pool:
             list(pool.map(lay, snapshot.files))
@@ -260,36 +251,9 @@ class SnapshotFolder:
         assert store.meta is not None, snapshot
         return store.meta
 
-    def _own_file(self, number: int) -> Path:
-        return self.path / f"snapshot-{number:06}.json"
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._explained():
-            self._files.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield
-            except BlockingIOError as error:
-                raise StoreUnavailable(
-                    f"Another process writes snapshots to {self.path}. Wait until that has "
-                    "ended, or use another folder."
-                ) from error
-            finally:
-                os.close(lock)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except BlockingIOError:
-            raise
-        except OSError as error:
-            raise StoreUnavailable(
-                f"Snapshots in {self.path} cannot be used: {error.strerror or error} "
-                f"({error.filename}). Free space there, mend the rights, or name another folder."
-            ) from error
+def _own_file(number: int) -> str:
+    return f"snapshot-{number:06}.json"
 
 
 class Checkpoint:
@@ -320,17 +284,6 @@ class Checkpoint:
     def remove(self) -> None:
         """Remove the links."""
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def parts_of(folder: Path, holds: Callable[[Path], bool]) -> list[str]:
-    """Return the folders of shards below a worker's, "" where `folder` itself holds what there is.
-
-    Raises:
-        StoreUnavailable: it cannot be read.
-    """
-    if holds(folder):
-        return [""]
-    return sorted(path.name for path in folder.glob("shard-*") if holds(path)) or [""]
 
 
 def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
@@ -423,45 +376,3 @@ class RegularSnapshots:
         """Give up what is being copied; what is there is found by the next one."""
         self._stopping.set()
         self._thread.shutdown()
-
-
-def _damaged(path: Path) -> StoreDamaged:
-    return StoreDamaged(str(path), "it is not what was written", _REMEDY)
-
-
-def _read(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
-    with source.open("rb", buffering=0) as file:
-        while data := file.read(_COPIED_BYTES):
-            if stopping is not None and stopping.is_set():
-                raise Stopped
-            yield data
-
-
-def _digest(source: Path, stopping: threading.Event | None = None) -> str:
-    digest = xxhash.xxh3_128()
-    for data in _read(source, stopping):
-        digest.update(data)
-    return digest.hexdigest()
-
-
-def _copy(source: Path, target: Path, digest: str, stopping: threading.Event | None = None) -> None:
-    """Bring a copy to the disk, for its owner only where the source is.
-
-    Raises:
-        StoreDamaged: it has another digest.
-    """
-    found = xxhash.xxh3_128()
-    with target.open("wb", buffering=0) as file:
-        target.chmod(source.stat().st_mode & 0o666)
-        for data in _read(source, stopping):
-            found.update(data)
-            file.write(data)
-        os.fsync(file.fileno())
-    if found.hexdigest() != digest:
-        raise _damaged(source)
-
-
-def _link(source: Path, target: Path, digest: str) -> None:
-    if _digest(source) != digest:
-        raise _damaged(source)
-    target.symlink_to(source.absolute())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streamer.errors import StoreUnavailable
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
-from streamer.kafka.monitoring import ShardMetrics, SignMetrics
+from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
 from streamer.metrics import Metrics, Stage
+from streamer.run.snapshots import Snapshot, Taken
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import flush
@@ -68,4 +71,7 @@ def metrics_in_use(folder: Path) -> Metrics:
     store = store_of(folder, 3)
     observe(shard, store)
     store.close()
+    report = snapshot_report(metrics, 0, "folder")
+    report(StoreUnavailable("the disk is full"))
+    report(Taken(Snapshot(1, datetime(2026, 1, 2, tzinfo=UTC), 7, 3, []), 0, 0))
     return metrics

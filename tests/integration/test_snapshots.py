@@ -8,15 +8,27 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.run.snapshots import SnapshotFolder
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.object_store import running_store
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import load
+
+
+class Snapshots(NamedTuple):
+    """What `--snapshot-to` is given, and the folder with the files then."""
+
+    name: str
+    files: Path
 
 
 def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -43,7 +55,7 @@ def log_bounds(brokers: str, names: Names) -> tuple[int, int]:
     return asyncio.run(run())
 
 
-def lose_and_restore(workers: Fleet, index: Path, to: Path) -> int:
+def lose_and_restore(workers: Fleet, index: Path, to: str) -> int:
     """Kill the worker, restore its index, start it; return where it began in its log."""
     workers.kill("all", signal.SIGKILL)
     shutil.rmtree(index)
@@ -56,21 +68,43 @@ def lose_and_restore(workers: Fleet, index: Path, to: Path) -> int:
     return int(assigned["position"])
 
 
+@pytest.fixture(params=["folder", "object store"])
+def to(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Snapshots]:
+    """Yield where snapshots are put, and the folder that has their files then."""
+    if request.param == "folder":
+        yield Snapshots(str(tmp_path / "snapshots"), tmp_path / "snapshots")
+        return
+    with running_store(tmp_path / "objects") as store:
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        yield Snapshots(store.url, store.files / "index")
+
+
 def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
-    brokers: str, names: Names, crawl: Path, tmp_path: Path
+    brokers: str, names: Names, crawl: Path, tmp_path: Path, to: Snapshots
 ) -> None:
-    index, to = tmp_path / "index", tmp_path / "snapshots"
-    trimming = ("trim-log", "--snapshots", to, "--brokers", brokers, "--index-name", names.index)
+    index = tmp_path / "index"
+    trimming = (
+        "trim-log",
+        "--snapshots",
+        to.name,
+        "--brokers",
+        brokers,
+        "--index-name",
+        names.index,
+    )
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names) as workers:
-        workers.start("all", "--index", index, "--snapshot-to", to, "--snapshot-every", "1s",
+        workers.start("all", "--index", index, "--snapshot-to", to.name, "--snapshot-every", "1s",
                       "--snapshot-keep", "2")  # fmt: skip
         workers.wait_until_settled()
         before = verdicts_of(brokers, names)
         kept = sum(json.loads(value)["verdict"] == "unique" for value in before.values())
-        shard = SnapshotFolder(to / "shard-0")
+        shard = SnapshotFolder(to.name).below("shard-0")
         wait_until(lambda: bool(shard.numbers()) and shard.read().pages >= kept)
-        assert lose_and_restore(workers, index, to) > 1
+        assert lose_and_restore(workers, index, to.name) > 1
         assert verdicts_of(brokers, names) == before
 
         start, end = log_bounds(brokers, names)
@@ -81,7 +115,7 @@ def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
         assert done.returncode == 0, done.stderr
         assert 0 < log_bounds(brokers, names)[0] < end
 
-        position = lose_and_restore(workers, index, to)
+        position = lose_and_restore(workers, index, to.name)
         assert position > log_bounds(brokers, names)[0]
         load(brokers, names, crawl)
         workers.wait_until_settled()
@@ -97,7 +131,7 @@ def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
         assert workers.start("all").wait(timeout=60) == 3
         assert "Restore a newer snapshot" in workers.log("all")
 
-    for file in (to / "shard-0" / "files").iterdir():
+    for file in (to.files / "shard-0" / "files").iterdir():
         file.write_bytes(b"")
     start, end = log_bounds(brokers, names)
     done = streamer(*trimming)

@@ -20,11 +20,11 @@ from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable, Strea
 from streamer.index.deep_check import check_index
 from streamer.index.store import Store
 from streamer.run.index_folder import own_key, store_folder
+from streamer.run.snapshot_places import Folder, Stopped
 from streamer.run.snapshots import (
     Checkpoint,
     RegularSnapshots,
     SnapshotFolder,
-    Stopped,
     Taken,
     take_snapshot,
 )
@@ -59,7 +59,7 @@ def holds(index: Path, rows: int) -> None:
 
 
 def stored(snapshots: SnapshotFolder) -> set[str]:
-    return {file.name for file in (snapshots.path / "files").iterdir()}
+    return {file.name for file in (Path(snapshots.name) / "files").iterdir()}
 
 
 def test_an_index_comes_back_as_it_was_with_its_key(
@@ -136,7 +136,7 @@ def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
 ) -> None:
     grow(index, range(600))
     take_snapshot(index, snapshots, 0)
-    files = [*(snapshots.path / "files").iterdir(), *snapshots.path.glob("*.json")]
+    files = [*(Path(snapshots.name) / "files").iterdir(), *Path(snapshots.name).glob("*.json")]
     assert len(files) >= 5
     for path in files:
         data = path.read_bytes()
@@ -171,7 +171,7 @@ def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
 ) -> None:
     grow(index, range(5))
     take_snapshot(index, snapshots, 0)
-    [path] = snapshots.path.glob("*.json")
+    [path] = Path(snapshots.name).glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
     with pytest.raises(StoreDamaged, match=path.name):
         snapshots.read()
@@ -183,7 +183,7 @@ def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
     grow(index, range(600))
     first = take_snapshot(index, snapshots, 0)
     largest = max(first.snapshot.files, key=lambda file: file.size)
-    (snapshots.path / "files" / largest.digest).unlink()
+    (Path(snapshots.name) / "files" / largest.digest).unlink()
     take_snapshot(index, snapshots, 0)
     for number in (1, 2):
         snapshots.restore(tmp_path / str(number), number)
@@ -210,7 +210,7 @@ def test_an_index_in_use_and_folders_without_one_are_refused(
     with pytest.raises(StoreUnavailable, match="There is no index in"):
         take_snapshot(index, snapshots, 0)
     assert not index.exists()
-    assert not snapshots.path.exists()
+    assert not Path(snapshots.name).exists()
     with pytest.raises(StoreUnavailable, match="There is no snapshot in"):
         snapshots.restore(index)
     with contextlib.closing(Store.open(store_folder(index))) as store:
@@ -224,7 +224,7 @@ def test_an_index_in_use_and_folders_without_one_are_refused(
 def test_one_process_at_a_time_writes_snapshots(index: Path, snapshots: SnapshotFolder) -> None:
     grow(index, range(5))
     with (
-        snapshots._locked(),  # noqa: SLF001 - another process
+        Folder(Path(snapshots.name)).writing(),
         pytest.raises(StoreUnavailable, match="Another process writes snapshots to"),
     ):
         take_snapshot(index, snapshots, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from streamer.errors import StoreUnavailable
 from streamer.index.rule import CONTENT
 from streamer.index.types import Verdicts
-from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics
+from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
+from streamer.run.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
@@ -267,3 +270,15 @@ def test_verdicts_of_a_shard_are_watched_once_they_are_published() -> None:
     for block in range(10):
         shard_metrics.count_verdicts(verdicts_naming([-1 if block == 0 else 0] * 100, 100 * block))
     assert value(metrics, "streamer_largest_cluster_share") > 0.8
+
+
+def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
+    metrics = Metrics()
+    report = snapshot_report(metrics, 2, "s3://bucket/index/shard-2")
+    for expected in (1, 2):
+        report(StoreUnavailable("there is no such bucket"))
+        assert value(metrics, "streamer_shard_snapshot_failures", "2") == expected
+    made = datetime(2026, 1, 2, tzinfo=UTC)
+    report(Taken(Snapshot(1, made, 7, 3, []), 0, 0))
+    assert value(metrics, "streamer_shard_snapshot_failures", "2") == 0
+    assert value(metrics, "streamer_shard_snapshot_timestamp_seconds", "2") == made.timestamp()

@@ -1,0 +1,145 @@
+"""A place for snapshots in an object store: S3, or one that speaks as it does, Google's, Azure's.
+
+An object appears when its upload has ended. There is no lock: of two who make the same object the
+later one is refused, and only what has been there for a day is removed, since another may be about
+to need it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+import obstore.store
+import xxhash
+
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.run.snapshot_places import COPIED_BYTES, another_writes, checked_blocks, damaged
+
+if TYPE_CHECKING:
+    from obstore import ListResult, ObjectMeta
+
+_PATIENCE = timedelta(minutes=1)  # with a store that fails
+_YOUNG = timedelta(days=1)  # no upload takes so long
+
+
+class Bucket:
+    """A place in an object store, by its URL: s3://BUCKET/PATH, or one of gs: or az:.
+
+    Who may use it, and where the store is, comes from the environment, as AWS_* for s3:, or from
+    the machine.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = url.rstrip("/")
+        try:
+            # A large file takes as long as it takes; a store that says nothing does not.
+            options: obstore.store.ClientConfig = {
+                "timeout": "1h",
+                "connect_timeout": "10s",
+                "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
+            }
+            retries: obstore.store.RetryConfig = {"max_retries": 5, "retry_timeout": _PATIENCE}
+            self._store = obstore.store.from_url(
+                self.name, client_options=options, retry_config=retries
+            )
+        except obstore.exceptions.BaseError as error:
+            raise SettingsError(
+                f"Snapshots cannot be put to {url}: {_first_line(error)}. Name a folder, or "
+                "s3://BUCKET/PATH."
+            ) from error
+
+    def below(self, part: str) -> Bucket:
+        """Return what lies below `part` of it."""
+        return Bucket(f"{self.name}/{part}")
+
+    def parts(self) -> list[str]:
+        """Return the names of what lies one step below it."""
+        return [path.rpartition("/")[2] for path in self._listed("")["common_prefixes"]]
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return its objects with their sizes."""
+        return {_last(found): found["size"] for found in self._listed(folder)["objects"]}
+
+    def _listed(self, folder: str) -> ListResult[Sequence[ObjectMeta]]:
+        with self._explained():
+            return obstore.list_with_delimiter(self._store, folder)
+
+    def read(self, name: str) -> bytes:
+        """Return what is in an object."""
+        with self._explained():
+            return obstore.get(self._store, name).bytes().to_bytes()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Do nothing: there is no lock."""
+        return nullcontext()
+
+    def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
+        """Upload a file."""
+        with self._explained():
+            obstore.put(self._store, name, checked_blocks(source, digest, stopping))
+
+    def create(self, name: str, data: bytes) -> None:
+        """Upload an object.
+
+        Raises:
+            StoreUnavailable: there is one.
+        """
+        with self._explained():
+            try:
+                obstore.put(self._store, name, data, mode="create")
+            except obstore.exceptions.AlreadyExistsError as error:
+                raise another_writes(self.name) from error
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        with self._explained():
+            obstore.delete(self._store, name)
+
+    def sweep(self, folder: str, needed: Collection[str]) -> None:
+        """Remove the other objects that have been there for a day."""
+        old = datetime.now(UTC) - _YOUNG
+        for found in self._listed(folder)["objects"]:
+            if _last(found) not in needed and found["last_modified"] < old:
+                self.remove(f"{folder}/{_last(found)}")
+
+    def fetch(self, name: str, target: Path, digest: str) -> None:
+        """Download an object; nobody but its owner may read the copy."""
+        found = xxhash.xxh3_128()
+        with self._explained():
+            target.touch(0o600)
+            with target.open("wb", buffering=0) as file:
+                for data in obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES):
+                    found.update(data)
+                    file.write(data)
+                os.fsync(file.fileno())
+        if found.hexdigest() != digest:
+            raise damaged(f"{self.name}/{name}")
+
+    def lend(self, name: str, target: Path, digest: str) -> None:
+        """Do as `fetch`: there is nothing to link to."""
+        self.fetch(name, target, digest)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise StoreUnavailable(
+                f"Snapshots in {self.name} cannot be used: {_first_line(error)} Check the name, "
+                "the rights, and whether the store can be reached."
+            ) from error
+
+
+def _last(found: ObjectMeta) -> str:
+    return found["path"].rpartition("/")[2]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,257 @@
+"""Snapshots in an object store: an index comes back from it as it was, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
+from streamer.index.deep_check import check_index
+from streamer.index.store import Store
+from streamer.run.index_folder import own_key, store_folder
+from streamer.run.snapshot_places import Stopped
+from streamer.run.snapshots import Checkpoint, SnapshotFolder, take_snapshot
+from tests.helpers.object_store import ObjectStore, running_store
+from tests.helpers.stored_rows import assert_holds, flush
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    with running_store(tmp_path / "objects") as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def snapshots(store: ObjectStore) -> SnapshotFolder:
+    return SnapshotFolder(store.url)
+
+
+def grow(index: Path, *flushes: range) -> None:
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        for each in flushes:
+            flush(store, each, str(each.stop).encode())
+
+
+def holds(index: Path, rows: int) -> None:
+    with contextlib.closing(Store.open(store_folder(index), writable=False)) as store:
+        assert store.meta is not None
+        assert store.meta.owner == str(rows).encode()
+        assert_holds(store, range(rows))
+    assert not any(finding.damage for finding in check_index(index))
+
+
+def objects(store: ObjectStore) -> set[str]:
+    return {path.name for path in (store.files / "index" / "files").iterdir()}
+
+
+def test_an_index_comes_back_as_it_was_with_its_key_for_its_owner_only(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    assert snapshots.numbers() == []
+    grow(index, range(10), range(10, 900))
+    own_key(index).write_text("a secret")
+    taken = take_snapshot(index, snapshots, 0)
+    assert taken.size == taken.snapshot.size
+    grow(index, range(900, 905))
+    second = take_snapshot(index, snapshots, 0)
+    assert second.size < 30_000 < second.snapshot.size, "what has not changed is uploaded once"
+    for number, rows in ((1, 900), (2, 905)):
+        again = tmp_path / str(number)
+        assert snapshots.restore(again, number).pages == rows
+        holds(again, rows)
+        assert own_key(again).read_text() == "a secret"
+        assert own_key(again).stat().st_mode & 0o777 == 0o600
+        assert snapshots.check(number).owner == str(rows).encode()
+    grow(tmp_path / "2", range(905, 1000))
+    holds(tmp_path / "2", 1000)
+
+
+def test_only_what_nobody_needs_and_has_been_there_for_a_day_is_removed(
+    tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder
+) -> None:
+    for rows in range(0, 60, 10):
+        grow(index, range(rows, rows + 10))
+        take_snapshot(index, snapshots, 2)
+    assert snapshots.numbers() == [5, 6]
+    needed = {file.digest for number in (5, 6) for file in snapshots.read(number).files}
+    young = objects(store) - needed
+    assert young, "another may be about to need it"
+    then = time.time() - 25 * 3600
+    for path in (store.files / "index" / "files").iterdir():
+        os.utime(path, (then, then))
+    grow(index, range(60, 70))
+    take_snapshot(index, snapshots, 2)
+    needed = {file.digest for number in (6, 7) for file in snapshots.read(number).files}
+    assert objects(store) == needed
+    for number in (6, 7):
+        snapshots.restore(tmp_path / str(number), number)
+        holds(tmp_path / str(number), number * 10)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "missing"])
+def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
+    tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder, damage: str
+) -> None:
+    grow(index, range(600))
+    take_snapshot(index, snapshots, 0)
+    for path in [path for path in store.files.rglob("*") if path.is_file()]:
+        data = path.read_bytes()
+        if not data and damage != "missing":
+            continue
+        middle = len(data) // 2
+        if damage == "missing":
+            path.unlink()
+        elif damage == "cut":
+            os.truncate(path, len(data) - 1)
+        else:
+            with path.open("r+b") as file:
+                file.seek(middle)
+                file.write(bytes([data[middle] ^ 1]))
+        with pytest.raises((StoreDamaged, StoreUnavailable)):
+            snapshots.restore(tmp_path / "again")
+        assert not (tmp_path / "again").exists()
+        path.write_bytes(data)
+    snapshots.restore(tmp_path / "again")
+    holds(tmp_path / "again", 600)
+
+
+def test_of_two_who_write_the_same_snapshot_one_is_refused(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(50))
+    with contextlib.closing(Store.open(store_folder(index))) as opened:
+        checkpoint = Checkpoint(index, opened)
+        results: list[object] = []
+        barrier = threading.Barrier(2)
+
+        def take() -> None:
+            barrier.wait()
+            try:
+                results.append(snapshots.take(checkpoint, 0, threading.Event()))
+            except StoreUnavailable as error:
+                results.append(str(error))
+
+        both = [threading.Thread(target=take) for _ in range(2)]
+        for each in both:
+            each.start()
+        for each in both:
+            each.join()
+        checkpoint.remove()
+    refused = [result for result in results if isinstance(result, str)]
+    assert len(refused) == 2 - len(snapshots.numbers())
+    assert all("Another process writes snapshots to s3://" in each for each in refused)
+    for number in snapshots.numbers():
+        snapshots.restore(tmp_path / str(number), number)
+        holds(tmp_path / str(number), 50)
+
+
+def test_a_snapshot_that_is_given_up_leaves_no_object(
+    index: Path, store: ObjectStore, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(50))
+    stopping = threading.Event()
+    stopping.set()
+    with contextlib.closing(Store.open(store_folder(index))) as opened:
+        checkpoint = Checkpoint(index, opened)
+        with pytest.raises(Stopped):
+            snapshots.take(checkpoint, 0, stopping)
+        checkpoint.remove()
+    assert snapshots.numbers() == []
+    assert not any(path.is_file() for path in store.files.rglob("*"))
+
+
+KILLED = """
+import sys; from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from streamer.index.store import Store
+from streamer.run.index_folder import store_folder
+from streamer.run.snapshots import SnapshotFolder, take_snapshot
+from tests.helpers.stored_rows import flush
+folder = Path(sys.argv[2])
+while True:
+    store = Store.open(store_folder(folder))
+    rows = int(store.meta.owner) if store.meta else 0
+    flush(store, range(rows, rows + 40), str(rows + 40).encode())
+    store.close()
+    take_snapshot(folder, SnapshotFolder(sys.argv[3]), 3)
+    print(rows + 40, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_whole_snapshots(
+    tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder
+) -> None:
+    draw = random.Random(2)
+    for _ in range(5):
+        command = [sys.executable, "-c", KILLED, str(ROOT), str(index), store.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(draw.randrange(1, 4)):
+                told = int(process.stdout.readline())
+            time.sleep(draw.uniform(0, 0.1))
+            process.send_signal(signal.SIGKILL)
+        assert snapshots.read().pages >= told, "one that was told of is lost"
+        for number in snapshots.numbers():
+            assert int(snapshots.check(number).owner) == snapshots.read(number).pages
+    taken = take_snapshot(index, snapshots, 3)
+    snapshots.restore(tmp_path / "last")
+    holds(tmp_path / "last", taken.snapshot.pages)
+
+
+def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
+    index: Path, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(index, range(5))
+    with pytest.raises(StoreUnavailable, match=r"s3://nobody/x cannot be used: .*Check the name"):
+        take_snapshot(index, SnapshotFolder("s3://nobody/x"), 0)
+    with pytest.raises(SettingsError, match=r"Name a folder, or s3://BUCKET/PATH"):
+        SnapshotFolder("what://bucket/index")
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        with pytest.raises(StoreUnavailable, match=r"cannot be used: .*Check the name, the rights"):
+            take_snapshot(index, SnapshotFolder(store.url), 0)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "obstore", None)
+        patch.delitem(sys.modules, "streamer.run.snapshot_bucket", raising=False)
+        with pytest.raises(SettingsError, match=re.escape("pip install 'streamer[object-store]'")):
+            SnapshotFolder(store.url)
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_the_commands_copy_and_make_all_shards_of_a_worker(
+    tmp_path: Path, store: ObjectStore
+) -> None:
+    for shard in (0, 1):
+        grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
+    code, said = run("snapshot", tmp_path / "index", store.url, "--keep", 1)
+    assert (code, said.count(f"Snapshot 1 in {store.url}/shard-")) == (0, 2)
+    code, said = run("restore", store.url, tmp_path / "again")
+    assert (code, said.count("Snapshot 1 in ")) == (0, 2)
+    for shard in (0, 1):
+        holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)
