@@ -448,6 +448,22 @@ def test_policies_let_out_to_other_peers_and_can_be_left_out() -> None:
     }
 
 
+def test_snapshots_in_an_object_store_have_their_secret_and_a_way_out() -> None:
+    values = "snapshots.secret=bucket", "network.objectStore.to[0].ipBlock.cidr=192.0.2.0/24"
+    rendered, plain = chart(*values), chart()
+    index = "StatefulSet streamer-index"
+    before = container(plain[index])["envFrom"]
+    assert container(rendered[index])["envFrom"] == [*before, {"secretRef": {"name": "bucket"}}]
+    signers = "Deployment streamer-sign"
+    assert container(rendered[signers])["envFrom"] == container(plain[signers])["envFrom"]
+    policy = "NetworkPolicy streamer-kafka"
+    outside = {"ipBlock": {"cidr": "192.0.2.0/24"}}
+    assert rendered[policy]["spec"]["egress"] == [
+        *plain[policy]["spec"]["egress"],
+        {"to": [outside], "ports": [{"protocol": "TCP", "port": 443}]},
+    ]
+
+
 # KEDA
 
 

@@ -51,6 +51,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $spec := .manifest.spec }}
 {{- include "streamer.patchPod" (dict "root" .root "manifest" .manifest "values" $index) }}
 {{- with $index.shards }}{{ $_ := set $spec "replicas" (int64 .) }}{{ end }}
+{{- with .root.Values.snapshots.secret }}
+{{- $source := dict "secretRef" (dict "name" .) }}
+{{- $_ := set (index $spec.template.spec.containers 0) "envFrom" (append ((index $spec.template.spec.containers 0).envFrom | default list) $source) }}
+{{- end }}
 {{- $claim := (index $spec.volumeClaimTemplates 0).spec }}
 {{- with $index.disk.size }}{{ $_ := set $claim.resources.requests "storage" . }}{{ end }}
 {{- with $index.disk.storageClass }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
@@ -150,6 +154,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- $rule := index .manifest.spec.egress 0 }}
 {{- with $network.kafka.to }}{{ $_ := set $rule "to" . }}{{ end }}
 {{- with $network.kafka.port }}{{ $_ := set (index $rule.ports 0) "port" (int64 .) }}{{ end }}
+{{- with $network.objectStore.to }}
+{{- $port := dict "protocol" "TCP" "port" (int64 $network.objectStore.port) }}
+{{- $_ := set $.manifest.spec "egress" (append $.manifest.spec.egress (dict "to" . "ports" (list $port))) }}
+{{- end }}
 {{- else if eq $name "streamer-dns" }}
 {{- with $network.dns.to }}{{ $_ := set (index $.manifest.spec.egress 0) "to" . }}{{ end }}
 {{- else if eq $name "streamer-metrics" }}
