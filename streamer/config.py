@@ -248,6 +248,13 @@ class Settings(BaseSettings):
         "furniture of its site; all text of a page that has none).",
         "visible",
     )
+    exact: bool = _setting(
+        SIGNATURE,
+        "Keep the shingles of kept pages as well, and decide by exact resemblance where the "
+        "estimate is near the threshold. For minhash, one_permutation and words.",
+        default=False,
+        shown="no",
+    )
     shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
         SIGNATURE, "Tokens (words) a shingle."
     )
@@ -387,16 +394,21 @@ class Settings(BaseSettings):
         numbers = {n: getattr(self, n) for n in ("shingle_width", "bands", "rows")}
         rules = text_rules(self.site_rules)
         if self._is_native:
-            return SignatureSettings(**numbers, canonical=self._of_text, text_rules=rules)
-        from streamer.sketch.scheme import choose  # noqa: PLC0415 - imports every method
+            return SignatureSettings(
+                **numbers, canonical=self._of_text, text_rules=rules, exact=self.exact
+            )
+        from streamer.sketch.scheme import check_exact, choose  # noqa: PLC0415 - imports all methods
 
-        return choose(
+        chosen = choose(
             self.method,
             accept=self.accept,
             options=self.method_option,
             canonical=(*self.canonical, *self._of_text),
             flags={n: value for n, value in numbers.items() if n in self.model_fields_set},
-        ).model_copy(update={"text_rules": rules})
+        )
+        chosen = chosen.model_copy(update={"text_rules": rules, "exact": self.exact})
+        check_exact(chosen)
+        return chosen
 
     @cached_property
     def site_rules(self) -> tuple[Rule, ...]:
@@ -423,6 +435,7 @@ class Settings(BaseSettings):
         return IndexSettings(
             threshold=self.threshold if "threshold" in given else own.threshold,
             measure=own.measure,
+            exact=own.exact,
             shingles_min=self.min_shingles if "min_shingles" in given else own.min_shingles,
             bucket_max=self.bucket_max,
             candidates_max=self.candidates_max,

@@ -76,7 +76,8 @@ class Verdict(msgspec.Struct, frozen=True):
     `similarity` is the estimated resemblance in [0, 1] with four decimals; null on unique pages.
     `text_bytes` is the length of the text in UTF-8. `carried` holds the input fields that `--carry`
     names. `index` is the fingerprint of the settings that shaped the signature. `text` tells which
-    text was compared; it is there under `--text main` only.
+    text was compared; it is there under `--text main` only. `exact` tells under `--exact` whether
+    the similarity of a duplicate is that of the sets of shingles, and no estimate.
     """
 
     page: Location
@@ -90,6 +91,7 @@ class Verdict(msgspec.Struct, frozen=True):
     index: str
     carried: dict[str, Any] = {}
     text: SignedText | msgspec.UnsetType = msgspec.UNSET
+    exact: bool | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
 

@@ -3,6 +3,7 @@
     key                        value
     "r" | block u64            eight rows (row_blocks.py)
     "k" | block u64            the keys of 512 rows (row_blocks.py)
+    "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     0xFF                       the state, as MessagePack
 
 Blocks are numbered by slots. A flush gives each row that it brings a slot, from the state's
@@ -39,16 +40,20 @@ _COLUMNS: tuple[tuple[str, Any], ...] = (
 _COLUMNS_BEFORE_TIMES = 6  # what the logs of earlier versions have
 
 
-class PackedPages(msgspec.Struct):
-    """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one."""
+class PackedPages(msgspec.Struct, omit_defaults=True):
+    """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
+
+    `shingles` are there if the pages have sets.
+    """
 
     columns: list[bytes]
     urls: list[bytes]
     message_keys: list[bytes | None]
     carried: list[bytes]
+    shingles: list[bytes] = []
 
 
-class Undecided(msgspec.Struct):
+class Undecided(msgspec.Struct, omit_defaults=True):
     """The head's undecided entries in columns, oldest first."""
 
     rows: bytes
@@ -58,6 +63,7 @@ class Undecided(msgspec.Struct):
     sketches: bytes
     urls: list[bytes]
     times: bytes
+    shingles: list[bytes] = []
 
 
 class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
@@ -86,7 +92,7 @@ def pack_pages(pages: Pages) -> PackedPages:
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
     if pages.main is not None:
         columns.append(pages.main.tobytes())
-    return PackedPages(columns, pages.urls, pages.message_keys, pages.carried)
+    return PackedPages(columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [])
 
 
 def unpack_pages(packed: PackedPages) -> Pages:
@@ -115,6 +121,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         times,
         watermarks,
         np.frombuffer(main[0], np.bool_).copy() if main else None,
+        packed.shingles or None,
     )
 
 
@@ -133,9 +140,10 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 5  # of this file and row_blocks.py; an index of another format is refused
+FORMAT = 6  # of this file and row_blocks.py
+READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had no sets of shingles
 
-ROWS, KEYS = b"r", b"k"  # families, by what their keys begin with
+ROWS, KEYS, SHINGLES = b"r", b"k", b"s"  # families, by what their keys begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats
 
 Entry = tuple[bytes, bytes]

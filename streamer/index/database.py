@@ -37,10 +37,10 @@ from rocksdict import (
 )
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index.codec import KEYS, ROWS, Entry, entry_key
+from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
 from streamer.index.store_errors import damaged, database_error, explained
 
-FAMILIES = {ROWS: "rows", KEYS: "keys"}
+FAMILIES = {ROWS: "rows", KEYS: "keys", SHINGLES: "shingles"}
 STATE = "default"  # the family that each database has
 LOGGED_BYTES_MAX = 4 << 20  # of a flush; more is not written twice
 LOG_BYTES_MAX = 64 << 20  # which an open reads
@@ -158,7 +158,8 @@ class Database:
     def _write_past_the_log(self, entries: Sequence[Entry]) -> None:
         options = WriteOptions()
         options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
-        at_once = max(1, BATCH_BYTES // len(entries[0][1]))
+        mean = sum(len(value) for _, value in entries) // len(entries)
+        at_once = max(1, BATCH_BYTES // (mean + 1))
         for start in range(0, len(entries), at_once):
             batch = WriteBatch(raw_mode=True)
             self._put(batch, entries[start : start + at_once])

@@ -93,16 +93,19 @@ class _Check:
         shards = self._store.meta.shards if self._store.meta else []
         rows = [Finding(f"rows of shard {i}", 0) for i in range(len(shards))]
         keys = [Finding(f"keys of shard {i}", 0) for i in range(len(shards))]
+        sets = [Finding(f"shingles of shard {i}", 0) for i in range(len(shards))]
         for shard, meta in enumerate(shards):
             count = posted = 0
             for part in self._keys(shard, keys[shard]):
                 count += len(part.rows)
                 posted += int(np.bitwise_count(part.masks).sum())
                 self._rows(part, rows[shard])
+                self._sets(part, sets[shard])
             if not keys[shard].damage and (count, posted) != (meta.rows, meta.postings):
                 told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
                 _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
-        return [each for pair in zip(rows, keys, strict=True) for each in pair]
+        kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
+        return [each for own in zip(*kinds, strict=True) for each in own]
 
     def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:
@@ -125,6 +128,12 @@ class _Check:
         if not np.array_equal(marks, (posted * part.keys).astype(np.uint32)):
             first = int(part.slots[0]) // SLOTS_A_KEY_BLOCK
             _note(finding, f"those of block {first} have other keys than that says")
+
+    def _sets(self, part: RowKeys, finding: Finding) -> None:
+        """Read the sets of shingles of a block of keys, if there are any."""
+        for slot in part.slots.tolist() if self._store.has_shingles else ():
+            found = _tried(finding, self._store.shingles, [slot])
+            self._advance(finding, sum(map(len, found or ())))
 
     def _advance(self, finding: Finding, size: int) -> None:
         finding.size += size

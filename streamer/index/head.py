@@ -96,6 +96,7 @@ class Head:
         self.own_keys = own_keys
         self.count = 0
         self.urls: list[bytes] = []
+        self.shingles: list[bytes] = []  # sets of the entries, if the index has them
         self._allocate(max(capacity, 16))
 
     def _allocate(self, capacity: int) -> None:
@@ -141,5 +142,7 @@ class Head:
         for column in self._columns():
             column[: len(places)] = column[places]
         self.urls = [self.urls[i] for i in places.tolist()]
+        if self.shingles:
+            self.shingles = [self.shingles[i] for i in places.tolist()]
         self.count = len(places)
         rebuild_table(self.table, self.keys, self.masks, self.count)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import KEYS, ROWS, Entry, entry_key
+from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
 from streamer.index.types import FlushedRows, KeptRows
 from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
@@ -114,6 +114,12 @@ def key_entries(shard: int, rows: FlushedRows, first_slot: int) -> Iterator[Entr
         block = (first_slot + start) // SLOTS_A_KEY_BLOCK
         columns = masks.tobytes(), keys.tobytes(), numbers.astype(np.uint32).tobytes()
         yield entry_key(KEYS, block), b"".join((head, *columns))
+
+
+def shingle_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
+    """Yield the sets of rows that are given slots from the first on, each by itself."""
+    for slot, each in enumerate(rows.shingles, first_slot):
+        yield entry_key(SHINGLES, slot), each
 
 
 class RowKeys(NamedTuple):

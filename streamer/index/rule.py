@@ -20,7 +20,9 @@ from streamer.index.head import EMPTY_SLOT, HeadColumns, add_posting, entry_of, 
 from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
+from streamer.sketch.hash_sets import in_doubt
 from streamer.sketch.measures import compare_sketches
+from streamer.sketch.method import Measure
 
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
@@ -28,6 +30,9 @@ BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
 # States of a head entry. A flushed one is kept, and may be found in the store already.
 FREE, UNDECIDED, KEPT, FLUSHED = range(4)
+
+UNTOLD, IN_DOUBT = -1, -2  # in place of a similarity
+RESEMBLANCE = int(Measure.RESEMBLANCE)
 
 Places = npt.NDArray[np.int64]
 
@@ -42,6 +47,7 @@ class Limits(NamedTuple):
         expire_after: how much older than a page its candidates may be, in milliseconds.
         keep_pages: how many rows before a page's own they may be.
         oldest_time, oldest_row: what they must have at least, whatever the page.
+        exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
     """
 
     bucket_max: int
@@ -53,6 +59,7 @@ class Limits(NamedTuple):
     keep_pages: int
     oldest_time: int
     oldest_row: int
+    exact: int
 
 
 class Arrivals(NamedTuple):
@@ -100,21 +107,32 @@ class Judged(NamedTuple):
         outcome: uint8; content: bool, whether a match has the page's own content.
         best: int64, the head entry of the match, or -1 - its place among the stored sketches.
         similarity: int32, of the match, in ten-thousandths.
+        exact: bool, whether that is the similarity of two sets.
     """
 
     outcome: npt.NDArray[np.uint8]
     best: Places
     similarity: npt.NDArray[np.int32]
     content: npt.NDArray[np.bool_]
+    exact: npt.NDArray[np.bool_]
 
 
 class Scratch(NamedTuple):
-    """Memory to judge a page in: rows and places of candidates; sizes and slots of its buckets."""
+    """Memory to judge a page in.
+
+    Attributes:
+        rows, places: of its candidates; sizes, slots: of its buckets.
+        told: of each candidate the similarity of its set, UNTOLD, or IN_DOUBT.
+        stop: int64[3], the page that comes next, which hit of the store that begins with, and how
+            many candidates of it have been told.
+    """
 
     rows: Places
     places: Places
     sizes: Places
     slots: Places
+    told: Places
+    stop: Places
 
 
 def key_masks(
@@ -239,14 +257,15 @@ def new_judged(pages: int) -> Judged:
         np.empty(pages, np.int64),
         np.empty(pages, np.int32),
         np.empty(pages, np.bool_),
+        np.empty(pages, np.bool_),
     )
 
 
 def judging_scratch(own_keys: int, candidates_max: int) -> Scratch:
     """Return memory to judge pages in."""
-    candidates = np.empty((2, candidates_max), np.int64)
-    buckets = np.empty((2, own_keys), np.int64)
-    return Scratch(candidates[0], candidates[1], buckets[0], buckets[1])
+    rows, places, told = np.empty((3, candidates_max), np.int64)
+    sizes, slots = np.empty((2, own_keys), np.int64)
+    return Scratch(rows, places, sizes, slots, told, np.zeros(3, np.int64))
 
 
 @kernel
@@ -262,26 +281,34 @@ def judge_pages(
 ) -> tuple[int, int, int]:
     """Judge the pages in order; return (entries in the head, next row, postings refused).
 
-    The head has `count` entries, and room for all pages; the first new row is `next_row`.
+    The head has `count` entries, and room for all pages; the first new row is `next_row`. Judging
+    goes on at `scratch.stop`, and stops before a page of which candidates are in doubt.
     """
     own = pages.keys.shape[1]
     address = head.table.ctypes.data
-    hit = refused = 0
-    for i in range(pages.keys.shape[0]):
+    first, hit, told = scratch.stop[0], scratch.stop[1], scratch.stop[2]
+    refused = 0
+    for i in range(first, pages.keys.shape[0]):
         if i + 1 < pages.keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
         oldest_time = max(pages.times[i] - limits.expire_after, limits.oldest_time)
         oldest_row = max(next_row - limits.keep_pages, limits.oldest_row)
+        before = hit
         candidates, hit = _collect_candidates(
             pages, i, limits, (oldest_time, oldest_row), hits, hit, head, scratch
         )
+        asks = limits.exact and not (i == first and told)
+        if asks and _are_in_doubt(pages, i, hits, head, candidates, scratch):
+            scratch.stop[0], scratch.stop[1], scratch.stop[2] = i, before, candidates
+            return count, next_row, refused
         judged.outcome[i] = _choose(pages, i, limits, hits, head, candidates, scratch, judged)
         if judged.outcome[i] == UNIQUE:
             refused += _insert(pages, i, limits, head, count, next_row, scratch)
             judged.best[i] = count
             count += 1
             next_row += 1
+    scratch.stop[0] = pages.keys.shape[0]
     return count, next_row, refused
 
 
@@ -316,7 +343,7 @@ def _collect_candidates(
     They have the time and the row `oldest` at least. Sets the sizes of its buckets, and the slots
     of the head's table where their searches ended.
     """
-    rows, places, sizes, slots = scratch
+    rows, places, sizes, slots, _, _ = scratch
     own = pages.keys.shape[1]
     count = 0
     for j in range(own):
@@ -344,6 +371,23 @@ def _collect_candidates(
     return count, hit
 
 
+@kernel
+def _are_in_doubt(
+    pages: Arrivals, i: int, hits: StoredHits, head: HeadColumns, candidates: int, scratch: Scratch
+) -> bool:
+    """Note of each candidate whether its sketch leaves in doubt if it matches; tell if one does."""
+    doubtful = False
+    for k in range(candidates):
+        place = scratch.places[k]
+        other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
+        score = compare_sketches(RESEMBLANCE, pages.sketches[i], other)
+        scratch.told[k] = UNTOLD
+        if in_doubt(score, pages.sketches[i], other, int64(pages.similarity_min[i])):
+            scratch.told[k] = IN_DOUBT
+            doubtful = True
+    return doubtful
+
+
 @inline_kernel
 def _choose(
     pages: Arrivals,
@@ -357,10 +401,13 @@ def _choose(
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
     best = waits_for = score_max = int64(-1)
-    found = False
+    found = exact = False
     for k in range(candidates):
         place = scratch.places[k]
-        if place < 0:
+        is_told = limits.exact > 0 and scratch.told[k] >= 0
+        if is_told:
+            score = scratch.told[k]
+        elif place < 0:
             score = compare_sketches(limits.measure, pages.sketches[i], hits.sketches[-1 - place])
         else:
             score = compare_sketches(limits.measure, pages.sketches[i], head.sketches[place])
@@ -368,11 +415,12 @@ def _choose(
             continue
         if place < 0 or head.states[place] >= KEPT:
             if score > score_max:
-                score_max, best, found = score, place, True
+                score_max, best, found, exact = score, place, True, is_told
         elif waits_for < 0:
             waits_for = place
     judged.best[i] = best if found else waits_for
     judged.similarity[i] = score_max
+    judged.exact[i] = exact
     judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
     outcome = UNIQUE if pages.masks[i] else EMPTY
     if found:

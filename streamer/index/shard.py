@@ -38,6 +38,7 @@ from streamer.index.rule import (
     FLUSHED,
     FREE,
     HELD,
+    IN_DOUBT,
     KEPT,
     SIGNATURE,
     TOO_SHORT,
@@ -46,6 +47,7 @@ from streamer.index.rule import (
     Arrivals,
     Judged,
     Limits,
+    Scratch,
     StoredHits,
     fetch_candidates,
     judge_pages,
@@ -72,7 +74,7 @@ from streamer.index.types import (
     destination_name,
     key_columns,
 )
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.hash_sets import decided_similarity, set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 Places = npt.NDArray[np.int64]
@@ -94,6 +96,7 @@ def take_kept(head: Head, state: bytes, horizon: Horizon) -> FlushedRows:
         head.times[kept],
         state,
         horizon,
+        list(itertools.compress(head.shingles, is_kept.tolist())),
     )
 
 
@@ -114,6 +117,7 @@ def pack_undecided(head: Head) -> Undecided:
         head.sketches[left].tobytes(),
         [head.urls[i] for i in left.tolist()],
         head.times[left].tobytes(),
+        [head.shingles[i] for i in left.tolist()] if head.shingles else [],
     )
 
 
@@ -128,7 +132,7 @@ def restore_undecided(head: Head, packed: Undecided) -> None:
     head.times[:count] = np.frombuffer(packed.times, np.int64)
     head.states[:count] = UNDECIDED
     head.refs[:count] = packed.refs
-    head.urls, head.count = packed.urls, count
+    head.urls, head.shingles, head.count = packed.urls, packed.shingles, count
     head.retain(np.arange(count))
 
 
@@ -296,35 +300,61 @@ class Shard:
             settings.expire_after_ms or _NO_LIMIT,
             settings.keep_pages or _NO_LIMIT,
             *self._horizon,
+            int(settings.exact),
         )
         judged = new_judged(count)
         self.head.reserve(count)
         before = self.head.count
-        self.head.count, self.next_row, refused = judge_pages(
-            Arrivals(
-                keys,
-                masks,
-                np.ascontiguousarray(pages.sketches),
-                ~comparable | self.last,
-                similarity_min,
-                pages.times,
-            ),
-            limits,
-            StoredHits(
-                hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
-            ),
-            self.head.columns(),
-            self.head.count,
-            self.next_row,
-            judged,
-            judging_scratch(self._own_keys, settings.candidates_max),
-        )
-        self.refused += refused
+        scratch = judging_scratch(self._own_keys, settings.candidates_max)
+        while True:
+            self.head.count, self.next_row, refused = judge_pages(
+                Arrivals(
+                    keys,
+                    masks,
+                    np.ascontiguousarray(pages.sketches),
+                    ~comparable | self.last,
+                    similarity_min,
+                    pages.times,
+                ),
+                limits,
+                StoredHits(
+                    hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
+                ),
+                self.head.columns(),
+                self.head.count,
+                self.next_row,
+                judged,
+                scratch,
+            )
+            self.refused += refused
+            if scratch.stop[0] == count:
+                break
+            self._compare_sets(pages, judged, before, scratch)
         basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
         self._note_inserted(pages, judged.outcome == UNIQUE, before)
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
         self._publish(pages, judged, basis, fetched)
+
+    def _compare_sets(self, pages: Pages, judged: Judged, before: int, scratch: Scratch) -> None:
+        """Tell the similarity of a page's set to those of its candidates that are in doubt.
+
+        Entries of the head from `before` on are of the pages that came before it.
+        """
+        page, _, candidates = scratch.stop.tolist()
+        doubtful = np.flatnonzero(scratch.told[:candidates] == IN_DOUBT)
+        places = scratch.places[doubtful].tolist()
+        stored = iter(self._lookup.shingles(scratch.rows[doubtful][scratch.places[doubtful] < 0]))
+        inserted = np.flatnonzero(judged.outcome[:page] == UNIQUE).tolist()
+        own = pages.shingles or [b""] * len(pages)
+        for at, place in zip(doubtful.tolist(), places, strict=True):
+            if place < 0:
+                other = next(stored)
+            else:
+                other = (
+                    self.head.shingles[place] if place < before else own[inserted[place - before]]
+                )
+            scratch.told[at] = set_similarity(own[page], other)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -336,6 +366,9 @@ class Shard:
     def _note_inserted(self, pages: Pages, inserted: npt.NDArray[np.bool_], before: int) -> None:
         self.head.refs[before : self.head.count] = pages.refs[inserted]
         self.head.urls += itertools.compress(pages.urls, inserted.tolist())
+        if self.settings and self.settings.exact:
+            own = pages.shingles or [b""] * len(pages)
+            self.head.shingles += itertools.compress(own, inserted.tolist())
         if not self.last:
             self._undecided |= undecided_entries(self.head, before)
 
@@ -352,7 +385,7 @@ class Shard:
         fetched: KeptRows,
     ) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
-        outcome, best, scores, _ = judged
+        outcome, best, scores, _, exact = judged
         inserted = outcome == UNIQUE
         kept = inserted.copy()
         kept[inserted] = self.head.states[best[inserted]] == KEPT
@@ -365,7 +398,8 @@ class Shard:
             urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
         similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
         final = pages if len(decided) == len(pages) else pages.take(decided)
-        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls))
+        told = exact[decided] if self.settings and self.settings.exact else None
+        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls, told))
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
@@ -394,8 +428,15 @@ class Shard:
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
         assert self.settings is not None
-        measure = int(self.settings.measure)
-        score = sketch_similarity(measure, page.sketches[0], self.head.sketches[entry])
+        least, _ = self.settings.least_of(page.urls)
+        own = page.shingles or [b""]
+        score, exact = decided_similarity(
+            int(self.settings.measure),
+            page.sketches[0],
+            self.head.sketches[entry],
+            int(least[0]),
+            (lambda: (own[0], self.head.shingles[entry])) if self.settings.exact else None,
+        )
         same = self._same_content(page, entry)
         verdict = Verdicts(
             page,
@@ -403,6 +444,7 @@ class Shard:
             np.array([CONTENT if same else SIGNATURE], np.uint8),
             self.head.refs[entry : entry + 1].copy(),
             [self.head.urls[entry]],
+            np.array([exact]) if self.settings.exact else None,
         )
         self._emit(VERDICTS, verdict)
         self._tell(page.refs, np.zeros(1, np.bool_))

@@ -28,7 +28,9 @@ from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
 from streamer.index.codec import (
     FORMAT,
     KEYS,
+    READ_FORMATS,
     ROWS,
+    SHINGLES,
     STATE_KEY,
     Entry,
     ShardMeta,
@@ -44,6 +46,7 @@ from streamer.index.row_blocks import (
     RowKeys,
     key_entries,
     row_entries,
+    shingle_entries,
     unpack_keys,
 )
 from streamer.index.store_errors import damaged, explained
@@ -146,11 +149,13 @@ class Store:
         before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
         slot, metas, brought = before.next_slot, [], []
         stretch = Stretch(0, [])
+        sets_of: list[Entry] = []
         rows_of: list[Entry] = []
         keys_of: list[Entry] = []
         for number, (rows, meta) in enumerate(zip(shards, before.shards, strict=True)):
             count, postings = len(rows.rows), NO_POSTINGS
             if count:
+                sets_of += shingle_entries(rows, slot)
                 rows_of += row_entries(rows, slot)
                 keys_of += key_entries(number, rows, slot)
                 postings = sort_postings(rows.keys, rows.masks, rows.rows)
@@ -173,16 +178,16 @@ class Store:
             FORMAT, identity, before.seq + 1, slot, metas, owner, first_slot, stretches[dropped:]
         )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        self._write([rows_of, keys_of], after)
+        self._write([sets_of, rows_of, keys_of], after)
         self.flushes += 1
         return brought
 
     def replace(
-        self, rows: Sequence[Entry], keys: Sequence[Entry], shards: list[ShardMeta],
-        stretches: list[Stretch],
-    ) -> None:  # fmt: skip
+        self, entries: Sequence[Sequence[Entry]], shards: list[ShardMeta], stretches: list[Stretch]
+    ) -> None:
         """Write entries over those that are there, and what the state says of them, in one step.
 
+        Each list has those of one family.
         Nobody may have the store open for look-ups.
 
         Raises:
@@ -191,7 +196,7 @@ class Store:
         assert self._meta is not None, "a store without a flush has no entries"
         seq = self._meta.seq + 1
         after = msgspec.structs.replace(self._meta, seq=seq, shards=shards, stretches=stretches)
-        self._write([rows, keys], after, in_place=True)
+        self._write(entries, after, in_place=True)
 
     def settle(self) -> None:
         """Have what was written over gone from the disk, when this returns.
@@ -220,6 +225,8 @@ class Store:
         first_slot = self._meta.first_slot if self._meta else 0
         if first_slot > self._freed:
             blocks = {ROWS: ROWS_A_BLOCK, KEYS: SLOTS_A_KEY_BLOCK}
+            if self.has_shingles:
+                blocks[SHINGLES] = 1
             for family, slots in blocks.items():
                 self._to_write().delete(family, self._freed // slots, first_slot // slots)
             self._freed = first_slot
@@ -294,6 +301,19 @@ class Store:
             StoreDamaged: one of them is, or is missing.
         """
         return self._values(ROWS, blocks)
+
+    @property
+    def has_shingles(self) -> bool:
+        """Tell whether each row has a set of shingles."""
+        return self._meta is not None and "exact" in self._meta.identity
+
+    def shingles(self, slots: Sequence[int]) -> list[bytes]:
+        """Return the sets of the rows in slots.
+
+        Raises:
+            StoreDamaged: one of them is, or is missing.
+        """
+        return self._values(SHINGLES, slots)
 
     def _values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         assert self._database is not None, "a store without a flush has no entries"
@@ -426,7 +446,7 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
     if key[-1:] != STATE_KEY:  # it ends so in all formats
         raise StoreMismatch(f"{path} holds something else than an index. Use another --index.")
     try:
-        if (other := format_of(value)) != FORMAT:
+        if (other := format_of(value)) not in READ_FORMATS:
             raise StoreMismatch(
                 f"The index {path} has format {other}, ours is {FORMAT}. "
                 "Use the version that wrote it, or remove its folder and build it anew: a worker "

@@ -191,6 +191,11 @@ class StoredLookup:
         with self._lock.shared():
             return self._rows.rows(rows)
 
+    def shingles(self, rows: RowNumbers) -> list[bytes]:
+        """Return the sets of shingles of these rows; none of one that has been dropped."""
+        with self._lock.shared():
+            return self._rows.shingles(rows)
+
 
 def _starts(places: Places) -> Places:
     """Return where each place's postings begin; places ascend."""

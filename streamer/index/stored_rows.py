@@ -165,6 +165,12 @@ class StoredRows:
             kept.refs[place], kept.urls[place] = found.refs[i], found.urls[i]
         return kept
 
+    def shingles(self, rows: RowNumbers) -> list[bytes]:
+        """Return the sets of shingles of these rows; none of one that has been dropped."""
+        slots = self._slots_of(rows)
+        found = iter(self._store.shingles(slots[slots >= 0].tolist()))
+        return [next(found) if slot >= 0 else b"" for slot in slots.tolist()]
+
     def _slots_of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was dropped."""
         slots = self._slots.of(rows)
@@ -210,10 +216,14 @@ def read_rows(store: Store, slots: RowNumbers) -> RowPlaces:
 
 
 class ScannedRows(NamedTuple):
-    """Some rows, and the marks of their keys at this shard, uint32[n, keys]; 0: not posted."""
+    """Some rows, the marks of their keys at this shard, and their slots.
+
+    Marks are uint32[n, keys]; 0: not posted.
+    """
 
     rows: KeptRows
     marks: npt.NDArray[np.uint32]
+    slots: RowNumbers
 
 
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
@@ -223,4 +233,4 @@ def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"
         left = store.meta.shards[shard].horizon.has(found.times, part.rows)
-        yield ScannedRows(found.take(np.flatnonzero(left)), marks[left])
+        yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

@@ -27,7 +27,8 @@ from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 2  # of the rules in shard.py and rule.py; 1 knew no expiry, and no rules of sites
+# Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets.
+MACHINE_VERSION = 3
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
@@ -65,6 +66,9 @@ class IndexSettings(BaseModel):
     shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
     measure: Measure = Field(
         default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
+    )
+    exact: bool = Field(
+        default=False, description="whether sets of shingles decide what sketches leave in doubt"
     )
     rules: tuple[Rule, ...] = Field(
         default=(), description="what holds for the pages of some sites; the first that fits"
@@ -152,6 +156,7 @@ class Pages:
         times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
         watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
         main: bool, whether the main text was signed; None where none was asked for.
+        shingles: their sets (sketch/hash_sets.py); None where none were asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -166,6 +171,7 @@ class Pages:
     times: Times
     watermarks: Times
     main: npt.NDArray[np.bool_] | None = None
+    shingles: list[bytes] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -187,6 +193,7 @@ class Pages:
             self.times[where],
             self.watermarks[where],
             None if self.main is None else self.main[where],
+            None if self.shingles is None else [self.shingles[i] for i in listed],
         )
 
 
@@ -211,6 +218,7 @@ class Verdicts:
         basis: uint8, see rule.py.
         representative_refs: uint64.
         representative_urls: bytes.
+        exact: bool, whether a similarity is that of sets; None where the index has none.
     """
 
     pages: Pages
@@ -218,6 +226,7 @@ class Verdicts:
     basis: npt.NDArray[np.uint8]
     representative_refs: npt.NDArray[np.uint64]
     representative_urls: list[bytes]
+    exact: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.pages)
@@ -350,6 +359,9 @@ class Lookup(Protocol):
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         """Return the rows of these numbers, in that order."""
 
+    def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the sets of shingles of these rows; none of one that has been dropped."""
+
 
 @dataclass(slots=True)
 class FlushedRows:
@@ -357,7 +369,8 @@ class FlushedRows:
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
     masks[i] is set. Arrays may be the head's own, and are good until the shard is told `flushed`.
-    What lies behind the `horizon`, of these and of all rows before, may be dropped.
+    What lies behind the `horizon`, of these and of all rows before, may be dropped. `shingles` are
+    the rows' sets, none in an index without these.
     """
 
     rows: npt.NDArray[np.int64]
@@ -369,3 +382,4 @@ class FlushedRows:
     times: Times
     state: bytes
     horizon: Horizon = NO_HORIZON
+    shingles: Sequence[bytes] = ()

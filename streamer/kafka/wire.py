@@ -25,8 +25,8 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, IndexSettings, Items, Pages, Record
 
-WIRE_VERSION = 2
-READ_VERSIONS = (1, WIRE_VERSION)  # in the first one pages have no times
+WIRE_VERSION = 3
+READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles
 
 _PAGES, _DECISIONS, _CONFIG = 1, 2, 3
 
@@ -135,8 +135,8 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
         raise StoreMismatch(
             f"The log was written with the fingerprint {found.fingerprint}, the settings here "
             f"give {wanted.fingerprint}. Give all workers of an index the same --key-file and "
-            "signature settings (--method, its options, --canonical, --text, what --rules say of "
-            "it), or use another --index-name."
+            "signature settings (--method, its options, --canonical, --text, --exact, what --rules "
+            "say of text), or use another --index-name."
         )
     if found.origin != wanted.origin:
         raise StoreMismatch(

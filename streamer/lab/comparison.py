@@ -30,8 +30,9 @@ from streamer.errors import SettingsError
 from streamer.lab.documents import Document
 from streamer.lab.exact import Comparison, Fragment, Span, compare_words, shared_fragments
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, PageText
+from streamer.sketch.hash_sets import decided_similarity
+from streamer.sketch.method import ABSENT_KEY, Measure, PageText
+from streamer.sketch.method_signer import hash_set
 from streamer.sketch.methods.shingled import shingles
 from streamer.sketch.scheme import Scheme, choose, methods, scheme_of
 from streamer.sketch.settings import NATIVE, SECRET_BYTES, SignatureSettings
@@ -173,7 +174,10 @@ MethodOptions = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """What one method says; `unavailable` tells why it can say nothing, else it is empty."""
+    """What one method says; `unavailable` tells why it can say nothing, else it is empty.
+
+    `exact` tells whether the similarity is that of sets of shingles, and no estimate.
+    """
 
     name: str
     similarity: float = 0.0
@@ -182,6 +186,7 @@ class MethodResult:
     keys: int = 0
     duplicate: bool = False
     unavailable: str = ""
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,7 @@ class Report:
             if one.unavailable
             else (
                 one.name,
-                f"{one.similarity:.4f}",
+                f"{one.similarity:.4f}" + (" exact" if one.exact else ""),
                 f"{one.threshold:.4f}",
                 f"{one.shared_keys} of {one.keys}",
                 "duplicate" if one.duplicate else "different",
@@ -251,10 +256,11 @@ def _shown(share: float | None, form: str, unit: str = "") -> str:
 
 
 class _Asked(NamedTuple):
-    """A method as an index would have it, and the settings that say how it decides."""
+    """A method as an index would have it, the settings that say how it decides, and by sets."""
 
     scheme: Scheme
     settings: SignatureSettings
+    exact: bool = False
 
 
 class _Pair(NamedTuple):
@@ -270,9 +276,16 @@ class Panel:
     """The methods to ask, made once for any number of pairs."""
 
     def __init__(
-        self, names: Iterable[str], options: MethodOptions, canonical: Sequence[str] = ()
+        self,
+        names: Iterable[str],
+        options: MethodOptions,
+        canonical: Sequence[str] = (),
+        *,
+        exact: bool = False,
     ) -> None:
         """Make what the names stand for: methods, presets, two as KEYS+ACCEPT, or `all` methods.
+
+        Those that estimate resemblance decide as an index with `exact` does, if that is asked for.
 
         Raises:
             SettingsError: a name or an option does not exist, or an option is of none that is
@@ -282,7 +295,11 @@ class Panel:
         for name in options:
             if name not in wanted:
                 raise SettingsError(f"The method {name} has options but is not asked; name it too.")
-        self._asked = {one: _asked(one, options.get(one, {}), canonical) for one in wanted}
+        asked = {one: _asked(one, options.get(one, {}), canonical) for one in wanted}
+        self._asked = {
+            name: one._replace(exact=exact and one.settings.measure == Measure.RESEMBLANCE)
+            for name, one in asked.items()
+        }
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
@@ -301,7 +318,7 @@ def _result(name: str, asked: _Asked, pair: _Pair) -> MethodResult:
 
     Equal words are a key of their own there, and the only one of a page that is too short.
     """
-    scheme, settings = asked
+    scheme, settings, by_sets = asked
     one, other = pair.one, pair.other
     if not (one.words and other.words):
         return MethodResult(name, unavailable="A text has no words.")
@@ -315,14 +332,19 @@ def _result(name: str, asked: _Asked, pair: _Pair) -> MethodResult:
         )
     a, b = scheme.sign(one), scheme.sign(other)
     shared = len((set(a.keys) & set(b.keys)) - {ABSENT_KEY})
-    similarity = similarity_of(settings.measure, a.sketch, b.sketch)
+    least = round(settings.threshold * SIMILARITY_ONE)
+    decided, exact = decided_similarity(
+        int(settings.measure), a.sketch, b.sketch, least,
+        (lambda: (hash_set(a.hashes), hash_set(b.hashes))) if by_sets else None,
+    )  # fmt: skip
     return MethodResult(
         name=name,
-        similarity=similarity,
+        similarity=decided / SIMILARITY_ONE,
         threshold=settings.threshold,
         shared_keys=shared,
         keys=settings.bands,
-        duplicate=(same or shared > 0) and _reaches(similarity, settings.threshold),
+        duplicate=(same or shared > 0) and decided >= least,
+        exact=exact,
     )
 
 

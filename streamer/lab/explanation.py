@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,10 +39,12 @@ from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.catalogue import own_catalogue
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
+from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.sketch.signer import Signatures
 from streamer.text.visible import Buffer
 
 Progress = Callable[[int], None]  # rows read
@@ -54,33 +57,40 @@ class Target(NamedTuple):
 
     Attributes:
         marks: of the keys, the content key's last; 0 for a key that is not posted.
+        shingles: its set, if the index has sets.
     """
 
     marks: Marks
     sketch: Sketch
     ref: int | None
+    shingles: bytes = b""
 
 
 class FoundRow(NamedTuple):
-    """A row by its page ref: keys it shares, similarity in ten-thousandths, equal content."""
+    """A row by its page ref: keys it shares, similarity in ten-thousandths, equal content.
+
+    `exact` tells whether the similarity is that of sets of shingles.
+    """
 
     shared: int
     similarity: int
     ref: int
     url: bytes
     equal: bool
+    exact: bool
 
 
 def nearest_row(
-    store: Store, meta: StoreMeta, target: Target, measure: int, progress: Progress
+    store: Store, meta: StoreMeta, target: Target, rule: IndexSettings, progress: Progress
 ) -> FoundRow | None:
     """Return the row that decides: of those that share a key the most similar, else of all."""
+    least, measure = rule.similarity_min, int(rule.measure)
     shared: dict[int, int] = {}
     best: FoundRow | None = None
     read = 0
     for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
         own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
-        for rows, marks in scan_rows(store, number):
+        for rows, marks, slots in scan_rows(store, number):
             agreeing = (marks == own) & (own != 0)
             for i, count in enumerate(agreeing.sum(axis=1).tolist()):
                 ref = rows.refs[i]
@@ -88,14 +98,21 @@ def nearest_row(
                 if number or ref == target.ref:
                     continue
                 sketch = np.ascontiguousarray(rows.sketches[i])
-                similarity = int(sketch_similarity(measure, target.sketch, sketch))
+                sets = None
+                if shared[ref] and store.has_shingles:
+                    sets = partial(_sets, store, target.shingles, int(slots[i]))
+                similarity, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
                 equal = bool(agreeing[i, -1])
-                one = FoundRow(shared[ref], similarity, ref, rows.urls[i], equal)
+                one = FoundRow(shared[ref], similarity, ref, rows.urls[i], equal, exact)
                 if best is None or _rank(one) < _rank(best):
                     best = one
             read += len(rows.refs)
             progress(read)
     return best
+
+
+def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
+    return own, store.shingles([slot])[0]
 
 
 def _rank(found: FoundRow) -> tuple[bool, bool, int, int]:
@@ -107,7 +124,10 @@ _COLLECTIONS = ("option.collection", "option.accept.collection")
 
 
 class Near(NamedTuple):
-    """A kept page: its estimated similarity, 0 to 1, and how many of the text's keys it shares."""
+    """A kept page: its similarity, 0 to 1, and how many of the text's keys it shares.
+
+    It is estimated, or exact where the index has both sets of shingles.
+    """
 
     url: str
     similarity: float
@@ -139,7 +159,7 @@ def nearest_kept(
         signature = signature_of(meta.identity)
         _check(folder, meta, signature, secret)
         signed = make_signer(signature, secret).sign([body], [flags])
-        found = _look_up(store, meta, signed.keys, signed.sketches[0], int(signature.measure))
+        found = _look_up(store, meta, signed, int(signature.measure))
         return NearestKept(found, signature)
     finally:
         store.close()
@@ -160,6 +180,7 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "canonical": _pairs(identity, "canonical."),
             "text_rules": _text_rules(identity),
             "measure": method_class(accept or name).measure,
+            "exact": "exact" in identity,
         }
     )
 
@@ -195,14 +216,9 @@ def _check(folder: Path, meta: StoreMeta, signature: SignatureSettings, secret: 
         )
 
 
-def _look_up(
-    store: Store,
-    meta: StoreMeta,
-    keys: npt.NDArray[np.uint64],
-    sketch: npt.NDArray[np.uint64],
-    measure: int,
-) -> list[Near]:
-    """Return the pages under any of keys[1, bands + 1], over all shards, nearest first."""
+def _look_up(store: Store, meta: StoreMeta, signed: Signatures, measure: int) -> list[Near]:
+    """Return the pages under any of the keys of a page, over all shards, nearest first."""
+    keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
     shared: Counter[int] = Counter()
     pages: dict[int, tuple[str, int]] = {}
     for number in range(len(meta.shards)):
@@ -213,11 +229,14 @@ def _look_up(
         kept = lookup.rows(rows)
         left = np.flatnonzero(meta.shards[number].horizon.has(kept.times, rows))
         kept, counts = kept.take(left), counts[left]
-        for ref, url, other, count in zip(
-            kept.refs, kept.urls, kept.sketches, counts.tolist(), strict=True
+        sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
+        for ref, url, other, of_other, count in zip(
+            kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
         ):
             shared[ref] += count
-            similarity = int(sketch_similarity(measure, sketch, np.ascontiguousarray(other)))
+            similarity = set_similarity(own, of_other)
+            if similarity == UNKNOWN:
+                similarity = int(sketch_similarity(measure, sketch, np.ascontiguousarray(other)))
             pages[ref] = (url.decode("utf-8", "replace"), similarity)
     order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
     return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
@@ -232,11 +251,15 @@ class KeptPage(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares."""
+    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
+
+    `exact` tells whether the similarity is that of sets of shingles, and no estimate.
+    """
 
     page: KeptPage
     similarity: float
     shared_keys: int
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,11 +341,13 @@ class KeptIndex:
         bands, shards = int(self._meta.identity["bands"]), len(self._meta.shards)
         own = np.zeros(bands + 1, np.uint32)  # 0: a short page is kept at the first shard alone
         sketch: Sketch | None = None
+        slot = 0
         for shard in range(shards):
             if row := self._row_of(page.ref, shard):
-                own[key_columns(shard, shards, bands)], sketch = row
+                own[key_columns(shard, shards, bands)], sketch, slot = row
         assert sketch is not None, page
-        target = Target(own, np.ascontiguousarray(sketch), page.ref)
+        shingles = self._store.shingles([slot])[0] if self._store.has_shingles else b""
+        target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
         return self._explained(target, page, self.settings.of_url(page.url), progress)
 
     def explain_text(
@@ -352,7 +377,7 @@ class KeptIndex:
         too_short = int(signed.distinct[0]) < own.shingles_min
         kept = self._kept_at(place) if place else None
         marks, ref = signed.keys[0].astype(np.uint32), kept.ref if kept else None
-        target = Target(marks, signed.sketches[0], ref)
+        target = Target(marks, signed.sketches[0], ref, (signed.shingles or [b""])[0])
         return self._explained(target, kept, own, progress, too_short=too_short)
 
     def signature_for(self, url: str) -> SignatureSettings:
@@ -368,28 +393,28 @@ class KeptIndex:
         *,
         too_short: bool | None = None,
     ) -> Explained:
-        found = nearest_row(self._store, self._meta, target, int(self.signature.measure), progress)
+        found = nearest_row(self._store, self._meta, target, settings, progress)
         nearest = None
         if found is not None:
             page = self._page(found.ref, found.url)
-            nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared)
+            nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared, found.exact)
         equal = found is not None and found.equal
         keys = len(target.marks) - 1
         return Explained(kept, nearest, equal, too_short, keys, settings, self.signature)
 
     def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
         read = 0
-        for rows, marks in scan_rows(self._store, shard):
+        for rows, marks, _ in scan_rows(self._store, shard):
             yield rows, marks
             read += len(rows.refs)
             progress(read)
 
-    def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch] | None:
-        """Return a kept page's marks at a shard, and its sketch; None where the shard has none."""
-        for rows, marks in scan_rows(self._store, shard):
+    def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch, int] | None:
+        """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
+        for rows, marks, slots in scan_rows(self._store, shard):
             if ref in rows.refs:
                 at = rows.refs.index(ref)
-                return marks[at], rows.sketches[at]
+                return marks[at], rows.sketches[at], int(slots[at])
         return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:

@@ -7,7 +7,8 @@ a second of CPU time of the process, so that what else runs on the machine count
 Which methods an evaluation runs, as the command line names them.
 
 NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision of the other, as
-Henzinger combined them. Either may be followed by parameters: `digests:variant=con:keywords=8`.
+Henzinger combined them. Either may be followed by parameters: `digests:variant=con:keywords=8`;
+`minhash:exact` is minhash with --exact.
 
 How many of given pairs of texts a method calls duplicates, without a stream.
 
@@ -54,7 +55,7 @@ from streamer.run.replay import Checks, Replay
 from streamer.run.warm import warm_kernels
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.method_signer import make_signer
-from streamer.sketch.scheme import ACCEPT, PRESETS, choose, method_class, methods
+from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
 from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
 from streamer.sketch.signer import PageSigner, Signatures
 from streamer.text.visible import Buffer
@@ -62,6 +63,7 @@ from streamer.text.visible import Buffer
 ALL = "all"
 COMBINATIONS = ("simhash+minhash", "minhash+simhash")
 COLLECTION = "collection"
+EXACT = "exact"
 
 
 class Selected(NamedTuple):
@@ -92,12 +94,15 @@ def select(names: Iterable[str], collection: Path | None = None) -> list[Selecte
 
 def _selected(name: str, collection: Path | None) -> Selected:
     both, *options = name.split(":")
+    exact = EXACT in options
+    options = [option for option in options if option != EXACT]
     first, _, accept = both.partition("+")
     preset = PRESETS.get(first)
     if collection is not None:
         own = preset.method if preset else first
         options = [*_collection_options(own, accept, collection), *options]
-    signature = choose(both, options=options)
+    signature = choose(both, options=options).model_copy(update={"exact": exact})
+    check_exact(signature)
     return Selected(name, signature, _index_settings(signature))
 
 
@@ -115,6 +120,7 @@ def _index_settings(signature: SignatureSettings) -> IndexSettings:
         threshold=signature.threshold,
         measure=signature.measure,
         shingles_min=signature.min_shingles,
+        exact=signature.exact,
     )
 
 
@@ -172,7 +178,8 @@ class Trial(msgspec.Struct, frozen=True):
             without labels.
         kinds: decisions on pages by planted kind.
         pages_per_second: of CPU time.
-        signature_bytes: a page, mean: its keys, and its sketch up to the last word that is not 0.
+        signature_bytes: a page, mean: its keys, its sketch up to the last word that is not 0, and
+            its set of shingles, with --exact.
     """
 
     dataset: str
@@ -234,6 +241,7 @@ class _Measuring:
         words = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
         self.pages += len(signatures.keys)
         self.bytes += KEY_BYTES * (signatures.keys.size + int(words.sum()))
+        self.bytes += sum(map(len, signatures.shingles or ()))
         return signatures
 
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import Entry, ShardMeta, Stretch
+from streamer.index.codec import SHINGLES, Entry, ShardMeta, Stretch, entry_key
 from streamer.index.row_blocks import (
     NO_ROW,
     SLOTS_A_KEY_BLOCK,
@@ -110,17 +110,20 @@ def _write_over(store: Store, shard: int, found: list[Found]) -> None:
     shards, stretches = meta.shards, meta.stretches
     rows_of: list[Entry] = []
     keys_of: list[Entry] = []
+    sets_of: list[Entry] = []
     for keys, kept, gone in found:
         first = int(keys.slots[0]) // SLOTS_A_KEY_BLOCK * SLOTS_A_KEY_BLOCK
         left = _without(keys, kept, gone, first)
         rows_of += row_entries(left, first)
         keys_of += key_entries(shard, left, first)
+        if store.has_shingles:
+            sets_of += ((entry_key(SHINGLES, slot), b"") for slot in keys.slots[gone].tolist())
         rows, postings = int(gone.sum()), int(np.bitwise_count(keys.masks[gone]).sum())
         shards = [
             _fewer(each, rows, postings) if i == shard else each for i, each in enumerate(shards)
         ]
         stretches = _fewer_in(stretches, first, shard, rows, postings)
-    store.replace(rows_of, keys_of, shards, stretches)
+    store.replace([sets_of, rows_of, keys_of], shards, stretches)
 
 
 def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:

@@ -27,6 +27,7 @@ _MEANING = {
     "method": "--method",
     "accept": "--accept",
     "bands": "--bands",
+    "exact": "--exact",
     "key": "--key-file",
     "rows": "--rows",
     "shards": "--shards",
@@ -36,6 +37,7 @@ _MEANING = {
 _ASIDE = {  # what an index has that does not say
     "method": NATIVE,
     "accept": "none",
+    "exact": "no",
     "canonical.text": "visible",
     "text_rules": "nothing",
 }

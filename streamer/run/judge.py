@@ -121,6 +121,10 @@ class PrefetchedLookup:
             return self._lookup.rows(rows)
         return found.rows.take(np.searchsorted(found.numbers, rows))
 
+    def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the sets of shingles of these rows; they are few, and never read ahead."""
+        return self._lookup.shingles(rows)
+
 
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.

@@ -46,7 +46,7 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     times = np.array(batch.times, np.int64)
     return Pages(
         refs, signed.keys, signed.sketches, signed.distinct, signed.tokens, signed.text_bytes,
-        batch.urls, batch.keys, batch.carried, times, times, signed.main,
+        batch.urls, batch.keys, batch.carried, times, times, signed.main, signed.shingles,
     )  # fmt: skip
 
 
@@ -58,6 +58,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
     texts = [msgspec.UNSET] * len(pages) if pages.main is None else _texts(pages.main.tolist())
+    exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
     columns = zip(
         pages.refs.tolist(),
         pages.urls,
@@ -68,9 +69,21 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.representative_refs.tolist(),
         block.representative_urls,
         texts,
+        exact,
         strict=True,
     )
-    for ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, text in columns:
+    for (
+        ref,
+        url,
+        text_bytes,
+        carried,
+        similarity,
+        basis,
+        other_ref,
+        other_url,
+        text,
+        by_sets,
+    ) in columns:
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
@@ -82,7 +95,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, url == other_url,
-                text_bytes, fingerprint, fields, text,
+                text_bytes, fingerprint, fields, text, by_sets,
             )  # fmt: skip
 
 

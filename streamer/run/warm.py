@@ -32,6 +32,7 @@ from streamer.kernel import (
     mark_all_compiled,
     uint64,
 )
+from streamer.model import SIMILARITY_ONE
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.lines import LineReader
@@ -40,7 +41,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import unite
 from streamer.run.stages import sign
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.hash_sets import decided_similarity, pack_set
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
@@ -129,7 +130,8 @@ def _compile_index(*, main_text: bool) -> None:
         keep_main(new_main_text(read_model()), np.empty(1, np.uint8), 0)
     _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
-    sketch_similarity(0, sketches[0], sketches[1])
+    sets = pack_set(np.arange(2, dtype=np.uint64))
+    decided_similarity(0, sketches[0], sketches[1], SIMILARITY_ONE, lambda: (sets, sets))
     places, pairs = np.arange(2), np.zeros((1, 2), np.int64)
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     matching_pairs(places, starts, sketches, places, (1, 0, 0, 9, 9), met, pairs, posted)

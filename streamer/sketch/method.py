@@ -72,14 +72,16 @@ class PageText:
 
 
 class MethodSignature(NamedTuple):
-    """Keys, one of 64 bits a band, and a sketch of uint64[33].
+    """Keys, one of 64 bits a band, a sketch of uint64[33], and what that is of.
 
     A key tells its band as well, so that equal values in two bands differ. Of a key that the page
-    lacks ABSENT_KEY holds the place; those behind the last one may be left out.
+    lacks ABSENT_KEY holds the place; those behind the last one may be left out. `hashes` are the
+    set whose resemblance the sketch estimates, None under other measures.
     """
 
     keys: Sequence[int]
     sketch: Sketch
+    hashes: npt.NDArray[np.uint64] | None = None
 
 
 P = TypeVar("P", bound=Parameters)

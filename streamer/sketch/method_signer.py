@@ -15,13 +15,16 @@ uint64 hashes that are distinct and ascending, and give the same whatever text t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import uint64
 from streamer.rules import MAIN, VISIBLE
+from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, Sketch, empty_sketch
 from streamer.sketch.minhash import EMPTY_MINIMUM, FEW_MAX, fill_band_keys, fill_empty, lower_minima
 from streamer.sketch.resemblance import (
@@ -99,6 +102,11 @@ def class_keys(values: Hashes, classes: Hashes, bands: int, rows: int, seed: int
     return [ABSENT_KEY if none else key for key, none in zip(keys, empty, strict=True)]
 
 
+def hash_set(hashes: Hashes | None) -> bytes:
+    """Return the set of what a sketch of resemblance is of, as bytes (hash_sets.py)."""
+    return b"" if hashes is None else pack_set(mixed(hashes))
+
+
 _SPREAD = 0x9E3779B97F4A7C15  # odd: the places of the filled keys differ
 
 
@@ -119,10 +127,13 @@ class MethodSigner:
         native = self._native.sign(bodies, read_as)
         keys = self._filled_keys(native.keys[:, -1])
         sketches = np.empty_like(native.sketches)
+        sets: list[bytes] | None = [] if self.settings.exact else None
         for i, (body, marks) in enumerate(zip(bodies, flags, strict=True)):
-            own, sketches[i] = self._sign(body, marks)
+            own, sketches[i], hashes = self._sign(body, marks)
             _put_keys(own, keys[i, :-1])
-        return native._replace(keys=keys, sketches=sketches)
+            if sets is not None:
+                sets.append(hash_set(hashes))
+        return native._replace(keys=keys, sketches=sketches, shingles=sets)
 
     def _sign(self, body: Buffer, flags: int) -> MethodSignature:
         """Return the signature of one page; one without words has no key."""
@@ -169,8 +180,13 @@ class _BothTexts:
             main = np.zeros(len(places), np.bool_) if signed.main is None else signed.main
             parts.append(signed._replace(main=main))
         back = np.argsort(order)
-        columns = zip(*parts, strict=True)
-        return Signatures(*(np.concatenate(pair)[back] for pair in columns))
+        *columns, sets = zip(*parts, strict=True)
+        each: list[Any] = [np.concatenate(pair)[back] for pair in columns]
+        joined = Signatures(*each)
+        if sets[0] is None:
+            return joined
+        in_parts = list(itertools.chain.from_iterable(sets))
+        return joined._replace(shingles=[in_parts[i] for i in back.tolist()])
 
 
 def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:

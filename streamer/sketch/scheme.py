@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from streamer.errors import SettingsError
 from streamer.sketch import methods as _folder
 from streamer.sketch.collection import check_collections
-from streamer.sketch.method import Method, MethodSignature, PageText
+from streamer.sketch.method import Measure, Method, MethodSignature, PageText
 from streamer.sketch.settings import MIN_SHINGLES, NATIVE, SECRET_BYTES, SignatureSettings
 from streamer.text.words import CanonicalOptions
 
@@ -183,7 +183,7 @@ class Scheme:
         signature = self.keys.sign(page)
         if self.sketch is self.keys:
             return signature
-        return MethodSignature(signature.keys, self.sketch.sign(page).sketch)
+        return self.sketch.sign(page)._replace(keys=signature.keys)
 
 
 def choose(
@@ -238,6 +238,17 @@ def choose(
         threshold=preset.threshold if preset and not accept else sketch.threshold,
         min_shingles=preset.min_shingles if preset else MIN_SHINGLES,
     )
+
+
+def check_exact(settings: SignatureSettings) -> None:
+    """Raise SettingsError where sets of shingles are asked for that would decide nothing."""
+    if settings.exact and settings.measure != Measure.RESEMBLANCE:
+        names = [name for name, one in methods().items() if one.measure == Measure.RESEMBLANCE]
+        raise SettingsError(
+            f"--exact does not go with the method {settings.accept or settings.method}: its "
+            "sketches estimate no resemblance of sets. Leave it out, or have one of these decide: "
+            f"{', '.join(names)}."
+        )
 
 
 def _checked_flags(name: str, flags: Mapping[str, int]) -> Mapping[str, int]:

@@ -145,6 +145,7 @@ class SignatureSettings(BaseModel):
     canonical: tuple[str, ...] = Field(default=(), description="canonical form")
     text_rules: tuple[str, ...] = Field(default=(), description="whose pages give another text")
     measure: Measure = Field(default=Measure.RESEMBLANCE, description="how sketches compare")
+    exact: bool = Field(default=False, description="whether sets of shingles are kept as well")
     threshold: float = Field(default=0.8, description="of duplicates, unless the user says")
     min_shingles: int = Field(
         default=MIN_SHINGLES, description="of pages to compare, unless the user says"
@@ -188,6 +189,8 @@ class SignatureSettings(BaseModel):
             for pair in pairs:
                 name, _, value = pair.partition("=")
                 result[f"{kind}.{name}"] = value
+        if self.exact:
+            result["exact"] = "yes"
         if self.text_rules:
             result["text_rules"] = BETWEEN.join(self.text_rules)
         return result

@@ -7,6 +7,7 @@ memory depends on the longest body of a batch and on nothing else.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -14,6 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.kernel import allocating_kernel, int64, kernel, uint64
+from streamer.sketch.hash_sets import (
+    SET_BYTES_MAX,
+    SET_MAX,
+    Collected,
+    collect,
+    pack_into,
+    sort_distinct,
+)
 from streamer.sketch.minhash import (
     EMPTY_MINIMUM,
     FEW_MAX,
@@ -60,6 +69,7 @@ class Signatures(NamedTuple):
         tokens: uint32[n], tokens of the visible text.
         text_bytes: int64[n], text in UTF-8 bytes.
         main: bool[n], whether that is the main text; None where none is asked for.
+        shingles: their sets as bytes, see hash_sets.py; None where none are asked for.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -68,6 +78,7 @@ class Signatures(NamedTuple):
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]
     main: npt.NDArray[np.bool_] | None = None
+    shingles: list[bytes] | None = None
 
 
 @kernel
@@ -103,11 +114,12 @@ class Scratch(NamedTuple):
     bins: npt.NDArray[np.uint64]
     slots: npt.NDArray[np.uint64]
     in_tokens: TokenScratch
+    collected: Collected
 
 
 @allocating_kernel
-def _new_scratch(hashes: int) -> Scratch:
-    """Return memory for signatures of so many min-hashes."""
+def _new_scratch(hashes: int, collected: int) -> Scratch:
+    """Return memory for signatures of so many min-hashes, and for so many hashes of a set."""
     return Scratch(
         np.empty(TOKENS_BLOCK + SPARE, np.uint64),
         np.empty(TOKENS_BLOCK + SPARE, np.uint64),
@@ -115,6 +127,7 @@ def _new_scratch(hashes: int) -> Scratch:
         np.empty(BINS, np.uint64),
         np.empty(SLOTS, np.uint64),
         token_scratch(),
+        Collected(np.empty(collected, np.uint32), np.zeros(1, np.int64)),
     )
 
 
@@ -129,9 +142,10 @@ def _sign_text(
 ) -> tuple[int, int, int]:
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct)."""
     seeds, powers, masks, tables = parameters
-    tokens, shingles, minima, bins, slots, in_tokens = scratch
+    tokens, shingles, minima, bins, slots, in_tokens, collected = scratch
     minima[:] = np.uint32(EMPTY_MINIMUM)
     bins[:] = uint64(EMPTY_BIN)
+    collected.held[0] = 0
     content = uint64(0)
     total = kept = members = 0
     more = few = True
@@ -144,6 +158,8 @@ def _sign_text(
         lower_minima(shingles, found, minima)
         hash_for_sketch(shingles, found, seeds[3])
         lower_bins(shingles, found, bins)
+        if collected.hashes.shape[0]:
+            collect(shingles, found, collected)
         few = few and may_be_few(bins)
         if few:
             if members == 0:  # only now: most pages need no set, and clearing it takes long
@@ -163,6 +179,15 @@ def _sign_text(
 
 
 @kernel
+def _pack_collected(collected: Collected, out: npt.NDArray[np.uint8], at: int) -> int:
+    """Write the set of a page that is signed to out[at:]; return where it ends."""
+    count = collected.held[0]
+    if count > 0:
+        count = sort_distinct(collected.hashes, count)
+    return pack_into(collected.hashes, count, out, at) if 0 < count <= SET_MAX else at
+
+
+@kernel
 def _sign_batch(
     bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: npt.NDArray[np.uint8],
@@ -171,14 +196,17 @@ def _sign_batch(
     rows: int,
     scratch: Scratch,
     signed: Signatures,
-    main: npt.NDArray[np.bool_],
+    more: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8], npt.NDArray[np.int64]],
 ) -> None:
-    """Sign `bodies` (data, starts, ends) into `signed` and `main`; `visible` is for texts.
+    """Sign `bodies` (data, starts, ends) into `signed` and `more`; `visible` is for texts.
 
-    The main text is signed where `visible` has what tells it.
+    The main text is signed where `visible` has what tells it. `more` is which texts are that, the
+    sets of shingles as bytes, and where each ends; no ends where no sets are asked for.
     """
     data, starts, ends = bodies
-    keys, sketches, distinct, token_counts, text_bytes, _ = signed
+    main, sets, set_ends = more
+    keys, sketches, distinct, token_counts, text_bytes, _, _ = signed
+    at = int64(0)
     bands = keys.shape[1] - 1
     for i in range(flags.shape[0]):
         text, start, end, main[i] = visible_span(
@@ -190,6 +218,9 @@ def _sign_batch(
         fill_band_keys(scratch.minima, rows, parameters.seeds[2], keys[i, :bands])
         keys[i, bands] = content
         text_bytes[i] = end - start
+        if set_ends.shape[0]:
+            at = _pack_collected(scratch.collected, sets, at)
+            set_ends[i] = at
 
 
 class PageSigner(Protocol):
@@ -211,7 +242,8 @@ class Signer:
         self._parameters = Parameters(
             np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
         )
-        self._scratch: Scratch = _new_scratch(settings.hashes)
+        collected = 2 * SET_MAX if settings.exact else 0
+        self._scratch: Scratch = _new_scratch(settings.hashes, collected)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
         self._main = new_main_text(read_model()) if settings.takes_main_text else None
 
@@ -227,16 +259,31 @@ class Signer:
             np.empty(pages, np.uint32),
             np.empty(pages, np.int64),
         )
-        main = np.empty(pages, np.bool_)
+        main, exact = np.empty(pages, np.bool_), self.settings.exact
+        sets = np.empty(_set_bytes(texts) if exact else 0, np.uint8)
+        set_ends = np.empty(pages if exact else 0, np.int64)
         _sign_batch(
             (texts.data, texts.starts, texts.ends), np.array(flags, np.uint8),
             (*self._visible, self._main), self._parameters, self.settings.rows, self._scratch,
-            result, main,
+            result, (main, sets, set_ends),
         )  # fmt: skip
-        return result if self._main is None else result._replace(main=main)
+        if self._main is not None:
+            result = result._replace(main=main)
+        return result._replace(shingles=_cut(sets, set_ends)) if exact else result
 
     def _grow(self, size: int) -> None:
         """Fit the scratch to the longest body, and let go of what only a giant needed."""
         if not size <= len(self._visible[0]) <= max(4 * size, 1 << 22):
             size = max(size, 1 << 16)
             self._visible = (np.empty(size, np.uint8), np.empty(size, np.uint8))
+
+
+def _set_bytes(texts: Slices) -> int:
+    """Return room for the sets of texts: a byte gives two tokens at most, in canonical form."""
+    return int(np.minimum(10 * texts.lengths + 16, SET_BYTES_MAX).sum()) + 16
+
+
+def _cut(sets: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> list[bytes]:
+    """Return sets that lie one after another."""
+    data = sets[: ends[-1] if len(ends) else 0].tobytes()
+    return [data[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]

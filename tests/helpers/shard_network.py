@@ -37,6 +37,7 @@ class MemoryLookup:
     def __init__(self) -> None:
         self.postings: dict[int, list[int]] = defaultdict(list)
         self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes, int]] = {}
+        self.sets: dict[int, bytes] = {}
         self.flushes = 0
 
     def add(self, flushed: FlushedRows) -> None:
@@ -45,6 +46,7 @@ class MemoryLookup:
         for i, row in enumerate(flushed.rows.tolist()):
             time = int(flushed.times[i])
             self.kept[row] = (sketches[i], int(flushed.refs[i]), flushed.urls[i], time)
+            self.sets[row] = flushed.shingles[i] if flushed.shingles else b""
             for bit, key in enumerate(flushed.keys[i].tolist()):
                 if int(flushed.masks[i]) >> bit & 1:
                     self.postings[key].append(row)
@@ -74,6 +76,10 @@ class MemoryLookup:
             [url for *_, url, _ in found],
             np.array([time for *_, time in found], np.int64),
         )
+
+    def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
+        """Return the sets of these rows."""
+        return [self.sets[row] for row in rows.tolist()]
 
 
 class Flush(Protocol):

@@ -39,6 +39,11 @@ class NothingFlushed:
         assert not len(rows)
         return KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
 
+    def shingles(self, rows: Any) -> list[bytes]:
+        """Return no sets, as above."""
+        assert not len(rows)
+        return []
+
 
 class Owner:
     """Folds shard `number`; `life` counts down for a zombie, `doomed` after a failed publish."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,7 @@ from streamer.lab.audit.scene import (
 from streamer.model import SIMILARITY_ONE
 from streamer.run.index_folder import Identity
 from streamer.run.judge import LOG_FLUSHES, Judge
+from streamer.sketch.hash_sets import decided_similarity, widest_doubt
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 NEVER = -BEFORE_ALL  # is an age, and a number of rows
@@ -72,8 +74,9 @@ def item_digests(items: Pages | Decisions) -> Digests:
         items.refs, items.keys, items.sketches, items.distinct, items.tokens, items.text_bytes,
         items.times, items.watermarks, strict=True,
     )  # fmt: skip
+    sets = [None] * len(items) if items.shingles is None else items.shingles
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
-    texts = zip(items.urls, items.message_keys, items.carried, main, strict=True)
+    texts = zip(items.urls, items.message_keys, items.carried, main, sets, strict=True)
     found = [
         digest(b"".join(part.tobytes() for part in columns), *strings)
         for columns, strings in zip(numbers, texts, strict=True)
@@ -190,6 +193,7 @@ class KeptPages:
         self._shards = shards
         self._keys_a_page = bands + 1
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
+        self._sets_file, self._set_ends = folder / "sets", Column(np.int64)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
         self._times = Column(np.int64)
@@ -213,6 +217,11 @@ class KeptPages:
         ):
             with file.open("ab") as opened:
                 opened.write(words.tobytes())
+        if pages.shingles is not None:
+            before = int(self._set_ends.array()[-1]) if len(self._set_ends) else 0
+            with self._sets_file.open("ab") as opened:
+                opened.writelines(pages.shingles)
+            self._set_ends.append(before + np.cumsum([len(each) for each in pages.shingles]))
         self._refs.append(pages.refs)
         self._distinct.append(pages.distinct)
         self._times.append(pages.times)
@@ -229,8 +238,11 @@ class KeptPages:
         measure = int(min(each.measure for each in self._settings))  # an index has one
         expire_after = min(each.expire_after_ms or NEVER for each in self._settings)
         keep_pages = min(each.keep_pages or NEVER for each in self._settings)
-        limits = bucket_max, least, measure, expire_after, keep_pages
+        exact = any(each.exact for each in self._settings)
+        estimated = max(least - widest_doubt(least), 0) if exact else least
+        limits = bucket_max, estimated, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
+        sketches = sketches.reshape(count, SKETCH_WORDS)
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]
         for rows, starts in self._buckets(count):
@@ -238,7 +250,7 @@ class KeptPages:
             compared, matching = matching_pairs(
                 rows,
                 starts,
-                sketches.reshape(count, SKETCH_WORDS),
+                sketches,
                 self._times.array(),
                 limits,
                 met,
@@ -249,11 +261,26 @@ class KeptPages:
             found.append(pairs[:matching])
         refs = self._refs.array()
         for earlier, later in np.unique(np.concatenate(found), axis=0).tolist():
+            both = sketches[earlier], sketches[later]
+            sets = partial(self._sets_of, earlier, later)
+            if exact and decided_similarity(measure, *both, least, sets)[0] < least:
+                continue
             if self._is_excused(int(met[later])):
                 report.counts["kept pairs that match, excused by the limits"] += 1
             else:
                 pair = page_name(int(refs[earlier])), page_name(int(refs[later]))
                 check.violate(f"{pair[0]} and {pair[1]} are both kept and match")
+
+    def _sets_of(self, *rows: int) -> tuple[bytes, bytes]:
+        """Return the sets of shingles of two rows."""
+        ends = self._set_ends.array()
+        with self._sets_file.open("rb") as file:
+            found = []
+            for row in rows:
+                start = int(ends[row - 1]) if row else 0
+                file.seek(start)
+                found.append(file.read(int(ends[row]) - start))
+        return found[0], found[1]
 
     def _buckets(self, count: int) -> Iterator[tuple[Rows, Rows]]:
         """Yield the rows and starts of the shared buckets under each key."""

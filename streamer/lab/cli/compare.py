@@ -85,6 +85,10 @@ def compare(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Have methods decide as an index with --exact does."),
+    ] = False,
     shingle_width: Width = 5,
     form: Form,
     html: Annotated[
@@ -104,7 +108,8 @@ def compare(  # noqa: PLR0913 - the options of the command
     Example: streamer compare a.html b.html --text main --method minhash
     """
     canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
-    panel = Panel(method or ["all"], _method_options(method_option or []), form.steps())
+    options = _method_options(method_option or [])
+    panel = Panel(method or ["all"], options, form.steps(), exact=exact)
     compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
         if a or b or html:

@@ -154,6 +154,7 @@ def _report(
             "keys": explained.keys + 1,
             "equal_content": explained.equal_content,
             "similarity": nearest.similarity,
+            "exact": nearest.exact,
             "margin": round(nearest.similarity - threshold, 4),
             "exact_resemblance": known and known.exact,
             "covered": known and known.covered,
@@ -218,7 +219,8 @@ def _print(report: dict[str, Any]) -> None:
         table.add_row("nearest kept page", near["url"])
         table.add_row("  its place", near["place"])
         table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
-        table.add_row("  similarity", f"{near['similarity']:.4f} as the sketches tell")
+        told = "exactly, by the shingles" if near["exact"] else "as the sketches tell"
+        table.add_row("  similarity", f"{near['similarity']:.4f} {told}")
         if near["exact_resemblance"] is not None:
             table.add_row("  exact resemblance", f"{near['exact_resemblance']:.4f}")
             mine, theirs = near["covered"]

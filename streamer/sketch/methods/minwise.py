@@ -45,6 +45,7 @@ def _banded(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
     return MethodSignature(
         block_hashes(min_hashes(distinct, seeds), rows, seeds.band_seed),
         resemblance_sketch(distinct, seeds.sketch_mask),
+        distinct,
     )
 
 
@@ -163,6 +164,7 @@ class OnePermutation(ShingledMethod[OnePermutationParameters]):
         return MethodSignature(
             class_keys(hashes, classes, wanted.bands, wanted.rows, seeds.band_seed),
             resemblance_sketch(hashes, seeds.sketch_mask),
+            hashes,
         )
 
 

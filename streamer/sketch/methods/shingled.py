@@ -215,8 +215,9 @@ class Megashingles(Supershingles):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the megashingles of a page; its sketch holds the supershingles themselves."""
-        blocks, sketch = super().sign(page)
-        return MethodSignature(megashingles_of(blocks, self._shingler.seeds.band_seed), sketch)
+        signed = super().sign(page)
+        pairs = megashingles_of(signed.keys, self._shingler.seeds.band_seed)
+        return signed._replace(keys=pairs)
 
 
 def megashingles_of(blocks: Sequence[int], seed: int) -> list[int]:
