@@ -7,6 +7,10 @@ its bucket: that is told from the times and rows of the two alone. The best kept
 page a duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds
 the page; otherwise the page is inserted, with a posting under each key whose bucket, store and head
 together, has room.
+
+With `exact`, a candidate whose sketch leaves it in doubt is judged by its set of shingles. Those
+are no arrays, and may have to be read: so the kernel stops before such a page, and goes on with it
+once it is told.
 """
 
 from __future__ import annotations

@@ -305,27 +305,23 @@ class Shard:
         judged = new_judged(count)
         self.head.reserve(count)
         before = self.head.count
+        arrivals = Arrivals(
+            keys,
+            masks,
+            np.ascontiguousarray(pages.sketches),
+            ~comparable | self.last,
+            similarity_min,
+            pages.times,
+        )
+        stored = StoredHits(
+            hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
+        )
         scratch = judging_scratch(self._own_keys, settings.candidates_max)
         while True:
             self.head.count, self.next_row, refused = judge_pages(
-                Arrivals(
-                    keys,
-                    masks,
-                    np.ascontiguousarray(pages.sketches),
-                    ~comparable | self.last,
-                    similarity_min,
-                    pages.times,
-                ),
-                limits,
-                StoredHits(
-                    hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
-                ),
-                self.head.columns(),
-                self.head.count,
-                self.next_row,
-                judged,
-                scratch,
-            )
+                arrivals, limits, stored, self.head.columns(), self.head.count, self.next_row,
+                judged, scratch,
+            )  # fmt: skip
             self.refused += refused
             if scratch.stop[0] == count:
                 break
@@ -342,18 +338,15 @@ class Shard:
         Entries of the head from `before` on are of the pages that came before it.
         """
         page, _, candidates = scratch.stop.tolist()
-        doubtful = np.flatnonzero(scratch.told[:candidates] == IN_DOUBT)
-        places = scratch.places[doubtful].tolist()
-        stored = iter(self._lookup.shingles(scratch.rows[doubtful][scratch.places[doubtful] < 0]))
-        inserted = np.flatnonzero(judged.outcome[:page] == UNIQUE).tolist()
         own = pages.shingles or [b""] * len(pages)
-        for at, place in zip(doubtful.tolist(), places, strict=True):
-            if place < 0:
-                other = next(stored)
-            else:
-                other = (
-                    self.head.shingles[place] if place < before else own[inserted[place - before]]
-                )
+        inserted = np.flatnonzero(judged.outcome[:page] == UNIQUE)
+        for at in np.flatnonzero(scratch.told[:candidates] == IN_DOUBT).tolist():
+            place, other = int(scratch.places[at]), b""
+            if own[page] and place < 0:
+                [other] = self._lookup.shingles(scratch.rows[at : at + 1])
+            elif own[page]:
+                in_head = place < before
+                other = self.head.shingles[place] if in_head else own[inserted[place - before]]
             scratch.told[at] = set_similarity(own[page], other)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
+from tests.oracles.hash_sets import decided
 
 if TYPE_CHECKING:
     from streamer.index.types import IndexSettings, Pages, Verdicts
@@ -23,6 +24,7 @@ class Judged(NamedTuple):
     basis: int
     representative: int
     url: bytes
+    exact: bool
 
 
 def judged(block: Verdicts) -> list[Judged]:
@@ -33,13 +35,22 @@ def judged(block: Verdicts) -> list[Judged]:
         block.basis.tolist(),
         block.representative_refs.tolist(),
         block.representative_urls,
+        [False] * len(block) if block.exact is None else block.exact.tolist(),
     )
     return [Judged(*values) for values in zip(*columns, strict=True)]
 
 
-def likeness(pages: Pages, one: int, other: int) -> int:
-    """Return the estimated resemblance of two of the pages in ten-thousandths."""
-    return similarity(pages.sketches[one], pages.sketches[other])
+def likeness(pages: Pages, one: int, other: int, settings: IndexSettings) -> tuple[int, bool]:
+    """Return the resemblance of two of the pages in ten-thousandths, and whether it is exact.
+
+    It is estimated, but where the settings have the sets decide what is in doubt for the first.
+    """
+    sketches = pages.sketches[one], pages.sketches[other]
+    score = similarity(*sketches)
+    if not settings.exact or pages.shingles is None:
+        return score, False
+    least = settings.of_url(pages.urls[one].decode()).similarity_min
+    return decided(score, sketches, (pages.shingles[one], pages.shingles[other]), least)
 
 
 def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
@@ -68,18 +79,19 @@ def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
             ]
         candidates = sorted({other for key in keys for other in buckets[key]})
         scores = [
-            (likeness(pages, place, other), -other)
+            (*likeness(pages, place, other, settings), -other)
             for other in candidates[: settings.candidates_max]
         ]
-        score, best = max(scores, default=(-1, 0))
+        score, exact, best = max(scores, default=(-1, False, 0), key=lambda s: (s[0], s[2]))
         own = settings.of_url(pages.urls[place].decode())
         short = pages.distinct[place] < own.shingles_min
         if score >= own.similarity_min:
             same = bool(keys) and -best in buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
-            result.append(Judged(ref, score, basis, int(pages.refs[-best]), pages.urls[-best]))
+            other = int(pages.refs[-best]), pages.urls[-best]
+            result.append(Judged(ref, score, basis, *other, exact))
             continue
-        result.append(Judged(ref, -1, TOO_SHORT if short else SIGNATURE, 0, b""))
+        result.append(Judged(ref, -1, TOO_SHORT if short else SIGNATURE, 0, b"", False))
         if keys:
             rows[place] = len(rows)
         for key in keys:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamer.index.types import Pages
+from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from tests.oracles import plain
 
@@ -93,7 +94,8 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     """Return pages of which many share keys, and some of these resemble each other.
 
     A third of the families have few shingles; some pages are too short to compare, and some empty.
-    There is one a second, and a few of them are older than those before.
+    There is one a second, and a few of them are older than those before. Their sets of shingles
+    resemble each other by other chances than the sketches do, and some are not known.
     """
     families = [
         ([random.getrandbits(64) for _ in range(BANDS + 1)], random.randbytes(256), number % 3 == 2)
@@ -112,7 +114,16 @@ def family_pages(random: Random, count: int, family_size: int = 6) -> Pages:
     pages.urls = [b"http://site%d.example/%d" % (random.randrange(4), i) for i in range(count)]
     delays = random.choices((0, 900, 7000), (3, 1, 1), k=count)
     pages.times[:] = [10_000 + 1000 * place - delay for place, delay in enumerate(delays)]
+    pages.shingles = _sets(random, count)
     return pages
+
+
+def _sets(random: Random, count: int) -> list[bytes]:
+    """Return sets of which any two have 0.6 to 1 in common."""
+    common = np.array([random.getrandbits(64) for _ in range(40)], np.uint64)
+    dropped = random.choices((0, 1, 4, 8), k=count)
+    sets = [pack_set(np.delete(common, random.sample(range(40), n))) for n in dropped]
+    return [each if random.random() < 0.9 else b"" for each in sets]
 
 
 def crowded_pages(random: Random, count: int) -> Pages:

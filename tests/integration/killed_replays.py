@@ -4,6 +4,8 @@ Each replay is a forked child that runs the real command; `kill -9` ends it afte
 Once an index has got through, its outputs are compared byte for byte with those of the quiet run.
 
     PYTHONPATH=. python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3]
+
+With several shards, pages are held, and sets of shingles decide as well (--exact).
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
+    sys.argv += ["--exact"] if shards > 1 else []
     code = 1
     try:
         with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", CHUNK_RECORDS):

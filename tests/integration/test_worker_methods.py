@@ -65,6 +65,15 @@ def test_verdicts_by_main_text_are_those_of_a_replay_and_say_which_text_it_was(
     assert min(said["main", "unique"], said["main", "duplicate"], said["visible", "unique"]) > 3
 
 
+def test_verdicts_by_exact_resemblance_are_those_of_a_replay(
+    brokers: str, names: Names, few: Path, tmp_path: Path
+) -> None:
+    verdicts = judged(brokers, names, few, tmp_path, "--exact", "--threshold", "0.9")
+    said = Counter(each["exact"] for each in verdicts if each["verdict"] == "duplicate")
+    assert min(said.values()) > 3
+    assert len(said) == 2
+
+
 def test_verdicts_under_rules_for_sites_are_those_of_a_replay(
     brokers: str, names: Names, few: Path, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ limits = st.builds(
     rules=st.sampled_from([(), SITES]),
     expire_after_ms=st.sampled_from([0, 0, 4_000, 15_000]),
     keep_pages=st.sampled_from([0, 0, 3, 12]),
+    exact=st.booleans(),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
@@ -72,7 +73,7 @@ class StoredIndex:
     def flush(self, flushed: list[FlushedRows]) -> None:
         for plain, rows in zip(self.plain, flushed, strict=True):
             plain.add(rows)
-        brought = self.store.flush({}, flushed, b"owner")
+        brought = self.store.flush({"exact": "yes"}, flushed, b"owner")
         for lookup, postings in zip(self.lookups, brought, strict=True):
             lookup.refresh(postings)
         self.store.free()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 seeds = st.integers(0, 2**32)
 counts = st.integers(1, 50)
 shard_counts = st.sampled_from([2, 3, 5])
+deciding = st.sampled_from(["sketches", "sets"])
 
 
 def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
@@ -46,7 +47,8 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
         elif isinstance(items, Decisions):
             content = (items.refs.tolist(), items.kept.tolist())
         else:
-            content = (items.refs.tolist(), items.keys.tolist(), items.sketches.tolist())
+            columns = items.refs, items.keys, items.sketches
+            content = (*(column.tolist() for column in columns), items.shingles)
         result.append((output.destination, output.start, output.end, content))
     return result
 
@@ -57,12 +59,13 @@ def run(network: Network, pages: Pages, seed: int, flush_share: float) -> list[J
 
 
 @settings(max_examples=80, deadline=None)
-@given(seeds, counts, shard_counts, st.sampled_from([0.0, 0.2]))
+@given(seeds, counts, shard_counts, st.sampled_from([0.0, 0.2]), deciding)
 def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
-    seed: int, count: int, shards: int, flush_share: float
+    seed: int, count: int, shards: int, flush_share: float, decides: str
 ) -> None:
     pages = family_pages(Random(seed), count)
-    network = Network(IndexSettings(shards=shards), BANDS)
+    rules = IndexSettings(shards=shards, exact=decides == "sets")
+    network = Network(rules, BANDS)
     verdicts = run(network, pages, seed, flush_share)
     assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
     assert [shard.open_pages for shard in network.shards] == [0] * shards
@@ -72,17 +75,19 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
             kept.add(verdict.ref)
             continue
         assert verdict.representative in kept
-        assert verdict.similarity == likeness(pages, verdict.ref, verdict.representative) >= 8000
+        said = verdict.similarity, verdict.exact
+        assert said == likeness(pages, verdict.ref, verdict.representative, rules)
+        assert verdict.similarity >= 8000
         assert verdict.url == pages.urls[verdict.representative]
 
 
 @settings(max_examples=80, deadline=None)
-@given(seeds, counts, st.sampled_from([1, 2, 3, 5]), st.sampled_from([0.0, 0.2]))
+@given(seeds, counts, st.sampled_from([1, 2, 3, 5]), st.sampled_from([0.0, 0.2]), deciding)
 def test_no_two_kept_pages_match_each_other(
-    seed: int, count: int, shards: int, flush_share: float
+    seed: int, count: int, shards: int, flush_share: float, decides: str
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards)
+    rules = IndexSettings(shards=shards, exact=decides == "sets")
     verdicts = run(Network(rules, BANDS), pages, seed, flush_share)
     kept = [verdict.ref for verdict in verdicts if verdict.similarity < 0]
     keys = {ref: set(own_keys(pages, ref, rules)) for ref in kept}
@@ -90,7 +95,7 @@ def test_no_two_kept_pages_match_each_other(
         (one, other)
         for one in kept
         for other in kept
-        if one < other and keys[one] & keys[other] and likeness(pages, one, other) >= 8000
+        if one < other and keys[one] & keys[other] and likeness(pages, other, one, rules)[0] >= 8000
     ]
     assert matching == []
 
@@ -101,7 +106,7 @@ def test_flushes_show_in_no_output_of_any_shard(
     seed: int, count: int, shards: int, bucket_max: int
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, bucket_max=bucket_max, candidates_max=3)
+    rules = IndexSettings(shards=shards, bucket_max=bucket_max, candidates_max=3, exact=True)
     quiet, flushed = Network(rules, BANDS, head_capacity=1000), Network(rules, BANDS)
     run(quiet, pages, seed, 0.0)
     run(flushed, pages, seed, 0.4)
@@ -115,7 +120,7 @@ def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_b
     seed: int, count: int, shards: int
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards)
+    rules = IndexSettings(shards=shards, exact=True)
     steady, restarted = Network(rules, BANDS), Network(rules, BANDS)
     run(steady, pages, seed, 0.0)
     moments = Random(seed + 1)
@@ -143,7 +148,7 @@ def test_a_snapshot_read_and_written_again_is_the_same_bytes(
     seed: int, count: int, shards: int
 ) -> None:
     pages = family_pages(Random(seed), count)
-    network = Network(IndexSettings(shards=shards), BANDS)
+    network = Network(IndexSettings(shards=shards, exact=True), BANDS)
     random = Random(seed)
 
     def look() -> bool:

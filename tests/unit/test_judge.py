@@ -72,7 +72,8 @@ def test_one_shard_gives_the_verdicts_of_the_serial_index(
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
 def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
-    pages, rules = family_pages(Random(seed), count), IndexSettings(shards=shards)
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards, exact=seed % 2 == 0)
     with a_judge(rules, head_pages=20) as judge:
         verdicts = judge_all(judge, pages, Random(seed))
         assert all(shard.open_pages == 0 for shard in judge.shards)
@@ -85,12 +86,13 @@ def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) ->
                 other
                 for other in kept
                 if keys & set(own_keys(pages, other, rules))
-                and likeness(pages, verdict.ref, other) >= 8000
+                and likeness(pages, verdict.ref, other, rules)[0] >= 8000
             ]
             kept.append(verdict.ref)
         else:
             assert verdict.representative in kept
-            assert likeness(pages, verdict.ref, verdict.representative) == verdict.similarity
+            said = verdict.similarity, verdict.exact
+            assert likeness(pages, verdict.ref, verdict.representative, rules) == said
 
 
 def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
