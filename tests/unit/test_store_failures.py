@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
-from streamer.index.codec import KEYS, ROWS, STATE_KEY
-from streamer.index.database import Database
+from streamer.index.codec import KEYS, ROWS, SHINGLES, STATE_KEY
+from streamer.index.database import FAMILIES, Database
 from streamer.index.deep_check import check_index
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entries
 from streamer.index.store import Store
@@ -74,11 +74,28 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 5\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 6\. Use the version"):
             Store.open(folder)
-    monkeypatch.setattr("streamer.index.store.FORMAT", 99)
+    monkeypatch.setattr("streamer.index.store.READ_FORMATS", (99,))
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
+
+
+def test_an_index_of_format_5_goes_on_as_one_of_format_6(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("streamer.index.store.FORMAT", 5)
+        patch.delitem(FAMILIES, SHINGLES)  # which it does not have
+        with contextlib.closing(Store.open(folder)) as store:
+            flush(store, range(20))
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(20))
+        flush(store, range(20, 40))
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert store.meta is not None
+        assert store.meta.format == 6
+        assert_holds(store, range(40))
 
 
 def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: Path) -> None:
@@ -87,7 +104,7 @@ def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: 
         database.write([], (b"\0" * 7 + b"\7\xff", state))
     before = digests(folder.parent)
     for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 5\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 6\. Use the version"):
             Store.open(folder, writable=writable)
     assert digests(folder.parent) == before
 

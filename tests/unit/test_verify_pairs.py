@@ -15,6 +15,7 @@ from streamer.index.types import IndexSettings
 from streamer.lab.audit import shard_log as pairs
 from streamer.lab.audit.scene import Report
 from streamer.lab.audit.shard_log import KeptPages, buckets
+from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
 from tests.helpers.signed_pages import family_pages, made_pages
@@ -64,6 +65,19 @@ def test_two_kept_pages_that_match_are_found_once(tmp_path: Path) -> None:
 def test_pages_below_the_threshold_or_without_a_common_key_are_no_pair(tmp_path: Path) -> None:
     keys = [keyed(1), keyed(1), keyed()]
     assert compared(tmp_path, made_pages(keys, [SAME, apart(137), SAME])).broken == []
+
+
+def test_where_sets_of_shingles_decide_so_they_do_here(tmp_path: Path) -> None:
+    numbers = np.arange(200, dtype=np.uint64) << np.uint64(40)
+    one, alike, unlike = (pack_set(numbers[first:]) for first in (0, 30, 60))
+    keys = [keyed(1), keyed(1), keyed(2), keyed(2), keyed(3), keyed(3)]
+    pages = made_pages(keys, [SAME, apart(137), SAME, apart(136), SAME, apart(136)])
+    pages.shingles = [one, alike, one, unlike, one, b""]
+    for decides, found in ((True, ["0 and 1", "4 and 5"]), (False, ["2 and 3", "4 and 5"])):
+        folder = tmp_path / str(decides)
+        folder.mkdir()
+        told = compared(folder, pages, exact=decides).kept_pairs.examples
+        assert [pair.replace("partition 0, offset ", "")[:7] for pair in told] == found
 
 
 def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
