@@ -10,9 +10,9 @@ import typer
 
 from streamer.cli.options import command, connection_of
 from streamer.config import SECURITY, Settings
-from streamer.index.store import has_index
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
+from streamer.run.index_folder import parts_of
 from streamer.run.snapshots import SnapshotFolder, take_snapshot
 
 
@@ -34,10 +34,9 @@ def snapshot(
 
     Example: streamer snapshot my-index /backup/my-index --keep 7
     """
-    below = [] if has_index(index) else sorted(filter(has_index, index.glob("shard-*")))
-    for folder in below or [index]:
-        place = SnapshotFolder(to).below(folder.name if below else "")
-        taken = take_snapshot(folder, place, keep)
+    for part in parts_of(index):
+        place = SnapshotFolder(to).below(part)
+        taken = take_snapshot(index / part, place, keep)
         made = taken.snapshot
         typer.echo(
             f"Snapshot {made.number} in {place.name}: flush {made.flush}, {made.pages:,} pages, "

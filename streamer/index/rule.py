@@ -6,7 +6,8 @@ insertion), no more than the limit. One that has expired for the page is none, a
 its bucket: that is told from the times and rows of the two alone. The best kept match makes the
 page a duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds
 the page; otherwise the page is inserted, with a posting under each key whose bucket, store and head
-together, has room.
+together, has room. What another index has nearest to a page counts as a kept match that comes
+behind all own ones.
 
 With `exact`, a candidate whose sketch leaves it in doubt is judged by its set of shingles. Those
 are no arrays, and may have to be read: so the kernel stops before such a page, and goes on with it
@@ -37,6 +38,7 @@ FREE, UNDECIDED, KEPT, FLUSHED = range(4)
 
 UNTOLD, IN_DOUBT = -1, -2  # in place of a similarity
 RESEMBLANCE = int(Measure.RESEMBLANCE)
+ELSEWHERE = -(1 << 62)  # the place of a match that another index has
 
 Places = npt.NDArray[np.int64]
 
@@ -75,6 +77,7 @@ class Arrivals(NamedTuple):
         final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
         similarity_min: int32[n], the threshold of each, in ten-thousandths.
         times: int64[n].
+        elsewhere: int32[n], the similarity of what other indexes have nearest; -1: nothing.
     """
 
     keys: Keys
@@ -83,6 +86,7 @@ class Arrivals(NamedTuple):
     final: npt.NDArray[np.bool_]
     similarity_min: npt.NDArray[np.int32]
     times: Times
+    elsewhere: npt.NDArray[np.int32]
 
 
 class StoredHits(NamedTuple):
@@ -109,7 +113,8 @@ class Judged(NamedTuple):
 
     Attributes:
         outcome: uint8; content: bool, whether a match has the page's own content.
-        best: int64, the head entry of the match, or -1 - its place among the stored sketches.
+        best: int64, the head entry of the match, or -1 - its place among the stored sketches, or
+            ELSEWHERE.
         similarity: int32, of the match, in ten-thousandths.
         exact: bool, whether that is the similarity of two sets.
     """
@@ -226,6 +231,29 @@ def matching_pairs(
                 posted[count] = later
                 count += 1
     return compared, matching
+
+
+@kernel
+def nearest_rows(
+    pairs: Places, pages: Keys, rows: Keys, measure: int, similarity_min: npt.NDArray[np.int32],
+    best: Places, scores: npt.NDArray[np.int32],
+) -> None:  # fmt: skip
+    """Find of each page the most similar row, the first of equals.
+
+    Arguments:
+        pairs: int64[n, 2], which page is compared with which row.
+        pages: uint64[n, 33], sketches.
+        rows: uint64[n, 33], sketches.
+        measure: as in the index's settings.
+        similarity_min: int32[pages], the threshold of each, in ten-thousandths.
+        best: int64[pages], takes the pair of each page that has one above what `scores` has.
+        scores: int32[pages], takes its similarity.
+    """
+    for i in range(pairs.shape[0]):
+        page = pairs[i, 0]
+        score = compare_sketches(measure, pages[page], rows[pairs[i, 1]])
+        if score >= similarity_min[page] and score > scores[page]:
+            scores[page], best[page] = score, i
 
 
 @inline_kernel
@@ -393,6 +421,14 @@ def _are_in_doubt(
 
 
 @inline_kernel
+def _estimate(sketch: Keys, measure: int, hits: StoredHits, head: HeadColumns, place: int) -> int:
+    """Return what a sketch and that of a candidate say of their similarity."""
+    if place < 0:
+        return compare_sketches(measure, sketch, hits.sketches[-1 - place])
+    return compare_sketches(measure, sketch, head.sketches[place])
+
+
+@inline_kernel
 def _choose(
     pages: Arrivals,
     i: int,
@@ -404,17 +440,16 @@ def _choose(
     judged: Judged,
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
-    best = waits_for = score_max = int64(-1)
+    best = waits_for = int64(-1)
+    score_max = int64(pages.elsewhere[i]) - 1  # of equals the own one comes first
     found = exact = False
     for k in range(candidates):
         place = scratch.places[k]
         is_told = limits.exact > 0 and scratch.told[k] >= 0
         if is_told:
             score = scratch.told[k]
-        elif place < 0:
-            score = compare_sketches(limits.measure, pages.sketches[i], hits.sketches[-1 - place])
         else:
-            score = compare_sketches(limits.measure, pages.sketches[i], head.sketches[place])
+            score = _estimate(pages.sketches[i], limits.measure, hits, head, place)
         if score < pages.similarity_min[i]:
             continue
         if place < 0 or head.states[place] >= KEPT:
@@ -422,6 +457,8 @@ def _choose(
                 score_max, best, found, exact = score, place, True, is_told
         elif waits_for < 0:
             waits_for = place
+    if not found and pages.elsewhere[i] >= 0:
+        score_max, best, found = int64(pages.elsewhere[i]), int64(ELSEWHERE), True
     judged.best[i] = best if found else waits_for
     judged.similarity[i] = score_max
     judged.exact[i] = exact
