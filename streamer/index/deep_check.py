@@ -102,7 +102,17 @@ class _Check:
             if not keys[shard].damage and (count, posted) != (meta.rows, meta.postings):
                 told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
                 _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
-        return [each for pair in zip(rows, keys, strict=True) for each in pair]
+        return [each for pair in zip(rows, keys, strict=True) for each in pair] + self._urls()
+
+    def _urls(self) -> list[Finding]:
+        """Read all versions of URLs, if there are any."""
+        finding = Finding("versions of URLs", 0)
+        try:
+            for key, version in self._store.scan_urls():
+                self._advance(finding, len(key) + len(version))
+        except StoreDamaged as error:
+            _note(finding, error.what)
+        return [finding] if finding.size or finding.damage else []
 
     def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:

@@ -27,7 +27,7 @@ from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 2  # of the rules in shard.py and rule.py; 1 knew no expiry, and no rules of sites
+MACHINE_VERSION = 3  # of the rules in shard.py and rule.py; 2 knew no changes of URLs
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
@@ -68,6 +68,9 @@ class IndexSettings(BaseModel):
     )
     rules: tuple[Rule, ...] = Field(
         default=(), description="what holds for the pages of some sites; the first that fits"
+    )
+    track_changes: bool = Field(
+        default=False, description="tell what a page is to the last version of its URL"
     )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"
@@ -152,6 +155,8 @@ class Pages:
         times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
         watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
         main: bool, whether the main text was signed; None where none was asked for.
+        changes: int32, what each is to the last version of its URL, as shard 0 has found it
+            (url_versions.py); None where that is not asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -166,6 +171,7 @@ class Pages:
     times: Times
     watermarks: Times
     main: npt.NDArray[np.bool_] | None = None
+    changes: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -187,6 +193,7 @@ class Pages:
             self.times[where],
             self.watermarks[where],
             None if self.main is None else self.main[where],
+            None if self.changes is None else self.changes[where],
         )
 
 
@@ -337,6 +344,31 @@ class Horizon(NamedTuple):
 NO_HORIZON = Horizon()
 
 
+class FoundUrls(NamedTuple):
+    """The versions of URLs that the store has: for each its key, and the bytes of its newest one.
+
+    None stands for a URL that is not there. `flushes` is how many the store had had since the
+    look-up was made.
+    """
+
+    urls: list[bytes]
+    keys: list[int]
+    versions: list[bytes | None]
+    flushes: int
+
+
+@dataclass(slots=True)
+class FlushedUrls:
+    """The newest versions of URLs, by key, that a flush takes to a generation of them.
+
+    No page of that generation has a later time or comes before a later row than `newest` says.
+    """
+
+    generation: int
+    newest: Horizon
+    versions: dict[int, bytes]
+
+
 class Lookup(Protocol):
     """What a shard asks of the pages that have left its head."""
 
@@ -349,6 +381,9 @@ class Lookup(Protocol):
 
     def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
         """Return the rows of these numbers, in that order."""
+
+    def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
+        """Return the versions of URLs in the store, which must have so many flushes at least."""
 
 
 @dataclass(slots=True)
@@ -369,3 +404,4 @@ class FlushedRows:
     times: Times
     state: bytes
     horizon: Horizon = NO_HORIZON
+    versions: FlushedUrls | None = None

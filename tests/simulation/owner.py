@@ -16,7 +16,8 @@ from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import Hits, KeptRows, Keys, no_hits
+from streamer.index.types import FoundUrls, Hits, KeptRows, Keys, no_hits
+from streamer.index.url_versions import url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
@@ -38,6 +39,11 @@ class NothingFlushed:
         """Return no rows; no others are asked for."""
         assert not len(rows)
         return KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
+
+    def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
+        """Find no version."""
+        del flushes
+        return FoundUrls(urls, url_keys(urls, b""), [None] * len(urls), 0)
 
 
 class Owner:
