@@ -82,6 +82,11 @@ def time_of(version: bytes) -> int:
     return int.from_bytes(version[8:16], "little", signed=True)
 
 
+def rows_before(version: bytes) -> int:
+    """Return how many rows came before a version."""
+    return int.from_bytes(version[16:20], "little")
+
+
 class Tracking(NamedTuple):
     """What pages are compared by with the last versions of their URLs, one entry a page.
 
