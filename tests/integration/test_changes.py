@@ -1,4 +1,4 @@
-"""`streamer worker --track-changes` on a real broker: what pages are to their URLs' last versions."""
+"""`streamer worker --track-changes` on a real broker: what became of the content of URLs."""
 
 from __future__ import annotations
 

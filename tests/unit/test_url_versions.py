@@ -236,7 +236,7 @@ def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
     assert 10 <= min(counts[20:]) <= max(counts[20:]) <= 16
     with contextlib.closing(opened(tmp_path / "index", rules)) as judge:  # a start goes on there
         told = [
-            change(judge, page(100 + place, b"url%d" % known, known, SAME, 60))
+            change(judge, page(60 + place, b"url%d" % known, known, SAME, 60))
             for place, known in enumerate((59, 50, 48))
         ]
     assert told == [("unchanged", 10_000), ("unchanged", 10_000), ("new", -1)]
