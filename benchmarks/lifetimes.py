@@ -3,7 +3,8 @@
 Pages without texts, all of them unique, are judged with the settings that make them expire: by age,
 or by number. Not part of `make bench`: it takes some minutes.
 
-    PYTHONPATH=. python -m benchmarks.lifetimes FOLDER [--pages 200000] [--by age|number]
+    PYTHONPATH=. python -m benchmarks.lifetimes FOLDER [--pages 200000] [--by age|number] \
+        [--track-changes]
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ def unique_pages(first: int, count: int) -> Pages:
     )  # fmt: skip
 
 
-def measure(index: Path, pages: int, *, by_age: bool) -> Iterator[Sample]:
+def measure(index: Path, pages: int, *, by_age: bool, tracks: bool) -> Iterator[Sample]:
     """Judge ten lifetimes of so many pages each; yield a sample after each."""
     settings = IndexSettings(
-        expire_after_ms=pages if by_age else 0, keep_pages=0 if by_age else pages
+        expire_after_ms=pages if by_age else 0,
+        keep_pages=0 if by_age else pages,
+        track_changes=tracks,
     )
     judge = replay_judge(IndexFolder.open(index, SignatureSettings(), 1), settings)
     for lifetime in range(1, LIFETIMES + 1):
@@ -85,9 +88,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pages", type=int, default=200_000)
     parser.add_argument("--by", choices=("age", "number"), default="age")
+    parser.add_argument("--track-changes", action="store_true")
     options = parser.parse_args()
+    by_age, tracks = options.by == "age", options.track_changes
     samples = []
-    for sample in measure(options.folder, options.pages, by_age=options.by == "age"):
+    for sample in measure(options.folder, options.pages, by_age=by_age, tracks=tracks):
         print(sample, flush=True)
         samples.append(sample)
     later = samples[2:]

@@ -212,6 +212,14 @@ class Settings(BaseSettings):
         VERDICTS, "Kept pages that answer, at most: the newest; 0: all."
     )
 
+    track_changes: bool = _setting(
+        VERDICTS,
+        "Keep the newest version of each URL, and tell in `change` whether a page is new, "
+        "unchanged, edited or replaced.",
+        default=False,
+        shown="no",
+    )
+
     rules: Path | None = _setting(
         VERDICTS,
         "TOML file of rules for hosts and paths: another threshold, least shingles or text, or to "
@@ -449,6 +457,7 @@ class Settings(BaseSettings):
             candidates_max=self.candidates_max,
             expire_after_ms=self._expire_after_ms,
             keep_pages=self.keep_pages,
+            track_changes=self.track_changes,
             shards=self.shards,
             rules=self.site_rules,
         )

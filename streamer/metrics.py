@@ -139,6 +139,11 @@ class ShardMetrics:
         self.verdicts = counter(
             "streamer_verdicts_total", "Verdicts published.", ["shard", "verdict", "basis"]
         )
+        self.changes = counter(
+            "streamer_changes_total",
+            "Verdicts published of pages that were compared with the last version of their URL.",
+            ["shard", "change"],
+        )
         self.records_applied = counter(
             "streamer_shard_records_applied_total",
             "Records of the log that were applied or passed over.",

@@ -56,6 +56,15 @@ class Basis(StrEnum):
     TOO_SHORT = "too_short"
 
 
+class Change(StrEnum):
+    """What a page is to the version of its URL that came before."""
+
+    NEW = "new"
+    UNCHANGED = "unchanged"
+    EDITED = "edited"
+    REPLACED = "replaced"
+
+
 class SignedText(StrEnum):
     """Which text of a page was compared, where the main text is asked for."""
 
@@ -78,7 +87,10 @@ class Verdict(msgspec.Struct, frozen=True):
     `text_bytes` is the length of the text in UTF-8. `carried` holds the input fields that `--carry`
     names. `index` is the fingerprint of the settings that shaped the signature. `text` tells which
     text was compared; it is there under `--text main` only. `exact` tells under `--exact` whether
-    the similarity of a duplicate is that of the sets of shingles, and no estimate.
+    the similarity of a duplicate is that of the sets of shingles, and no estimate. `change` tells
+    what the page is to the last version of its URL, and `change_similarity` how similar it is to
+    that: null where there is none, or one of them is too short to compare; both are there under
+    `--track-changes` only.
     """
 
     page: Location
@@ -92,6 +104,8 @@ class Verdict(msgspec.Struct, frozen=True):
     index: str
     carried: dict[str, Any] = {}
     text: SignedText | msgspec.UnsetType = msgspec.UNSET
+    change: Change | msgspec.UnsetType = msgspec.UNSET
+    change_similarity: float | msgspec.UnsetType | None = msgspec.UNSET
     exact: bool | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 

@@ -92,6 +92,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
             about="The largest cluster shows from a fifth of the newest pages on.",
         ),
+        Panel(
+            "Changes of URLs a second", "ops",
+            ((rate("streamer_changes_total", "change"), "{{change}}"),),
+            stacked=True,
+            about="What pages are to the last versions of their URLs, with --track-changes.",
+        ),
     ),
     "Latency and lag": (
         Panel(

@@ -58,6 +58,7 @@ def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
         "settings": named_settings(shards[0].settings),
         "bytes": store.size_bytes(),
         "position": _positions(meta, shards[0]),
+        "url_versions": store.url_count,
         "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
     }
 
@@ -134,8 +135,8 @@ def _print(report: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
-    for name in ("format", "flushes", "bytes"):
-        table.add_row(name, f"{report[name]:,}")
+    for name in ("format", "flushes", "bytes", "url_versions"):
+        table.add_row(name.replace("_", " "), f"{report[name]:,}")
     for name, value in {**report["identity"], **(report["settings"] or {})}.items():
         table.add_row(name, str(value))
     for name, at in report["position"].items():

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from streamer.model import Change
 from streamer.run.catalogue import Catalogue, Totals
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
@@ -24,7 +25,7 @@ class Summary(msgspec.Struct):
 
     `judged_again` were dead letters of earlier runs and are pages now, `still_dead` are none; both
     count among the records; `not_whole` could not be tried, since all of them was not kept.
-    `examples` names a record for each code.
+    `examples` names a record for each code. `changes` are empty without `--track-changes`.
     """
 
     records: int
@@ -35,6 +36,7 @@ class Summary(msgspec.Struct):
     too_short: int
     dead_letters: dict[str, int]
     skipped: dict[str, int]
+    changes: dict[str, int]
     seconds: float
     pages_per_second: float
     index_bytes: int
@@ -74,6 +76,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         too_short=totals.too_short,
         dead_letters=totals.dead,
         skipped=totals.skipped,
+        changes=totals.changes,
         seconds=round(outcome.seconds, 3),
         pages_per_second=round(pages_of(totals) / outcome.seconds, 1) if outcome.seconds else 0.0,
         index_bytes=folder.store.size_bytes(),
@@ -193,6 +196,9 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
         (f"    by {name}", f"{n:,}") for name, n in sorted(summary.duplicates_by_basis.items())
     ]
     lines += [("  too short to compare", f"{summary.too_short:,}")]
+    if summary.changes:
+        lines.append(("changes of URLs", f"{sum(summary.changes.values()):,}"))
+        lines += [(f"  {name}", f"{summary.changes.get(name, 0):,}") for name in Change]
     lines += [("dead letters", f"{sum(summary.dead_letters.values()):,}")]
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
     lines += [("skipped", f"{sum(summary.skipped.values()):,}")]

@@ -4,6 +4,7 @@
     "r" | block u64            eight rows (row_blocks.py)
     "k" | block u64            the keys of 512 rows (row_blocks.py)
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
+    "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
     0xFF                       the state, as MessagePack
 
 Blocks are numbered by slots. A flush gives each row that it brings a slot, from the state's
@@ -43,7 +44,7 @@ _COLUMNS_BEFORE_TIMES = 6  # what the logs of earlier versions have
 class PackedPages(msgspec.Struct, omit_defaults=True):
     """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
 
-    `shingles` are there if the pages have sets.
+    `shingles` are there if the pages have sets, `changes` if they have any.
     """
 
     columns: list[bytes]
@@ -51,6 +52,7 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     message_keys: list[bytes | None]
     carried: list[bytes]
     shingles: list[bytes] = []
+    changes: bytes = b""
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
@@ -72,7 +74,8 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     `positions`: how far each source is read; stored under the name that it had first. `sent`: how
     many items each destination was given. `held`: for the row of an undecided page, the pages that
     wait for it, in order. `watermark`: no page to come is older. `horizon`: what lies behind it
-    answers no page any more, whatever the settings are now.
+    answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
+    one that the next flush goes to, with the time and the row at which it began.
     """
 
     settings: dict[str, Any] | None
@@ -85,6 +88,7 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     held: list[tuple[int, list[PackedPages]]]
     watermark: int = 0
     horizon: Horizon = NO_HORIZON
+    generation: tuple[int, int, int] = (0, 0, 0)
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -92,7 +96,10 @@ def pack_pages(pages: Pages) -> PackedPages:
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
     if pages.main is not None:
         columns.append(pages.main.tobytes())
-    return PackedPages(columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [])
+    changes = b"" if pages.changes is None else pages.changes.tobytes()
+    return PackedPages(
+        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes
+    )
 
 
 def unpack_pages(packed: PackedPages) -> Pages:
@@ -122,6 +129,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         watermarks,
         np.frombuffer(main[0], np.bool_).copy() if main else None,
         packed.shingles or None,
+        np.frombuffer(packed.changes, np.int32).copy() if packed.changes else None,
     )
 
 
@@ -140,10 +148,10 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 6  # of this file and row_blocks.py
-READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had no sets of shingles
+FORMAT = 6  # of this file, row_blocks.py and url_versions.py
+READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had rows and keys only
 
-ROWS, KEYS, SHINGLES = b"r", b"k", b"s"  # families, by what their keys begin with
+ROWS, KEYS, SHINGLES, URLS = b"r", b"k", b"s", b"u"  # families, by what their keys begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats
 
 Entry = tuple[bytes, bytes]
@@ -164,16 +172,26 @@ class Stretch(msgspec.Struct):
     shards: list[tuple[int, int, int, int]]
 
 
+class Generation(msgspec.Struct, array_like=True):
+    """Versions of URLs that are dropped together: none is newer than `time`, or behind `row`."""
+
+    number: int
+    time: int
+    row: int
+
+
 class ShardMeta(msgspec.Struct):
     """How many rows and postings the store has of one shard, and the shard's own state.
 
     Some of the rows may lie behind the `horizon`: they are dropped together with later ones.
+    `generations` are those of the versions of URLs, oldest first.
     """
 
     rows: int = 0
     postings: int = 0
     state: bytes = b""
     horizon: Horizon = NO_HORIZON
+    generations: list[Generation] = []
 
 
 class StoreMeta(msgspec.Struct):

@@ -6,6 +6,9 @@ it goes past the log: sorted files are written and synced first, and the state a
 after a kill there may be rows that no state counts, and never the other way. In neither case does
 RocksDB hold the interpreter while it waits for the disk, which `sync` in a batch would.
 
+Versions of URLs come in any order, and over those that are there. So they go by RocksDB's log in
+one batch with the state, and RocksDB merges their files by its own rules.
+
 Files of neighbouring entries are merged, or each flush and each start would leave some: as soon as
 there are sixteen at the end that are about as large as those behind them or smaller, they become
 one, until that has 128 MB. So a row is written again once where heads are full, and eight times
@@ -37,15 +40,18 @@ from rocksdict import (
 )
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
+from streamer.index.codec import KEYS, ROWS, SHINGLES, URLS, Entry, entry_key
 from streamer.index.store_errors import damaged, database_error, explained
 
-FAMILIES = {ROWS: "rows", KEYS: "keys", SHINGLES: "shingles"}
+FAMILIES = {ROWS: "rows", KEYS: "keys", SHINGLES: "shingles", URLS: "urls"}
+KEYS_ABOUT = "rocksdb.estimate-num-keys"
 STATE = "default"  # the family that each database has
 LOGGED_BYTES_MAX = 4 << 20  # of a flush; more is not written twice
 LOG_BYTES_MAX = 64 << 20  # which an open reads
 BUFFER_BYTES = 32 << 20
 BLOCK_BYTES = 2048  # fewer than most entries have: each is read, and checked, alone
+URL_BLOCK_BYTES = 4096  # some ten versions: fewer would make the index of their blocks longer
+FILTER_BITS = 10  # a version: one in a hundred is looked for in vain
 BATCH_BYTES = 1 << 20  # written in one call, which holds the interpreter
 READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the interpreter
 MERGED_FILES = 16
@@ -126,12 +132,49 @@ class Database:
             raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
         return found
 
+    def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of keys, None of one that is not there.
+
+        Raises:
+            StoreDamaged: one of them cannot be read.
+        """
+        entries = self._families.get(family)
+        with _explained(self._path):
+            return [None] * len(keys) if entries is None else entries.get(list(keys))
+
+    def count(self, family: bytes) -> int:
+        """Return how many entries a family has, about."""
+        entries = self._families.get(family)
+        return 0 if entries is None else entries.property_int_value(KEYS_ABOUT) or 0
+
+    def scan(self, family: bytes) -> Iterator[Entry]:
+        """Yield all entries of a family, by their keys.
+
+        Raises:
+            StoreDamaged: one of them cannot be read.
+        """
+        if family not in self._families:
+            return
+        with _explained(self._path):
+            cursor = self._families[family].iter()
+            cursor.seek_to_first()
+            while cursor.valid():
+                yield cursor.key(), cursor.value()
+                cursor.next()
+            cursor.status()  # raises what has kept it from being valid, if anything has
+
     def write(
-        self, entries: Sequence[Sequence[Entry]], state: Entry, *, in_place: bool = False
+        self,
+        entries: Sequence[Sequence[Entry]],
+        state: Entry,
+        *,
+        replaced: Sequence[Entry] = (),
+        in_place: bool = False,
     ) -> None:
         """Write entries, each list of one family, and the state, to the disk: all or none.
 
-        Those that go past the log may be there without the state: not where others are `in_place`.
+        Those that go past the log may be there without the state: not where others are `in_place`,
+        nor those that are `replaced`.
 
         Raises:
             StoreDamaged: a file of the database is damaged.
@@ -145,6 +188,8 @@ class Database:
                     self._put(batch, own)
                 else:
                     self._write_past_the_log(own)
+            if replaced:
+                self._put(batch, replaced)
             batch.put(*state)
             self._opened.write(batch)
             self._opened.flush_wal(True)
@@ -183,6 +228,21 @@ class Database:
             entries.flush()
         self._merger.submit(self._compact, entries, *limits)
 
+    def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
+        """Delete entries by their keys; `settle` has them gone from the disk.
+
+        Raises:
+            StoreDamaged: a file of the database is damaged.
+            StoreUnavailable: the disk refuses.
+        """
+        with _explained(self._path):
+            batch = WriteBatch(raw_mode=True)
+            handle = self._opened.get_column_family_handle(FAMILIES[family])
+            for key in keys:
+                batch.delete(key, handle)
+            self._opened.write(batch)
+            self._opened.flush_wal(True)
+
     def settle(self) -> None:
         """Write all entries anew, without those that were written over or deleted.
 
@@ -208,7 +268,8 @@ class Database:
     def _merge(self) -> None:
         with contextlib.suppress(StreamerError), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
-            for family, entries in self._families.items():
+            for family in (ROWS, KEYS):
+                entries = self._families[family]
                 own = [file for file in files if file["start_key"].startswith(family)]
                 count = files_to_merge([file["size"] for file in own])
                 if count:
@@ -284,19 +345,22 @@ def _links_to(path: Path) -> Iterator[str]:
 
 
 def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # noqa: ANN401 - rocksdict has no types
-    options = _options()
     # All families are given, since rocksdict would take their options from a file in the folder.
-    names = [STATE, *(FAMILIES[family] for family in families)]
-    return Rdict(path, options, dict.fromkeys(names, options), access)
+    named = {STATE: _options()}
+    named |= {FAMILIES[family]: _options(by_key=family == URLS) for family in families}
+    return Rdict(path, _options(), named, access)
 
 
-def _options() -> Options:
+def _options(*, by_key: bool = False) -> Options:
+    """Return the options of a family; `by_key` of one that is asked for keys it may not have."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     table = BlockBasedOptions()
     table.disable_cache()  # the system has one, and hardly anything is read twice
-    table.set_block_size(BLOCK_BYTES)
+    table.set_block_size(URL_BLOCK_BYTES if by_key else BLOCK_BYTES)
+    if by_key:
+        table.set_bloom_filter(FILTER_BITS, block_based=False)
     table.set_checksum_type(ChecksumType.xxh3())
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress

@@ -105,7 +105,17 @@ class _Check:
                 told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
                 _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
         kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
-        return [each for own in zip(*kinds, strict=True) for each in own]
+        return [each for own in zip(*kinds, strict=True) for each in own] + self._urls()
+
+    def _urls(self) -> list[Finding]:
+        """Read all versions of URLs, if there are any."""
+        finding = Finding("versions of URLs", 0)
+        try:
+            for key, version in self._store.scan_urls():
+                self._advance(finding, len(key) + len(version))
+        except StoreDamaged as error:
+            _note(finding, error.what)
+        return [finding] if finding.size or finding.damage else []
 
     def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:

@@ -68,6 +68,7 @@ from streamer.index.types import (
     Items,
     KeptRows,
     Keys,
+    Leasts,
     Lookup,
     Nearest,
     Other,
@@ -81,6 +82,7 @@ from streamer.index.types import (
     key_columns,
     nothing_near,
 )
+from streamer.index.url_versions import Tracking, UrlVersions
 from streamer.sketch.hash_sets import decided_similarity, set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
@@ -195,6 +197,7 @@ class Shard:
         self._snapshots = lookup.flushes  # taken for flushes, in the look-ups' count
         self._let_go = self._snapshots  # of which the entries have left the head
         self._flushed_entries = 0  # that are still in the head
+        self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
         self._outputs: list[Output] = []
@@ -288,11 +291,11 @@ class Shard:
             pages = replace(pages, times=times, watermarks=times)
         oldest = int(pages.times.min())
         assert oldest >= self._watermark, (self.number, oldest, self._watermark)
-        self._judge(pages)
+        self._judge(pages, arrive=True)
         self._watermark = max(self._watermark, int(pages.watermarks[-1]))
 
-    def _judge(self, pages: Pages) -> None:
-        """Decide, hold, or insert and forward pages, in order."""
+    def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
+        """Decide, hold, or insert and forward pages, in order; they `arrive` or were held."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
         count = len(pages)
@@ -349,7 +352,10 @@ class Shard:
         judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
         basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
-        self._note_inserted(pages, judged.outcome == UNIQUE, before)
+        inserted = judged.outcome == UNIQUE
+        if arrive and self.tracks_changes:
+            pages = self._with_changes(pages, inserted, limits, (similarity_min, shingles_min))
+        self._note_inserted(pages, inserted, before)
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
         self._publish(pages, judged, basis, fetched, nearest)
 
@@ -394,6 +400,30 @@ class Shard:
                 in_head = place < before
                 other = self.head.shingles[place] if in_head else own[inserted[place - before]]
             scratch.told[at] = set_similarity(own[page], other)
+
+    @property
+    def tracks_changes(self) -> bool:
+        """Tell whether pages that arrive are compared with the last versions of their URLs here."""
+        return self.number == 0 and self.settings is not None and self.settings.track_changes
+
+    def _with_changes(
+        self,
+        pages: Pages,
+        inserted: npt.NDArray[np.bool_],
+        limits: Limits,
+        least: tuple[Leasts, Leasts],
+    ) -> Pages:
+        """Return pages with what they are to the last versions of their URLs."""
+        rows = self.next_row - np.cumsum(inserted[::-1])[::-1]  # before each of them
+        by = Tracking(
+            limits.measure,
+            *least,
+            rows,
+            np.maximum(pages.times - limits.expire_after, limits.oldest_time),
+            np.maximum(rows - limits.keep_pages, limits.oldest_row),
+        )
+        found = self._lookup.urls(pages.urls, self._let_go)
+        return replace(pages, changes=self._urls.take(pages, found, by))
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -517,6 +547,11 @@ class Shard:
         """Return the head's entries that the next flush would move to the store, at most."""
         return self.head.count - len(self._undecided) - self._flushed_entries
 
+    @property
+    def unflushed(self) -> int:
+        """Return how much the next flush would move: kept pages, or versions of URLs if more."""
+        return max(self.kept_in_head, len(self._urls))
+
     def snapshot(self) -> FlushedRows:
         """Return what a flush must write: the next one, of which this is the whole state.
 
@@ -525,7 +560,9 @@ class Shard:
         nothing changes in an entry's row, keys or sketch.
         """
         assert self._let_go == self._snapshots, "the flush before is not done"
+        versions = self._urls.begin_flush(Horizon(self._watermark, self.next_row), self.settings)
         flushed = take_kept(self.head, self.state(), self.horizon)
+        flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
         self._snapshots += 1
         return flushed
@@ -536,6 +573,7 @@ class Shard:
         states = head.states[: head.count]
         head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
         self._undecided = undecided_entries(self.head)
+        self._urls.flushed()
         self._flushed_entries = 0
         self._let_go = self._snapshots
 
@@ -547,6 +585,7 @@ class Shard:
             Snapshot(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 pack_undecided(self.head), held, self._watermark, self._horizon,
+                self._urls.generation,
             )
         )  # fmt: skip
 
@@ -560,6 +599,7 @@ class Shard:
             snapshot.refused,
         )
         self._watermark, self._horizon = snapshot.watermark, snapshot.horizon
+        self._urls.generation = snapshot.generation
         self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
         restore_undecided(self.head, snapshot.undecided)
         self._undecided = undecided_entries(self.head)

@@ -32,7 +32,9 @@ from streamer.index.codec import (
     ROWS,
     SHINGLES,
     STATE_KEY,
+    URLS,
     Entry,
+    Generation,
     ShardMeta,
     StoreMeta,
     Stretch,
@@ -50,7 +52,8 @@ from streamer.index.row_blocks import (
     unpack_keys,
 )
 from streamer.index.store_errors import damaged, explained
-from streamer.index.types import BEFORE_ALL, FlushedRows, Horizon
+from streamer.index.types import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
+from streamer.index.url_versions import url_entries, url_key
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import Witness, read_places, witnessed
 
@@ -88,6 +91,7 @@ class Store:
         self._witness = witness
         self._is_writing = False
         self._freed = 0  # slots whose space was given back
+        self._freed_urls = 0  # generations of versions of URLs
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -152,6 +156,7 @@ class Store:
         sets_of: list[Entry] = []
         rows_of: list[Entry] = []
         keys_of: list[Entry] = []
+        urls_of: list[Entry] = []
         for number, (rows, meta) in enumerate(zip(shards, before.shards, strict=True)):
             count, postings = len(rows.rows), NO_POSTINGS
             if count:
@@ -160,8 +165,12 @@ class Store:
                 keys_of += key_entries(number, rows, slot)
                 postings = sort_postings(rows.keys, rows.masks, rows.rows)
             posted = len(postings.words)
+            generations = live_generations(meta.generations, rows.versions, rows.horizon)
+            urls_of += url_entries(rows.versions) if rows.versions else []
             metas.append(
-                ShardMeta(meta.rows + count, meta.postings + posted, rows.state, rows.horizon)
+                ShardMeta(
+                    meta.rows + count, meta.postings + posted, rows.state, rows.horizon, generations
+                )
             )
             newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
             stretch.shards.append((count, posted, *newest))
@@ -178,7 +187,7 @@ class Store:
             FORMAT, identity, before.seq + 1, slot, metas, owner, first_slot, stretches[dropped:]
         )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        self._write([sets_of, rows_of, keys_of], after)
+        self._write([sets_of, rows_of, keys_of], after, replaced=urls_of)
         self.flushes += 1
         return brought
 
@@ -207,10 +216,15 @@ class Store:
         self._to_write().settle()
 
     def _write(
-        self, entries: Sequence[Sequence[Entry]], after: StoreMeta, *, in_place: bool = False
+        self,
+        entries: Sequence[Sequence[Entry]],
+        after: StoreMeta,
+        *,
+        replaced: Sequence[Entry] = (),
+        in_place: bool = False,
     ) -> None:
         state = STATE_KEY, msgspec.msgpack.encode(after)
-        self._to_write().write(entries, state, in_place=in_place)
+        self._to_write().write(entries, state, replaced=replaced, in_place=in_place)
         self._meta = after
         assert self._witness is not None, self.path
         self._witness.write(after.seq)
@@ -230,6 +244,11 @@ class Store:
             for family, slots in blocks.items():
                 self._to_write().delete(family, self._freed // slots, first_slot // slots)
             self._freed = first_slot
+        for meta in self._meta.shards if self._meta else []:  # one of them has some
+            first = meta.generations[0].number if meta.generations else 0
+            if first > self._freed_urls:
+                self._to_write().delete(URLS, self._freed_urls, first)
+                self._freed_urls = first
 
     def _to_write(self) -> Database:
         """Return the database, opened for writing by the first flush."""
@@ -315,6 +334,46 @@ class Store:
         """
         return self._values(SHINGLES, slots) if slots else []
 
+    def url_versions(self, shard: int, keys: Sequence[int]) -> list[bytes | None]:
+        """Return the newest version under each key of a URL, None where there is none.
+
+        Raises:
+            StoreDamaged: one of them cannot be read.
+        """
+        found: list[bytes | None] = [None] * len(keys)
+        places = [*range(len(keys))]
+        generations = self._meta.shards[shard].generations if self._meta else []
+        for generation in reversed(generations):
+            places = [i for i in places if found[i] is None]
+            assert self._database is not None, "a store without a flush has no versions"
+            asked = [url_key(generation.number, keys[i]) for i in places]
+            for i, version in zip(places, self._database.newest(URLS, asked), strict=True):
+                found[i] = version
+        return found
+
+    def scan_urls(self) -> Iterator[Entry]:
+        """Yield all versions of URLs, with the keys of their entries.
+
+        Raises:
+            StoreDamaged: one of them cannot be read.
+        """
+        if self._database is not None:
+            yield from self._database.scan(URLS)
+
+    @property
+    def url_count(self) -> int:
+        """Return how many versions of URLs there are, about: replaced ones may count, too."""
+        return self._database.count(URLS) if self._database is not None else 0
+
+    def forget_urls(self, keys: Sequence[bytes]) -> None:
+        """Delete entries of versions; `settle` has them gone from the disk.
+
+        Raises:
+            StoreDamaged, StoreUnavailable: as `flush`.
+        """
+        if keys:
+            self._to_write().remove(URLS, keys)
+
     def _values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         assert self._database is not None, "a store without a flush has no entries"
         return self._database.values(family, blocks)
@@ -349,6 +408,20 @@ def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
         else:
             joined.append(each)
     return joined
+
+
+def live_generations(
+    before: Sequence[Generation], new: FlushedUrls | None, horizon: Horizon
+) -> list[Generation]:
+    """Return the generations with what a flush brings, without those that have expired."""
+    own = [*before]
+    if new is not None:
+        if own and own[-1].number == new.generation:
+            own.pop()
+        own.append(Generation(new.generation, *new.newest))
+    while own and (own[0].time < horizon.time or own[0].row < horizon.row):
+        own.pop(0)
+    return own
 
 
 def _both(one: Stretch, other: Stretch) -> Stretch:

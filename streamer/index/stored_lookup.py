@@ -26,7 +26,8 @@ from streamer.index.postings import PARTS, Keys, Places, Postings, part_postings
 from streamer.index.row_blocks import RowKeys
 from streamer.index.store import Brought, Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
-from streamer.index.types import Hits, KeptRows, no_hits
+from streamer.index.types import FoundUrls, Hits, KeptRows, no_hits
+from streamer.index.url_versions import url_keys
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
@@ -76,12 +77,16 @@ class SharedLock:
 
 
 class StoredLookup:
-    """The look-ups of one shard in an open store; from any thread, but for `refresh`."""
+    """The look-ups of one shard in an open store; from any thread, but for `refresh`.
 
-    def __init__(self, store: Store, shard: int) -> None:
+    `secret` is what URLs are hashed with; an index has the same at each start.
+    """
+
+    def __init__(self, store: Store, shard: int, secret: bytes = b"") -> None:
         self._lock = SharedLock()
         self._store = store
         self._shard = shard
+        self._secret = secret
         self._rows = StoredRows(store, shard)
         self.flushes = 0
         self._flushes_before = store.flushes
@@ -195,6 +200,13 @@ class StoredLookup:
         """Return the sets of shingles of these rows; none of one that has been dropped."""
         with self._lock.shared():
             return self._rows.shingles(rows)
+
+    def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
+        """Return the versions of URLs in the store, which has so many flushes."""
+        assert self.flushes >= flushes, f"{self.flushes} flushes of {flushes}"
+        seen = self.flushes  # it may have one more when it is read: what that has is in the shard
+        keys = url_keys(urls, self._secret)
+        return FoundUrls(urls, keys, self._store.url_versions(self._shard, keys), seen)
 
 
 def _starts(places: Places) -> Places:

@@ -27,8 +27,8 @@ from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-# Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, and no
-# other indexes.
+# Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
+# indexes, and no changes of URLs.
 MACHINE_VERSION = 3
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
@@ -85,6 +85,9 @@ class IndexSettings(BaseModel):
     )
     rules: tuple[Rule, ...] = Field(
         default=(), description="what holds for the pages of some sites; the first that fits"
+    )
+    track_changes: bool = Field(
+        default=False, description="tell what a page is to the last version of its URL"
     )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"
@@ -173,6 +176,8 @@ class Pages:
         watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
         main: bool, whether the main text was signed; None where none was asked for.
         shingles: their sets (sketch/hash_sets.py); None where none were asked for.
+        changes: int32, what each is to the last version of its URL, as shard 0 has found it
+            (url_versions.py); None where that is not asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -188,6 +193,7 @@ class Pages:
     watermarks: Times
     main: npt.NDArray[np.bool_] | None = None
     shingles: list[bytes] | None = None
+    changes: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -210,6 +216,7 @@ class Pages:
             self.watermarks[where],
             None if self.main is None else self.main[where],
             None if self.shingles is None else [self.shingles[i] for i in listed],
+            None if self.changes is None else self.changes[where],
         )
 
 
@@ -415,6 +422,31 @@ class Horizon(NamedTuple):
 NO_HORIZON = Horizon()
 
 
+class FoundUrls(NamedTuple):
+    """The versions of URLs that the store has: for each its key, and the bytes of its newest one.
+
+    None stands for a URL that is not there. `flushes` is how many the store had had since the
+    look-up was made.
+    """
+
+    urls: list[bytes]
+    keys: list[int]
+    versions: list[bytes | None]
+    flushes: int
+
+
+@dataclass(slots=True)
+class FlushedUrls:
+    """The newest versions of URLs, by key, that a flush takes to a generation of them.
+
+    No page of that generation has a later time or comes before a later row than `newest` says.
+    """
+
+    generation: int
+    newest: Horizon
+    versions: dict[int, bytes]
+
+
 class Lookup(Protocol):
     """What a shard asks of the pages that have left its head."""
 
@@ -430,6 +462,9 @@ class Lookup(Protocol):
 
     def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
         """Return the sets of shingles of these rows; none of one that has been dropped."""
+
+    def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
+        """Return the versions of URLs in the store, which must have so many flushes at least."""
 
 
 @dataclass(slots=True)
@@ -452,3 +487,4 @@ class FlushedRows:
     state: bytes
     horizon: Horizon = NO_HORIZON
     shingles: Sequence[bytes] = ()
+    versions: FlushedUrls | None = None

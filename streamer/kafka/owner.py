@@ -96,7 +96,7 @@ class Owner(Judge):
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
             super().__init__(
                 folder.store, folder.identity, [log.number], LOG_FLUSHES,
-                head_pages=head_pages, clock=clock, others=others,
+                head_pages=head_pages, clock=clock, others=others, secret=folder.secret,
             )  # fmt: skip
         except BaseException:
             folder.store.close()

@@ -26,7 +26,7 @@ from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, IndexSettings, Items, Pages, Record
 
 WIRE_VERSION = 3
-READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles
+READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles, no changes
 
 _PAGES, _DECISIONS, _CONFIG = 1, 2, 3
 

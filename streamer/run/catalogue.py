@@ -94,6 +94,7 @@ class Totals(msgspec.Struct):
     too_short: int = 0
     dead: dict[str, int] = {}
     skipped: dict[str, int] = {}
+    changes: dict[str, int] = {}
 
 
 class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached

@@ -8,6 +8,7 @@ anew, or the old bytes would stay in them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -28,8 +29,10 @@ from streamer.index.row_blocks import (
 from streamer.index.store import Store
 from streamer.index.stored_rows import read_rows
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
+from streamer.index.url_versions import time_of, url_of
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
+_VERSIONS_AT_ONCE = 4096
 
 Mask = npt.NDArray[np.bool_]
 
@@ -67,6 +70,8 @@ class Wanted:
 def forget(store: Store, wanted: Wanted, *, dry_run: bool, progress: Callable[[int], None]) -> int:
     """Forget kept pages, or only count them; return how many they are.
 
+    The versions of URLs that the same is wanted of go with them.
+
     `progress` is told how many blocks of keys are read. When this returns, nothing of the pages is
     in the store.
 
@@ -85,8 +90,22 @@ def forget(store: Store, wanted: Wanted, *, dry_run: bool, progress: Callable[[i
                 _write_over(store, shard, found)
         progress(part.stop - blocks.start)
     if not dry_run:
+        forget_versions(store, wanted)
         store.settle()
     return pages
+
+
+def forget_versions(store: Store, wanted: Wanted) -> None:
+    """Forget versions of URLs: the next page of such a URL is new. `Store.settle` wipes them out.
+
+    Raises:
+        StoreDamaged, StoreUnavailable: as `forget`.
+    """
+    versions = store.scan_urls()
+    while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
+        urls, times = [url_of(version) for _, version in part], [time_of(v) for _, v in part]
+        gone = wanted(KeptRows(np.empty((0, 0), np.uint64), [], urls, np.array(times)))
+        store.forget_urls([key for (key, _), each in zip(part, gone.tolist(), strict=True) if each])
 
 
 Found = tuple[RowKeys, KeptRows, Mask]

@@ -30,6 +30,7 @@ from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     CONFIG,
     FlushedRows,
+    FoundUrls,
     Hits,
     IndexSettings,
     KeptRows,
@@ -76,13 +77,14 @@ _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found for `keys` in the store; `numbers` of its rows ascend."""
+    """What was found for `keys` in the store, and for URLs; `numbers` of its rows ascend."""
 
     keys: Keys
     hits: Hits
     numbers: npt.NDArray[np.int64]
     rows: KeptRows | None
     elsewhere: Ahead | None = None
+    urls: FoundUrls | None = None
 
 
 class PrefetchedLookup:
@@ -97,12 +99,13 @@ class PrefetchedLookup:
         """Return how many flushes the store has had since the look-up was made."""
         return self._lookup.flushes
 
-    def ahead(self, keys: Keys) -> Found:
-        """Find the postings and rows of `keys` now; may be called in any thread."""
+    def ahead(self, keys: Keys, urls: list[bytes] | None = None) -> Found:
+        """Find the postings and rows of `keys` now, and URLs; may be called in any thread."""
         hits = self._lookup.find(keys, 0)
         numbers = np.unique(hits.rows)
         rows = self._lookup.rows(numbers) if len(numbers) <= ROWS_AHEAD_MAX else None
-        return Found(keys, hits, numbers, rows)
+        versions = None if urls is None else self._lookup.urls(urls, 0)
+        return Found(keys, hits, numbers, rows, urls=versions)
 
     def expect(self, found: Found | None) -> None:
         """Use `found` for the look-up that comes next, if it still holds."""
@@ -127,12 +130,19 @@ class PrefetchedLookup:
         """Return the sets of shingles of these rows; they are few, and never read ahead."""
         return self._lookup.shingles(rows)
 
+    def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
+        """Return the versions of URLs in the store, which must have so many flushes at least."""
+        found = self._found.urls if self._found else None
+        if found is not None and found.flushes >= flushes and found.urls == urls:
+            return found
+        return self._lookup.urls(urls, flushes)
+
 
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.
 
     `identity` is the index's: bands and shards are taken from it. `clock` tells seconds. `others`
-    are indexes that pages are compared with, too.
+    are indexes that pages are compared with, too. `secret` is what URLs are hashed with.
 
     Raises:
         StoreMismatch: the state of a shard was written by a later version of the machine.
@@ -148,6 +158,7 @@ class Judge:
         head_pages: int = HEAD_PAGES,
         clock: Callable[[], float] = time.monotonic,
         others: OtherIndexes | None = None,
+        secret: bytes = b"",
     ) -> None:
         self.store = store
         self._identity = identity
@@ -157,7 +168,7 @@ class Judge:
         bands, shards, meta = int(identity["bands"]), int(identity["shards"]), store.meta
         self.owner_state = meta.owner if meta else b""  # that of the last flush before
         states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
-        self.lookups = [StoredLookup(store, place) for place in range(len(own))]
+        self.lookups = [StoredLookup(store, place, secret) for place in range(len(own))]
         self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
         lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
         capacity = head_pages + _SPARE_ENTRIES
@@ -194,7 +205,8 @@ class Judge:
 
     def look_up(self, pages: Pages) -> Found:
         """Find what the first shard will ask of the store for these pages; in any thread."""
-        found = self._prefetched.ahead(self.shard.own_keys(pages))
+        urls = pages.urls if self.shard.tracks_changes else None
+        found = self._prefetched.ahead(self.shard.own_keys(pages), urls)
         if self._elsewhere is None or (asked := self.shard.asks_elsewhere(pages)) is None:
             return found
         return replace(found, elsewhere=self._elsewhere.ahead(pages, *asked))
@@ -258,7 +270,7 @@ class Judge:
     def flush_is_due(self) -> bool:
         """Tell whether a head is full, or records or time enough have passed."""
         return (
-            any(shard.kept_in_head >= self._head_pages for shard in self.shards)
+            any(shard.unflushed >= self._head_pages for shard in self.shards)
             or self._applied >= self._rule.records
             or (self.changed and self._clock() - self._flushed_at >= self._rule.seconds)
         )
@@ -341,7 +353,7 @@ def replay_judge(
     """Return the judge of all shards of an open index, with these settings in force."""
     judge = Judge(
         folder.store, folder.identity, range(settings.shards), REPLAY_FLUSHES,
-        head_pages=head_pages, clock=clock, others=others,
+        head_pages=head_pages, clock=clock, others=others, secret=folder.secret,
     )  # fmt: skip
     judge.configure(settings)
     return judge

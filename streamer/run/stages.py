@@ -11,7 +11,8 @@ None of them does I/O or knows where a batch came from but for the number of its
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ import numpy as np
 
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.types import Pages, Verdicts
+from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import (
     SEQUENCE_BITS,
     SIMILARITY_ONE,
@@ -50,14 +52,23 @@ def sign(signer: PageSigner, source: int, batch: PageBatch) -> Pages:
     )  # fmt: skip
 
 
-def _texts(main: list[bool]) -> list[Any]:
-    return [SignedText.MAIN if each else SignedText.VISIBLE for each in main]
+def _told(pages: Pages) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield what verdicts have of pages where it is asked for: text, change, its similarity."""
+    texts: Iterable[Any] = itertools.repeat(msgspec.UNSET, len(pages))
+    if pages.main is not None:
+        texts = (SignedText.MAIN if each else SignedText.VISIBLE for each in pages.main.tolist())
+    if pages.changes is None:
+        yield from ((text, msgspec.UNSET, msgspec.UNSET) for text in texts)
+        return
+    changes, similarities = told_changes(pages.changes)
+    columns = zip(texts, changes.tolist(), similarities.tolist(), strict=True)
+    for text, change, similarity in columns:
+        yield text, CHANGE_NAMES[change], None if similarity < 0 else _SIMILARITIES[similarity]
 
 
 def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verdict]:
     """Yield the verdicts of a block; `locate` turns a page ref into a place."""
     pages = block.pages
-    texts = [msgspec.UNSET] * len(pages) if pages.main is None else _texts(pages.main.tolist())
     exact = [msgspec.UNSET] * len(pages) if block.exact is None else block.exact.tolist()
     columns = zip(
         pages.refs.tolist(),
@@ -69,19 +80,19 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.representative_refs.tolist(),
         block.representative_urls,
         block.others or [None] * len(pages),
-        texts,
         exact,
+        _told(pages),
         strict=True,
     )
     for (
-        ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, text,
-        by_sets,
+        ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
+        told,
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
-                text_bytes, fingerprint, fields, text,
+                text_bytes, fingerprint, fields, *told,
             )  # fmt: skip
         else:
             other = (
@@ -94,7 +105,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, url == other_url,
-                text_bytes, fingerprint, fields, text, by_sets,
+                text_bytes, fingerprint, fields, *told, by_sets,
             )  # fmt: skip
 
 

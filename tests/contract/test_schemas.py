@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streamer.model import (
     Basis,
+    Change,
     DeadLetter,
     Decision,
     Location,
@@ -59,6 +60,8 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         index=st.text(),
         carried=st.dictionaries(st.text(), json_values, max_size=3),
         text=st.just(msgspec.UNSET) | st.sampled_from(SignedText),
+        change=st.just(msgspec.UNSET) | st.sampled_from(Change),
+        change_similarity=st.just(msgspec.UNSET) | st.none() | st.floats(0, 1),
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(

@@ -56,7 +56,7 @@ def observe(metrics: ShardMetrics, store: Store) -> None:
 
 def metrics_in_use(folder: Path) -> Metrics:
     """Return the metrics after everything that a worker tells them has been told once."""
-    metrics, network = Metrics(), index()
+    metrics, network = Metrics(), index(track_changes=True)
     signers, shard = SignMetrics(metrics), ShardMetrics(metrics, network.shards[0], 10)
     signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
     signers.observe_lag(0, 1)

@@ -10,6 +10,7 @@ import numpy as np
 from streamer.index.shard import Shard
 from streamer.index.types import (
     CONFIG,
+    FoundUrls,
     Hits,
     KeptRows,
     Lookup,
@@ -18,6 +19,7 @@ from streamer.index.types import (
     Record,
     Verdicts,
 )
+from streamer.index.url_versions import url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.serial_index import Judged, judged
 
@@ -38,6 +40,7 @@ class MemoryLookup:
         self.postings: dict[int, list[int]] = defaultdict(list)
         self.kept: dict[int, tuple[npt.NDArray[np.uint64], int, bytes, int]] = {}
         self.sets: dict[int, bytes] = {}
+        self.versions: dict[int, bytes] = {}
         self.flushes = 0
 
     def add(self, flushed: FlushedRows) -> None:
@@ -50,6 +53,8 @@ class MemoryLookup:
             for bit, key in enumerate(flushed.keys[i].tolist()):
                 if int(flushed.masks[i]) >> bit & 1:
                     self.postings[key].append(row)
+        if flushed.versions is not None:
+            self.versions |= flushed.versions.versions
         self.flushes += 1
 
     def find(self, keys: Keys, flushes: int = 0) -> Hits:
@@ -80,6 +85,12 @@ class MemoryLookup:
     def shingles(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
         """Return the sets of these rows."""
         return [self.sets[row] for row in rows.tolist()]
+
+    def urls(self, urls: list[bytes], flushes: int = 0) -> FoundUrls:
+        """Return the newest versions of URLs."""
+        assert self.flushes >= flushes
+        keys = url_keys(urls, b"")
+        return FoundUrls(urls, keys, [self.versions.get(key) for key in keys], self.flushes)
 
 
 class Flush(Protocol):

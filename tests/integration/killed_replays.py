@@ -50,7 +50,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
     sys.argv += ["--head-pages", "64", "--shards", str(shards)]
-    sys.argv += ["--exact"] if shards > 1 else []
+    sys.argv += ["--exact", "--track-changes"] if shards > 1 else []
     code = 1
     try:
         with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", CHUNK_RECORDS):

@@ -20,7 +20,7 @@ import numpy as np
 from streamer.index import rule as rule_module
 from streamer.index import shard as shard_module
 from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
-from streamer.index.rule import FREE
+from streamer.index.rule import FREE, Limits
 from streamer.index.shard import Shard
 from streamer.index.types import NO_HORIZON, FlushedRows, Horizon, IndexSettings, Pages, Record
 from tests.simulation.resharding import FLAWS as RESHARDING
@@ -147,7 +147,7 @@ class TimesAsTheyCome(Shard):
 
     def _take(self, pages: Pages) -> None:
         pages = replace(pages, watermarks=pages.times) if self.number == 0 else pages
-        self._judge(pages)
+        self._judge(pages, arrive=True)
         self._watermark = max(self._watermark, int(pages.watermarks[-1]))
 
 
@@ -175,6 +175,42 @@ class HorizonOfSettings(Shard):
         self._horizon = NO_HORIZON
 
 
+class VersionsLost(Shard):
+    """A flush leaves the versions of URLs out."""
+
+    def snapshot(self) -> FlushedRows:
+        flushed = super().snapshot()
+        flushed.versions = None
+        return flushed
+
+
+class HeldArriveAgain(Shard):
+    """A page that was held is compared with the last version of its URL when it is judged."""
+
+    def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
+        del arrive
+        super()._judge(pages, arrive=True)
+
+
+class StoredVersionsFirst(Shard):
+    """The store's version of a URL comes before one that was not flushed yet."""
+
+    def _with_changes(self, pages: Pages, *rest: Any) -> Pages:
+        found = self._lookup.urls(pages.urls, self._let_go)
+        known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
+        for key in known:
+            self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside
+        return super()._with_changes(pages, *rest)
+
+
+class OldVersionsAnswer(Shard):
+    """A version of a URL answers as long as it is there."""
+
+    def _with_changes(self, pages: Pages, inserted: Any, limits: Limits, least: Any) -> Pages:
+        wide = limits._replace(expire_after=1 << 60, keep_pages=1 << 60)
+        return super()._with_changes(pages, inserted, wide, least)
+
+
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
@@ -187,9 +223,9 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _judge(self, pages: Pages) -> None:
+        def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
             with patch.object(shard_module, "judge_pages", module.__dict__["judge_pages"]):
-                super()._judge(pages)
+                super()._judge(pages, arrive=arrive)
 
     return Broken
 
@@ -221,6 +257,11 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "dropped-early": lambda: DroppedEarly,
     "held-forgotten": lambda: HeldForgotten,
     "horizon-of-settings": lambda: HorizonOfSettings,
+    "versions-lost": lambda: VersionsLost,
+    "held-arrive-again": lambda: HeldArriveAgain,
+    "stored-versions-first": lambda: StoredVersionsFirst,
+    "old-versions-answer": lambda: OldVersionsAnswer,
+    "no-generation": lambda: _forgetting(generation=(0, 0, 0)),
     "no-watermark": lambda: _forgetting(watermark=0),
     "no-horizon": lambda: _forgetting(horizon=NO_HORIZON),
     "expires-when-dropped": lambda: _with_kernel(

@@ -16,7 +16,8 @@ from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import Hits, KeptRows, Keys, no_hits
+from streamer.index.types import FoundUrls, Hits, Horizon, KeptRows, Keys, no_hits
+from streamer.index.url_versions import rows_before, time_of, url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
@@ -43,6 +44,11 @@ class NothingFlushed:
         """Return no sets, as above."""
         assert not len(rows)
         return []
+
+    def urls(self, urls: list[bytes], flushes: int) -> FoundUrls:
+        """Find no version."""
+        del flushes
+        return FoundUrls(urls, url_keys(urls, b""), [None] * len(urls), 0)
 
 
 class Owner:
@@ -148,6 +154,9 @@ def canon(shard: Shard, store: Store | None) -> Any:
             if int(head.masks[entry]) >> bit & 1:
                 buckets[int(head.keys[entry, bit])].append(row)
     horizon = shard.horizon
+    versions = {key[-8:]: v for key, v in store.scan_urls()} if store is not None else {}
+    for own in (shard._urls._flushing, shard._urls._recent):  # noqa: SLF001 - as above
+        versions |= {key.to_bytes(8, "big"): version for key, version in own.items()}
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
     held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
@@ -161,4 +170,10 @@ def canon(shard: Shard, store: Store | None) -> Any:
         horizon,
         shard.applied,
         shard.settings,
+        {key: v for key, v in versions.items() if _is_new(v, horizon)},
     )
+
+
+def _is_new(version: bytes, horizon: Horizon) -> bool:
+    """Tell whether a version of a URL may still be compared with."""
+    return time_of(version) >= horizon.time and rows_before(version) >= horizon.row

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import shake_128
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from streamer.index.types import Decisions, Items, Pages, Verdicts
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6
+NOT_TRACKED = -(1 << 30)  # is no change
 # A byte of a sketch holds four symbols, each 1 to 3: by chance, from any byte.
 FOUR_SYMBOLS = bytes(
     sum(1 + byte // 3**place % 3 << 2 * place for place in range(4)) for byte in range(256)
@@ -30,7 +32,7 @@ def _symbols(component: int, value: int) -> bytes:
     return drawn.translate(FOUR_SYMBOLS)
 
 
-def make_page(ref: int, signature: Signature, time: int) -> Pages:
+def make_page(ref: int, signature: Signature, time: int, url: bytes) -> Pages:
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
     symbols += bytes([0b01010101]) * (BINS // 4 - len(symbols))
@@ -44,7 +46,7 @@ def make_page(ref: int, signature: Signature, time: int) -> Pages:
         np.array([32], np.uint8),
         np.array([100], np.uint32),
         np.array([1000], np.int64),
-        [b"url-%d" % ref],
+        [url],
         [None],
         [b""],
         np.array([time]),
@@ -53,20 +55,28 @@ def make_page(ref: int, signature: Signature, time: int) -> Pages:
 
 
 def split(items: Pages | Decisions | Verdicts) -> list[Items | tuple[int, ...]]:
-    """Return the items one by one; verdicts as (ref, similarity, basis, representative)."""
+    """Return the items one by one; verdicts as (ref, similarity, basis, representative, change)."""
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
     if isinstance(items, Decisions):
         return [Decisions(items.refs[i : i + 1], items.kept[i : i + 1]) for i in range(len(items))]
+    changes = items.pages.changes
     return list(
         zip(
             items.pages.refs.tolist(),
             items.similarities.tolist(),
             items.basis.tolist(),
             items.representative_refs.tolist(),
+            [NOT_TRACKED] * len(items) if changes is None else changes.tolist(),
             strict=True,
         )
     )
+
+
+def alike(items: list[Any]) -> list[Any]:
+    """Return the first items, as far as all of them have changes or none has."""
+    has = [getattr(item, "changes", None) is not None for item in items]
+    return items[: has.index(not has[0])] if len({*has}) > 1 else items
 
 
 def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
@@ -78,6 +88,7 @@ def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
             np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
         )
     pages = [p for p in items if isinstance(p, Pages)]
+    changes = [p.changes for p in pages if p.changes is not None]
     return Pages(
         np.concatenate([p.refs for p in pages]),
         np.concatenate([p.keys for p in pages]),
@@ -90,4 +101,5 @@ def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
         carried=[p.carried[0] for p in pages],
         times=np.concatenate([p.times for p in pages]),
         watermarks=np.concatenate([p.watermarks for p in pages]),
+        changes=np.concatenate(changes) if changes else None,
     )

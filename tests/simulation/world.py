@@ -7,12 +7,13 @@ into records anyhow; settings that change on the way, and the number of shards, 
 is the real class, its store is the real store on a real disk.
 
 Pages have times, some older than those before; they expire after some time, or when there are many
-newer ones, or never.
+newer ones, or never. URLs come again, and what a page is to the version before is told, or not.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
-each other; with one shard the verdicts are those of a naive serial index; every restored state and
-every stream is the fold of the logs; nothing stays open.
+each other; with one shard the verdicts are those of a naive serial index; with any number changes
+are those of a dictionary of URLs; every restored state and every stream is the fold of the logs;
+nothing stays open.
 """
 
 from __future__ import annotations
@@ -42,12 +43,13 @@ from streamer.index.types import (
     shard_name,
     source_name,
 )
-from streamer.model import page_ref
+from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
+from streamer.model import SIMILARITY_ONE, page_ref
 from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
 from tests.simulation import resharding
 from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
-from tests.simulation.pages import BANDS, Signature, join, make_page
+from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, alike, join, make_page
 
 PARTITIONS = 3
 OPEN_MAX = 12  # the gauge at which signers pause
@@ -58,6 +60,7 @@ STEPS_MAX = 40_000
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
 AGES = (0, 0, 8_000, 30_000)  # after which pages expire; there is one a second, about
 KEPT = (0, 0, 0, 9, 25)  # of the newest pages, the others expire
+URLS = 30  # that pages are of, about a third as many as there are pages
 DELAYS = (0, 0, 0, 0, 2_500, 15_000)  # how much older than its neighbours a page is
 WORLD_BYTES_MAX = 48 << 20  # the disks of a world; 7 MB were seen
 
@@ -127,12 +130,14 @@ class World:
             shards=self.shards,
             expire_after_ms=draw.choice(AGES),
             keep_pages=draw.choice(KEPT),
+            track_changes=draw.random() < 0.7,
         )
         changed = self.settings.model_copy(
             update={
                 "threshold": (equal + 1) / BANDS - 0.08,
                 "expire_after_ms": draw.choice(AGES),
                 "keep_pages": draw.choice(KEPT),
+                "track_changes": draw.random() < 0.7,
             }
         )
         self.later = changed if draw.random() < 0.4 or "settings-in-code" in self.flaws else None
@@ -162,7 +167,8 @@ class World:
                 draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
             )
             ref = page_ref(self._source(*where), offset)
-            self.pages[ref] = make_page(ref, signature, 100_000 + 1000 * i - draw.choice(DELAYS))
+            time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
+            self.pages[ref] = make_page(ref, signature, time, b"url-%d" % url)
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
 
     @staticmethod
@@ -284,7 +290,7 @@ class World:
         draw = self.random
         destination = draw.choice([d for d, queue in owner.queues.items() if queue])
         queue = owner.queues[destination]
-        cut = queue[: draw.randint(1, 4)]
+        cut = queue[: len(alike([item for _, item, _ in queue[: draw.randint(1, 4)]]))]
         del queue[: len(cut)]
         if now < CALM and draw.random() < 0.02 and owner.doomed == FOREVER:
             owner.doomed = 2
@@ -481,7 +487,9 @@ class World:
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
         self._check_streams()
         if max(self.shards, self.shards_before) == 1 and not self.later:
-            assert self._serial() == verdicts, "not the serial index"
+            told = {ref: verdict[:4] for ref, verdict in verdicts.items()}
+            assert self._serial() == told, "not the serial index"
+        self._check_changes(verdicts)
 
     def _check_verdicts(self) -> dict[int, tuple[int, ...]]:
         found: dict[int, set[tuple[int, ...]]] = defaultdict(set)
@@ -509,7 +517,7 @@ class World:
         return int(similarity(first, second))
 
     def _check_representatives(self, verdicts: dict[int, tuple[int, ...]], kept: set[int]) -> None:
-        for ref, (_, score, _, other) in verdicts.items():
+        for ref, (_, score, _, other, _) in verdicts.items():
             if score >= 0:
                 assert other in kept, ("the representative was not kept", ref, other)
                 assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
@@ -579,6 +587,55 @@ class World:
                 if len(buckets[key]) < self.settings.bucket_max:
                     buckets[key].append(ref)
         return verdicts
+
+    def _check_changes(self, verdicts: dict[int, tuple[int, ...]]) -> None:
+        """Check what pages are to the last versions of their URLs, in the order of the log."""
+        if self.later and (min(self.ages) < FOREVER or self.newest < FOREVER):
+            return  # what settings before have let expire depends on what was held
+        if self.newest < FOREVER and self.shards > 1:
+            return  # shard 0 takes in more rows than are kept
+        last: dict[bytes, tuple[int, int]] = {}
+        rows = 0
+        for ref, tracks in self._log_settings():
+            page, verdict = self.pages[ref], verdicts[ref]
+            before, rows_then = last.get(page.urls[0], (-1, 0))
+            if before >= 0 and self.times[ref] - self.times[before] > self.ages[0]:
+                before = -1
+            if before >= 0 and rows - rows_then > self.newest:
+                before = -1
+            expected = self._change(ref, before) if tracks else NOT_TRACKED
+            assert verdict[4] == expected, ("wrong change", ref, before, verdict[4], expected)
+            if tracks:
+                last[page.urls[0]] = ref, rows
+            rows += verdict[1] < 0
+
+    def _change(self, ref: int, before: int) -> int:
+        """Return what a page is to the one before, as a column of pages has it."""
+        if before < 0:
+            return -1 << 2 | NEW
+        if self.pages[ref].keys[0, -1] == self.pages[before].keys[0, -1]:
+            return SIMILARITY_ONE << 2 | UNCHANGED
+        score = self._similarity(ref, before)
+        need = self._need[ref]
+        return score << 2 | (EDITED if score >= need else REPLACED)
+
+    def _log_settings(self) -> Iterator[tuple[int, bool]]:
+        """Yield the pages in the order of the log, and whether their changes are told."""
+        refs, settings = self._log_order(), self.settings
+        self._need: dict[int, int] = {}
+        positions: dict[str, int] = defaultdict(int)
+        for record in self.logs[0]:
+            position = positions[record.source]
+            if not record.start <= position < record.end:
+                continue
+            positions[record.source] = record.end
+            if isinstance(record.items, IndexSettings):
+                settings = record.items
+            elif isinstance(record.items, Pages):
+                for _ in range(sum(number >= position for number in record.numbers.tolist())):
+                    ref = next(refs)
+                    self._need[ref] = settings.similarity_min
+                    yield ref, settings.track_changes
 
     def _may_answer(self, other: int, ref: int, rank: dict[int, int]) -> bool:
         in_time = self.times[ref] - self.times[other] <= self.ages[0]

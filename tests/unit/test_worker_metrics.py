@@ -282,3 +282,16 @@ def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
     report(Taken(Snapshot(1, made, 7, 3, []), 0, 0))
     assert value(metrics, "streamer_shard_snapshot_failures", "2") == 0
     assert value(metrics, "streamer_shard_snapshot_timestamp_seconds", "2") == made.timestamp()
+
+
+def test_changes_of_urls_are_counted() -> None:
+    metrics, network = Metrics(), index(track_changes=True)
+    shard = ShardMetrics(metrics, network.shards[0], 10)
+    pages = made_pages([shares(1, 2, 3, 4)] * 3, [SAME] * 3)
+    pages.urls = [b"a", b"a", b"b"]
+    network.give(pages, 0, 3)
+    for output in network.outputs:
+        if isinstance(output.items, Verdicts):
+            shard.count_verdicts(output.items)
+    told = values(metrics, "streamer_changes_total")
+    assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)

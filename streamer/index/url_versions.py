@@ -1,0 +1,192 @@
+"""The newest version of each URL, and what a page is to the one before it: its change.
+
+Shard 0 sees all pages in the order of the log, and decides there: the version before a page is the
+last one with the same URL, whatever became of it; its verdict may not be out yet. Equal content is
+`unchanged`. Else the sketches decide, as between a page and one that was kept: at or above the
+page's threshold it is `edited`, below it `replaced`. So a version holds its sketch itself. A row
+would have it in a tenth of the bytes, but only if the version was kept, and with several shards
+that is not known yet.
+
+A version is no older than a kept page may be that answers: else the page is `new`. It is told by
+its time, and by how many rows came since, so neither a flush nor a sweep shows. Versions go to the
+store by generations, which are dropped whole; a URL's newest version is that of the newest one.
+
+A version is 288 bytes and the URL: content key u64, time i64, rows before it u32, distinct shingles
+u32, sketch u64[33]. All is little-endian.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import URLS, Entry, entry_key
+from streamer.index.types import FlushedUrls, FoundUrls, Horizon, IndexSettings, Pages, Times
+from streamer.model import SIMILARITY_ONE, Change
+from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.resemblance import SKETCH_WORDS
+
+CHANGE_NAMES = tuple(Change)
+NEW, UNCHANGED, EDITED, REPLACED = range(len(CHANGE_NAMES))
+GENERATIONS = 4  # in the age at which pages expire: more of them are more look-ups for a new URL
+
+_CODE_BITS = 2
+_WORDS = 3 + SKETCH_WORDS
+_URL_AT = 8 * _WORDS
+
+Codes = npt.NDArray[np.int32]
+Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+
+def told_changes(changes: Codes) -> tuple[Codes, Codes]:
+    """Return the changes in a column of `Pages`, and the similarities in ten-thousandths; -1: none.
+
+    The similarity is in the upper bits.
+    """
+    return changes & np.int32((1 << _CODE_BITS) - 1), changes >> np.int32(_CODE_BITS)
+
+
+def url_keys(urls: Sequence[bytes], secret: bytes) -> list[int]:
+    """Return the keys of URLs: 64 bits of a hash that cannot be aimed at without the secret."""
+    keyed = hashlib.blake2b(digest_size=8, key=secret, person=b"url")
+    keys = []
+    for url in urls:
+        one = keyed.copy()
+        one.update(url)
+        keys.append(int.from_bytes(one.digest(), "big"))
+    return keys
+
+
+def url_key(generation: int, key: int) -> bytes:
+    """Return the key of an entry."""
+    return entry_key(URLS, generation) + key.to_bytes(8, "big")
+
+
+def url_entries(urls: FlushedUrls) -> list[Entry]:
+    """Return what a flush writes, in order."""
+    return [(url_key(urls.generation, key), urls.versions[key]) for key in sorted(urls.versions)]
+
+
+def url_of(version: bytes) -> bytes:
+    """Return the URL of a version."""
+    return version[_URL_AT:]
+
+
+def time_of(version: bytes) -> int:
+    """Return the time of a version."""
+    return int.from_bytes(version[8:16], "little", signed=True)
+
+
+def rows_before(version: bytes) -> int:
+    """Return how many rows came before a version."""
+    return int.from_bytes(version[16:20], "little")
+
+
+class Tracking(NamedTuple):
+    """What pages are compared by with the last versions of their URLs, one entry a page.
+
+    Attributes:
+        measure: the index's.
+        similarity_min: int32, the threshold in ten-thousandths.
+        shingles_min: int32, of a page and of a version that are compared.
+        rows: int64, how many rows came before.
+        oldest_times, oldest_rows: int64, what the version must have at least.
+    """
+
+    measure: int
+    similarity_min: npt.NDArray[np.int32]
+    shingles_min: npt.NDArray[np.int32]
+    rows: Rows
+    oldest_times: Times
+    oldest_rows: Rows
+
+
+class UrlVersions:
+    """The newest versions of URLs that are not in the store yet."""
+
+    def __init__(self) -> None:
+        self.generation = (0, 0, 0)  # its number, and the time and the row at which it began
+        self._recent: dict[int, bytes] = {}
+        self._flushing: dict[int, bytes] = {}
+
+    def __len__(self) -> int:
+        """Return how many would go with the next flush."""
+        return len(self._recent)
+
+    def take(self, pages: Pages, found: FoundUrls, by: Tracking) -> Codes:
+        """Take pages as the newest versions of their URLs, in order; return their changes.
+
+        `found` is what the store has; it lacks what came since the flush that it has seen, no more.
+        """
+        places: list[int] = []
+        before: list[bytes] = []
+        columns = zip(found.keys, _packed(pages, by.rows), found.versions, pages.urls, strict=True)
+        for i, (key, version, stored, url) in enumerate(columns):
+            last = self._recent.get(key) or self._flushing.get(key) or stored
+            if last is not None and last.endswith(url) and len(last) == _URL_AT + len(url):
+                places.append(i)
+                before.append(last)
+            self._recent[key] = version
+        changes = np.full(len(pages), -1 << _CODE_BITS | NEW, np.int32)
+        if places:
+            changes[places] = _compared(pages, np.array(places), before, by)
+        return changes
+
+    def begin_flush(self, now: Horizon, settings: IndexSettings | None) -> FlushedUrls | None:
+        """Return what goes to the store, and to which generation; it stays here until `flushed`.
+
+        `now` is the newest time, and the number of rows.
+        """
+        if not self._recent:
+            return None
+        number, time, row = self.generation
+        age = settings.expire_after_ms if settings else 0
+        newest = settings.keep_pages if settings else 0
+        is_full = (age and GENERATIONS * (now.time - time) >= age) or (
+            newest and GENERATIONS * (now.row - row) >= newest
+        )
+        if is_full:
+            self.generation = number + 1, now.time, now.row
+        self._flushing, self._recent = self._recent, {}
+        return FlushedUrls(self.generation[0], now, self._flushing)
+
+    def flushed(self) -> None:
+        """Let go of what the last flush has: from here on, look-ups must have it."""
+        self._flushing = {}
+
+
+def _packed(pages: Pages, rows: Rows) -> list[bytes]:
+    """Return pages as versions."""
+    words = np.empty((len(pages), _WORDS), "<u8")
+    words[:, 0] = pages.keys[:, -1]
+    words[:, 1] = pages.times.view(np.uint64)
+    words[:, 2] = rows.astype(np.uint64) | pages.distinct.astype(np.uint64) << np.uint64(32)
+    words[:, 3:] = pages.sketches
+    data = words.tobytes()
+    return [data[i * _URL_AT : (i + 1) * _URL_AT] + url for i, url in enumerate(pages.urls)]
+
+
+def _compared(pages: Pages, places: Rows, before: Sequence[bytes], by: Tracking) -> Codes:
+    """Return the changes of the pages at `places` from the versions before them."""
+    # Copied, since a kernel is compiled anew for arrays that cannot be written.
+    data = bytearray().join(version[:_URL_AT] for version in before)
+    words = np.frombuffer(data, "<u8").reshape(-1, _WORDS)
+    times, rows = words[:, 1].view(np.int64), (words[:, 2] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    fewest = np.minimum(words[:, 2] >> np.uint64(32), pages.distinct[places])
+    comparable = fewest >= by.shingles_min[places]
+    answers = (times >= by.oldest_times[places]) & (rows >= by.oldest_rows[places])
+    same = words[:, 0] == pages.keys[places, -1]
+    similarities = np.where(answers & same, SIMILARITY_ONE, -1).astype(np.int32)
+    sketches = np.ascontiguousarray(words[:, 3:])
+    for i in np.flatnonzero(answers & ~same & comparable).tolist():
+        own = pages.sketches[places[i]]
+        similarities[i] = sketch_similarity(by.measure, own, sketches[i])
+    codes = np.where(similarities >= by.similarity_min[places], EDITED, REPLACED)
+    codes[same] = UNCHANGED
+    codes[~answers] = NEW
+    return similarities << np.int32(_CODE_BITS) | codes.astype(np.int32)

@@ -1,0 +1,177 @@
+"""The change of a page is that from the version of its URL before it, wherever versions lie."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.index.types import IndexSettings, Verdicts
+from streamer.index.url_versions import CHANGE_NAMES, told_changes
+from streamer.model import Change
+from streamer.rules import Rule
+from tests.helpers.serial_index import similarity
+from tests.helpers.shard_network import Network
+from tests.helpers.signed_pages import BANDS, family_pages
+from tests.property.test_index_serial import StoredIndex, run
+
+if TYPE_CHECKING:
+    from streamer.index.types import Pages
+
+    Changes = dict[int, tuple[Change, int]]
+
+RULES = (
+    Rule(host="site1.example", threshold=0.65),
+    Rule(host="site2.example", min_shingles=2, threshold=0.99),
+)
+seeds = st.integers(0, 2**32)
+counts = st.integers(0, 80)
+limits = st.fixed_dictionaries(
+    {
+        "threshold": st.sampled_from([0.5, 0.8, 1.0]),
+        "rules": st.sampled_from([(), RULES]),
+        "expire_after_ms": st.sampled_from([0, 0, 4_000, 15_000]),
+        "keep_pages": st.sampled_from([0, 0, 3, 12]),
+    }
+)
+
+
+def crawled_pages(random: Random, count: int) -> Pages:
+    """Return pages of a few URLs, of which some have the content of the version before."""
+    pages = family_pages(random, count)
+    pages.urls = [b"http://site%d.example/" % random.randrange(8) for _ in range(count)]
+    last: dict[bytes, int] = {}
+    for place, url in enumerate(pages.urls):
+        if url in last and random.random() < 0.3:
+            for column in (pages.keys, pages.sketches, pages.distinct, pages.tokens):
+                column[place] = column[last[url]]
+        last[url] = place
+    return pages
+
+
+def serial_changes(pages: Pages, rules: IndexSettings, inserted: set[int]) -> Changes:
+    """Return the changes by ref; `inserted` are the refs of pages that became rows."""
+    newest: dict[bytes, tuple[int, int]] = {}  # by URL: the last page, and the rows before it
+    age, number = rules.expire_after_ms or math.inf, rules.keep_pages or math.inf
+    time = rows = 0
+    found: Changes = {}
+    times = []
+    for place, (ref, url) in enumerate(zip(pages.refs.tolist(), pages.urls, strict=True)):
+        time = max(time, int(pages.times[place]))
+        times.append(time)
+        before, rows_before = newest.get(url, (-1, 0))
+        own = rules.of_url(url.decode())
+        if before < 0 or time - times[before] > age or rows - rows_before > number:
+            found[ref] = Change.NEW, -1
+        elif pages.keys[place, -1] == pages.keys[before, -1]:
+            found[ref] = Change.UNCHANGED, 10_000
+        elif min(pages.distinct[place], pages.distinct[before]) < own.shingles_min:
+            found[ref] = Change.REPLACED, -1
+        else:
+            score = similarity(pages.sketches[place], pages.sketches[before])
+            found[ref] = (Change.EDITED if score >= own.similarity_min else Change.REPLACED), score
+        newest[url] = place, rows
+        rows += ref in inserted
+    return found
+
+
+def changes_of(network: Network) -> Changes:
+    """Return the changes in all verdicts."""
+    found: Changes = {}
+    for output in network.outputs:
+        if isinstance(output.items, Verdicts):
+            changes = output.items.pages.changes
+            assert changes is not None
+            refs = output.items.pages.refs.tolist()
+            columns = zip(refs, *(each.tolist() for each in told_changes(changes)), strict=True)
+            found |= {ref: (CHANGE_NAMES[code], score) for ref, code, score in columns}
+    return found
+
+
+def kept_rows(network: Network, pages: Pages) -> set[int]:
+    """Return the refs of the pages that one shard has kept, but for empty ones."""
+    unique = {verdict.ref for verdict in network.verdicts if verdict.similarity < 0}
+    return {ref for ref in unique if pages.tokens[ref]}
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, counts, limits, st.sampled_from([0.0, 0.1, 0.5]))
+def test_one_shard_says_what_a_dictionary_of_urls_says(
+    seed: int, count: int, given: dict[str, object], share: float
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings.model_validate({**given, "track_changes": True})
+    network, moments = Network(rules, BANDS), Random(seed + 1)
+
+    def flush_or_restart() -> bool:
+        if moments.random() < share / 3:
+            network.restart()
+        return moments.random() < share
+
+    network.run(pages, Random(seed).randrange, flush_or_restart)
+    expected = serial_changes(pages, rules, kept_rows(network, pages))
+    assert changes_of(network) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, counts, limits, st.sampled_from([2, 3, 5]), st.sampled_from([0.0, 0.3]))
+def test_several_shards_say_the_same(
+    seed: int, count: int, given: dict[str, object], shards: int, share: float
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings.model_validate(
+        {**given, "keep_pages": 0, "track_changes": True, "shards": shards}
+    )
+    network, moments = Network(rules, BANDS), Random(seed + 1)
+
+    def flush_or_restart() -> bool:
+        if moments.random() < share / 3:
+            network.restart()
+        return moments.random() < share
+
+    network.run(pages, Random(seed).randrange, flush_or_restart)
+    assert changes_of(network) == serial_changes(pages, rules, set())
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.lists(st.integers(1, 15), min_size=1, max_size=8), limits, st.sampled_from([1, 2]))
+def test_an_index_on_disk_that_is_opened_again_and_again_says_the_same(
+    seed: int, sizes: list[int], given: dict[str, object], shards: int
+) -> None:
+    pages = crawled_pages(Random(seed), sum(sizes))
+    newest = {"keep_pages": 0} if shards > 1 else {}
+    rules = IndexSettings.model_validate(
+        {**given, **newest, "track_changes": True, "shards": shards}
+    )
+    found: Changes = {}
+    moments, at = Random(seed + 1), 0
+    with tempfile.TemporaryDirectory() as folder:
+        index = StoredIndex(Path(folder), rules)
+        inserted: set[int] = set()
+        for size in sizes:
+            index.network.give(pages, at, at + size)
+            found |= changes_of(index.network)
+            inserted |= kept_rows(index.network, pages)
+            at += size
+            if moments.random() < 0.5:
+                index.network.flush()
+            elif moments.random() < 0.5:
+                index.open_again()
+        index.store.close()
+    assert found == serial_changes(pages, rules, inserted)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 3]))
+def test_verdicts_are_the_same_with_changes_and_without(seed: int, count: int, shards: int) -> None:
+    pages = crawled_pages(Random(seed), count)
+    verdicts = []
+    for tracks in (False, True):
+        network = Network(IndexSettings(shards=shards, track_changes=tracks), BANDS)
+        verdicts.append(run(network, pages, seed, 0.2))
+    assert verdicts[0] == verdicts[1]
