@@ -13,6 +13,7 @@ stays beside it. A kill leaves the one or the other, and the same command begins
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ from streamer.index.types import (
     NO_HORIZON,
     VERDICTS,
     FlushedRows,
+    FlushedUrls,
     Horizon,
     KeptRows,
     Keys,
@@ -41,6 +43,7 @@ from streamer.index.types import (
     key_columns,
     shard_name,
 )
+from streamer.index.url_versions import split_key
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import sync_folder
 from streamer.run.index_folder import Identity, own_key, parts_of, read_meta, store_folder
@@ -70,12 +73,14 @@ class Joined:
         numbers: int64, of their rows, ascending.
         rows: what is stored of them.
         keys: uint64[n, bands + 1]; posted: bool[n, bands + 1], under which of them.
+        shingles: their sets; none where the index has none.
     """
 
     numbers: Places
     rows: KeptRows
     keys: Keys
     posted: npt.NDArray[np.bool_]
+    shingles: list[bytes]
 
 
 class Old:
@@ -164,7 +169,19 @@ class Old:
                 if found := other.keys_of(np.array(rows.refs, np.uint64)):
                     at, *theirs = found
                     self._deal_in(number, theirs, at, keys, posted)
-            yield Joined(own.rows[left], rows, keys, posted)
+            sets = store.shingles(own.slots[left].tolist()) if store.has_shingles else []
+            yield Joined(own.rows[left], rows, keys, posted, sets)
+
+    def versions(self) -> Iterator[FlushedUrls]:
+        """Yield the versions of URLs that shard 0 has, some thousand of a generation at a time."""
+        store, place, _ = self.parts[0]
+        generations = store.meta.shards[place].generations if store.meta else []
+        live = {each.number: Horizon(each.time, each.row) for each in generations}
+        by_generation = itertools.groupby(store.scan_urls(), lambda entry: split_key(entry[0])[0])
+        for number, found in by_generation:
+            while number in live and (part := list(itertools.islice(found, ROWS_AT_ONCE))):
+                versions = {split_key(key)[1]: version for key, version in part}
+                yield FlushedUrls(number, live[number], versions)
 
     def _deal_in(
         self,
@@ -202,6 +219,7 @@ class Old:
             Snapshot(
                 settings, positions, {destination_name(VERDICTS): sent} if sent else {}, 0,
                 first.next_row, refused, nothing, [], first.watermark, first.horizon,
+                first.generation,
             )
         )  # fmt: skip
 
@@ -271,17 +289,25 @@ def write(old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress
         for name in names:
             stores.append(Store.open(store_folder(folder / name)))
             stack.callback(stores[-1].close)
-        done = 0
-        for part in _not_none(old.joined(), old.bands):
+
+        def put(part: Joined, versions: FlushedUrls | None = None) -> None:
             dealt = [
                 _dealt(part, own, number, state, old.horizon)
                 for number, (own, state) in enumerate(zip(columns, states, strict=True))
             ]
+            dealt[0].versions = versions
             each = [dealt] if together else [[one] for one in dealt]
             for store, flushed, owner in zip(stores, each, owners, strict=True):
                 store.flush(identity, flushed, owner)
+
+        put(_nothing(old.bands))  # makes the index, though there be no rows
+        done = 0
+        for part in old.joined():
+            put(part)
             done += len(part.numbers)
             progress(done)
+        for versions in old.versions():
+            put(_nothing(old.bands), versions)
     key = own_key(old.folder)
     if key.exists():
         shutil.copy(key, own_key(folder))
@@ -289,16 +315,10 @@ def write(old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress
         _sync(path)
 
 
-def _not_none(parts: Iterator[Joined], bands: int) -> Iterator[Joined]:
-    """Yield the parts, an empty one where there are none: a flush makes the index."""
-    first = next(parts, None)
-    if first is None:
-        rows = KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
-        keys = np.empty((0, bands + 1), np.uint64)
-        yield Joined(np.empty(0, np.int64), rows, keys, keys > 0)
-        return
-    yield first
-    yield from parts
+def _nothing(bands: int) -> Joined:
+    rows = KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
+    keys = np.empty((0, bands + 1), np.uint64)
+    return Joined(np.empty(0, np.int64), rows, keys, keys > 0, [])
 
 
 def _dealt(
@@ -313,7 +333,7 @@ def _dealt(
     return FlushedRows(
         part.numbers[there], np.array(rows.refs, np.uint64), np.ascontiguousarray(rows.sketches),
         np.ascontiguousarray(part.keys[there][:, columns]), masks[there], rows.urls, rows.times,
-        state, horizon,
+        state, horizon, [part.shingles[i] for i in there.tolist()] if part.shingles else [],
     )  # fmt: skip
 
 

@@ -86,13 +86,13 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
     )
     for (
         ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, by_sets,
-        told,
+        (text, change, likeness),
     ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
                 locate(ref), url.decode(), Decision.UNIQUE, BASIS_NAMES[basis], None, None, False,
-                text_bytes, fingerprint, fields, *told,
+                text_bytes, fingerprint, fields, text, change, likeness,
             )  # fmt: skip
         else:
             other = (
@@ -105,7 +105,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, url == other_url,
-                text_bytes, fingerprint, fields, *told, by_sets,
+                text_bytes, fingerprint, fields, text, change, likeness, by_sets,
             )  # fmt: skip
 
 

@@ -79,13 +79,14 @@ def test_a_replay_goes_on_with_other_shards_wherever_the_command_was_killed(
 ) -> None:
     first, second = halves
     index, out, plain = tmp_path / "index", tmp_path / "v.jsonl", tmp_path / "plain.jsonl"
-    replay = ("--index", index, "--verdicts", out, "--head-pages", 200)
+    kept = ("--exact", "--track-changes")  # sets of shingles, and versions of URLs, come over too
+    replay = ("--index", index, "--verdicts", out, "--head-pages", 200, *kept)
     assert streamer("replay", first, *replay).returncode == 0
     judged = len(read(out))
-    ever = ("--index", tmp_path / "ever", "--key-file", index / "secret.key", "--shards", 3)
+    ever = ("--index", tmp_path / "ever", "--key-file", index / "secret.key", "--shards", 3, *kept)
     assert streamer("replay", first, second, *ever, "--verdicts", plain).returncode == 0
 
-    step, codes = 2, []
+    step, codes = 2, list[int]()
     while not codes or codes[-1]:
         step += 1
         codes.append(killed(step, "reshard", index, "--to", 3))
@@ -101,6 +102,9 @@ def test_a_replay_goes_on_with_other_shards_wherever_the_command_was_killed(
     assert (refused.returncode, "--shards is 3 there and 1 here" in refused.stderr) == (3, True)
     assert streamer("replay", first, second, *replay, "--shards", 3).returncode == 0
     assert out.read_text().splitlines()[judged:] == plain.read_text().splitlines()[judged:]
+    told = [json.loads(line) for line in out.read_text().splitlines()[judged:]]
+    assert {each["change"] for each in told} >= {"unchanged", "new"}
+    assert any(each.get("exact") for each in told)
     again = streamer("reshard", index, "--to", 1, "--out", tmp_path / "new")
     assert again.returncode == 0, again.stderr
     assert (shards_of(index), shards_of(tmp_path / "new")) == (3, 1)

@@ -15,7 +15,7 @@ from streamer.index.types import IndexSettings, Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import Change
 from streamer.rules import Rule
-from tests.helpers.serial_index import similarity
+from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_network import Network
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.property.test_index_serial import StoredIndex, run
