@@ -12,7 +12,7 @@ from streamer.cli.options import command, connection_of
 from streamer.config import SECURITY, Settings
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from streamer.run.index_folder import parts_of
+from streamer.run.index_folder import shard_folders
 from streamer.run.snapshots import SnapshotFolder, take_snapshot
 
 
@@ -34,7 +34,7 @@ def snapshot(
 
     Example: streamer snapshot my-index /backup/my-index --keep 7
     """
-    for part in parts_of(index):
+    for part in shard_folders(index):
         place = SnapshotFolder(to).below(part)
         taken = take_snapshot(index / part, place, keep)
         made = taken.snapshot
