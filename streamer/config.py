@@ -219,6 +219,14 @@ class Settings(BaseSettings):
         None,
     )
 
+    also: Words = _setting(
+        VERDICTS,
+        "Another index whose kept pages are representatives, too; it is only read. Of several "
+        "under one name the last counts from here on.",
+        (),
+        form="NAME=FOLDER",
+    )
+
     method: str = _setting(
         SIGNATURE,
         "How pages are compared: a method or preset that `streamer methods` lists, or two of them, "

@@ -64,10 +64,11 @@ class SignedText(StrEnum):
 
 
 class Representative(msgspec.Struct, frozen=True):
-    """The kept page that a duplicate is a duplicate of."""
+    """The kept page that a duplicate is a duplicate of; `index` names another index that has it."""
 
     page: Location
     url: str
+    index: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Verdict(msgspec.Struct, frozen=True):

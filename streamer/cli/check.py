@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from streamer.run.index_folder import (
     own_key,
     read_meta,
 )
+from streamer.run.others import OtherIndexes
 from streamer.sketch.settings import derive_seeds, read_secret
 
 
@@ -106,9 +108,11 @@ def _fit(index: Path, settings: Settings) -> str:
     store, meta = read_meta(index)
     store.close()
     secret = obtain_existing_secret(index, settings.key_file)
-    check_identity(index, meta.identity, identity_of(settings.signature, settings.shards, secret))
+    identity = identity_of(settings.signature, settings.shards, secret)
+    check_identity(index, meta.identity, identity)
     in_force = named_settings(unpack_snapshot(meta.shards[0].state).settings)
-    wanted = named_settings(settings.index.model_dump())
+    with closing(OtherIndexes(settings.also, str(identity["fingerprint"]), identity)) as others:
+        wanted = named_settings(others.named_in(settings.index).model_dump())
     assert wanted is not None
     if in_force is None or in_force["rules_version"] > wanted["rules_version"]:
         raise StoreMismatch(

@@ -81,6 +81,7 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     own = {
         "measure": whole.measure.name.lower(),
         "rules": "; ".join(map(str, whole.rules)),
+        "also": "; ".join(map(str, whole.also)),
         "expire_after": duration_of(age) if age else "never",
     }
     return named | own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,16 @@ from streamer.cli.summary import Summary, dead_share, print_summary, summarise, 
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
+from streamer.index.codec import unpack_snapshot
 from streamer.index.store import has_index
+from streamer.index.types import IndexSettings
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import own_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
+from streamer.run.others import OtherIndexes
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -220,6 +223,9 @@ def replay(
     Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
+
+    Example: streamer replay crawl.jsonl.gz --also clean=corpus-index
+    --key-file corpus-index/secret.key --verdicts verdicts.jsonl
 
     Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 
@@ -471,9 +477,10 @@ def _run(
             f"{names[1]} holds none of the {dead:,} dead letters of this index. Name the file that "
             "does with --dead-letters."
         )
-    with _outputs(wanted, lasting=lasting) as outputs:
+    with _other_indexes(settings, folder) as others, _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar(main_text=settings.signature.takes_main_text)
-        judge = replay_judge(folder, settings.index, head_pages=settings.head_pages)
+        in_force = others.named_in(settings.index)
+        judge = replay_judge(folder, in_force, head_pages=settings.head_pages, others=others)
         job = Replay(
             judge, catalogue, parser, new_signer, folder.fingerprint,
             settings.signing_threads, checks,
@@ -486,6 +493,25 @@ def _run(
         finally:
             judge.stop()
     return outcome, summarise(outcome, catalogue, judge, folder)
+
+
+@contextmanager
+def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherIndexes]:
+    """Open what `--also` names; tell where that is not what the index was compared with before."""
+    with closing(OtherIndexes(settings.also, folder.fingerprint, folder.identity)) as others:
+        if any(each.folder.resolve() == folder.path.resolve() for each in others.indexes):
+            raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
+        meta = folder.store.meta
+        before = unpack_snapshot(meta.shards[0].state).settings if meta else None
+        was = IndexSettings.model_validate(before).also if before else others.in_force
+        if was != others.in_force:
+            then, now = (", ".join(map(str, each)) or "none" for each in (was, others.in_force))
+            _print(
+                Console(stderr=True),
+                "[yellow]Warning:[/yellow] The pages before were compared with other indexes: "
+                f"{escape(then)}; from here on it is {escape(now)}.",
+            )
+        yield others
 
 
 @contextmanager

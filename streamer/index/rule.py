@@ -6,7 +6,8 @@ insertion), no more than the limit. One that has expired for the page is none, a
 its bucket: that is told from the times and rows of the two alone. The best kept match makes the
 page a duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds
 the page; otherwise the page is inserted, with a posting under each key whose bucket, store and head
-together, has room.
+together, has room. What another index has nearest to a page counts as a kept match that comes
+behind all own ones.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
 # States of a head entry. A flushed one is kept, and may be found in the store already.
 FREE, UNDECIDED, KEPT, FLUSHED = range(4)
+
+ELSEWHERE = -(1 << 62)  # the place of a match that another index has
 
 Places = npt.NDArray[np.int64]
 
@@ -64,6 +67,7 @@ class Arrivals(NamedTuple):
         final: bool[n], whether this shard is the page's last: what is inserted is kept at once.
         similarity_min: int32[n], the threshold of each, in ten-thousandths.
         times: int64[n].
+        elsewhere: int32[n], the similarity of what other indexes have nearest; -1: nothing.
     """
 
     keys: Keys
@@ -72,6 +76,7 @@ class Arrivals(NamedTuple):
     final: npt.NDArray[np.bool_]
     similarity_min: npt.NDArray[np.int32]
     times: Times
+    elsewhere: npt.NDArray[np.int32]
 
 
 class StoredHits(NamedTuple):
@@ -98,7 +103,8 @@ class Judged(NamedTuple):
 
     Attributes:
         outcome: uint8; content: bool, whether a match has the page's own content.
-        best: int64, the head entry of the match, or -1 - its place among the stored sketches.
+        best: int64, the head entry of the match, or -1 - its place among the stored sketches, or
+            ELSEWHERE.
         similarity: int32, of the match, in ten-thousandths.
     """
 
@@ -204,6 +210,29 @@ def matching_pairs(
                 posted[count] = later
                 count += 1
     return compared, matching
+
+
+@kernel
+def nearest_rows(
+    pairs: Places, pages: Keys, rows: Keys, measure: int, similarity_min: npt.NDArray[np.int32],
+    best: Places, scores: npt.NDArray[np.int32],
+) -> None:  # fmt: skip
+    """Find of each page the most similar row, the first of equals.
+
+    Arguments:
+        pairs: int64[n, 2], which page is compared with which row.
+        pages: uint64[n, 33], sketches.
+        rows: uint64[n, 33], sketches.
+        measure: as in the index's settings.
+        similarity_min: int32[pages], the threshold of each, in ten-thousandths.
+        best: int64[pages], takes the pair of each page that has one above what `scores` has.
+        scores: int32[pages], takes its similarity.
+    """
+    for i in range(pairs.shape[0]):
+        page = pairs[i, 0]
+        score = compare_sketches(measure, pages[page], rows[pairs[i, 1]])
+        if score >= similarity_min[page] and score > scores[page]:
+            scores[page], best[page] = score, i
 
 
 @inline_kernel
@@ -356,7 +385,8 @@ def _choose(
     judged: Judged,
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
-    best = waits_for = score_max = int64(-1)
+    best = waits_for = int64(-1)
+    score_max = int64(pages.elsewhere[i]) - 1  # of equals the own one comes first
     found = False
     for k in range(candidates):
         place = scratch.places[k]
@@ -371,6 +401,8 @@ def _choose(
                 score_max, best, found = score, place, True
         elif waits_for < 0:
             waits_for = place
+    if not found and pages.elsewhere[i] >= 0:
+        score_max, best, found = int64(pages.elsewhere[i]), int64(ELSEWHERE), True
     judged.best[i] = best if found else waits_for
     judged.similarity[i] = score_max
     judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)

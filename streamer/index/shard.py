@@ -34,6 +34,7 @@ from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
     CONTENT,
     DUPLICATE,
+    ELSEWHERE,
     EMPTY,
     FLUSHED,
     FREE,
@@ -57,13 +58,18 @@ from streamer.index.types import (
     MACHINE_VERSION,
     NO_HORIZON,
     VERDICTS,
+    Corpus,
     Decisions,
     FlushedRows,
     Horizon,
     IndexSettings,
     Items,
     KeptRows,
+    Keys,
     Lookup,
+    Nearest,
+    Other,
+    Others,
     Output,
     Pages,
     Record,
@@ -71,12 +77,22 @@ from streamer.index.types import (
     bands_of,
     destination_name,
     key_columns,
+    nothing_near,
 )
 from streamer.sketch.measures import sketch_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 Places = npt.NDArray[np.int64]
 _NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
+
+
+def not_given(corpus: Corpus) -> str:
+    """Return the sentence about another index that the log names and this process does not have."""
+    return (
+        f"The pages from here on are compared with the index {corpus.name}, as it was with the "
+        f"state {corpus.digest}, which was not given. Give --also {corpus.name}=FOLDER with it: "
+        "restored of a snapshot, if it has changed since."
+    )
 
 
 def take_kept(head: Head, state: bytes, horizon: Horizon) -> FlushedRows:
@@ -135,7 +151,8 @@ def restore_undecided(head: Head, packed: Undecided) -> None:
 class Shard:
     """Shard `number` of `shards`, for signatures of so many `bands`.
 
-    `lookup` answers for what has been flushed; `state` is the state of the last flush, or b"".
+    `lookup` answers for what has been flushed, `others` for other indexes; `state` is the state of
+    the last flush, or b"".
 
     Raises:
         StoreMismatch: the state was written by a later version of the machine.
@@ -150,6 +167,7 @@ class Shard:
         *,
         state: bytes = b"",
         head_capacity: int = 1024,
+        others: Others | None = None,
     ) -> None:
         self.number = number
         self.last = number == shards - 1
@@ -158,6 +176,7 @@ class Shard:
         self._content_bit = self._bands[1] - self._bands[0] if number == 0 else -1
         self._own_keys = self._bands[1] - self._bands[0] + (number == 0)
         self._lookup = lookup
+        self._others = others
         self.head = Head(self._own_keys, head_capacity)
         self.settings: IndexSettings | None = None
         self.positions: dict[str, int] = {}
@@ -279,8 +298,7 @@ class Shard:
             )
         similarity_min, shingles_min = settings.least_of(pages.urls)
         comparable = pages.distinct >= shingles_min
-        keys = self.own_keys(pages)
-        masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
+        keys, masks = self._own_keys_of(pages, comparable)
         hits = self._lookup.find(keys, self._let_go)
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         fetched, places = fetch_candidates(
@@ -297,6 +315,7 @@ class Shard:
             settings.keep_pages or _NO_LIMIT,
             *self._horizon,
         )
+        nearest = self._nearest(pages, keys, masks)
         judged = new_judged(count)
         self.head.reserve(count)
         before = self.head.count
@@ -308,6 +327,7 @@ class Shard:
                 ~comparable | self.last,
                 similarity_min,
                 pages.times,
+                nearest.similarities,
             ),
             limits,
             StoredHits(
@@ -320,11 +340,37 @@ class Shard:
             judging_scratch(self._own_keys, settings.candidates_max),
         )
         self.refused += refused
+        judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
         basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
         self._note_inserted(pages, judged.outcome == UNIQUE, before)
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
-        self._publish(pages, judged, basis, fetched)
+        self._publish(pages, judged, basis, fetched, nearest)
+
+    def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
+        """Return the pages' keys at this shard, and by bit which of them each has."""
+        masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
+        return self.own_keys(pages), masks
+
+    def asks_elsewhere(self, pages: Pages) -> tuple[Keys, Keys, IndexSettings] | None:
+        """Return what other indexes would be asked for these pages now: keys, masks, settings.
+
+        None: nothing. To be called in any thread, before the pages come.
+        """
+        settings = self.settings
+        if settings is None or not settings.also:
+            return None
+        _, shingles_min = settings.least_of(pages.urls)
+        return *self._own_keys_of(pages, pages.distinct >= shingles_min), settings
+
+    def _nearest(self, pages: Pages, keys: Keys, masks: Keys) -> Nearest:
+        """Return what other indexes have nearest to the pages, where the settings name any."""
+        found, settings = None, self.settings
+        if settings is not None and settings.also:
+            if self._others is None:
+                raise StoreMismatch(not_given(settings.also[0]))
+            found = self._others.nearest(pages, keys, masks, settings)
+        return nothing_near(len(pages)) if found is None else found
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -350,6 +396,7 @@ class Shard:
         judged: Judged,
         basis: npt.NDArray[np.uint8],
         fetched: KeptRows,
+        nearest: Nearest,
     ) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
         outcome, best, scores, _ = judged
@@ -360,12 +407,18 @@ class Shard:
         refs = np.zeros(len(decided), np.uint64)
         urls = [b""] * len(decided)
         duplicates = np.flatnonzero(outcome[decided] == DUPLICATE)
+        others: list[Other | None] = [None] * len(decided)
         for i, place in zip(duplicates.tolist(), best[decided[duplicates]].tolist(), strict=True):
+            if place == ELSEWHERE:
+                at = int(decided[i])
+                refs[i], urls[i], others[i] = nearest.refs[at], nearest.urls[at], nearest.others[at]
+                continue
             refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
             urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
         similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
         final = pages if len(decided) == len(pages) else pages.take(decided)
-        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls))
+        named = others if any(others) else None
+        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls, named))
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:

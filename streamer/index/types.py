@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE
+from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE, Location
 from streamer.rules import Rule, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
-MACHINE_VERSION = 2  # of the rules in shard.py and rule.py; 1 knew no expiry, and no rules of sites
+MACHINE_VERSION = 3  # of the rules in shard.py and rule.py; 1 knew no expiry, and no rules of sites
 CONFIG = "config"  # the source of settings
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
@@ -36,6 +36,18 @@ BEFORE_ALL = -(1 << 62)  # a time
 Keys = npt.NDArray[np.uint64]
 Leasts = npt.NDArray[np.int32]
 Times = npt.NDArray[np.int64]
+
+
+class Corpus(BaseModel):
+    """Another index that pages are compared with: its name, and a digest of its whole state."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.digest})"
 
 
 class IndexSettings(BaseModel):
@@ -71,6 +83,9 @@ class IndexSettings(BaseModel):
     )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"
+    )
+    also: tuple[Corpus, ...] = Field(
+        default=(), description="other indexes whose pages are representatives, too"
     )
 
     @property
@@ -201,6 +216,57 @@ class Decisions:
         return len(self.refs)
 
 
+class Other(Protocol):
+    """Another index that pages are compared with, as it was at one moment."""
+
+    @property
+    def corpus(self) -> Corpus:
+        """Return its name and what identifies it."""
+
+    def locate(self, ref: int) -> Location:
+        """Return where a page of it was read."""
+
+
+@dataclass(slots=True)
+class Nearest:
+    """What other indexes have nearest to pages, for each of these.
+
+    Attributes:
+        similarities: int32, ten-thousandths; -1 where they have none like it.
+        same_content: bool, whether it is posted under the page's content key.
+        refs, urls, others: of the page that is nearest, and the index that has it.
+    """
+
+    similarities: npt.NDArray[np.int32]
+    same_content: npt.NDArray[np.bool_]
+    refs: list[int]
+    urls: list[bytes]
+    others: list[Other | None]
+
+
+def nothing_near(pages: int) -> Nearest:
+    """Return what there is where nothing is near to so many pages."""
+    return Nearest(
+        np.full(pages, -1, np.int32), np.zeros(pages, np.bool_), [0] * pages, [b""] * pages,
+        [None] * pages,
+    )  # fmt: skip
+
+
+class Others(Protocol):
+    """What a shard asks of other indexes."""
+
+    def nearest(
+        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
+    ) -> Nearest | None:
+        """Return what the indexes that the settings name have nearest to pages, if they name any.
+
+        `keys` are the pages' own at the shard, `masks` tell which of them each page has, by bit.
+
+        Raises:
+            StoreMismatch: one of these indexes is not there.
+        """
+
+
 @dataclass(slots=True)
 class Verdicts:
     """Verdicts in columns; representatives hold 0 and b"" where the page is unique.
@@ -211,6 +277,7 @@ class Verdicts:
         basis: uint8, see rule.py.
         representative_refs: uint64.
         representative_urls: bytes.
+        others: the index that has the representative, None: this one; None if all are of this one.
     """
 
     pages: Pages
@@ -218,6 +285,7 @@ class Verdicts:
     basis: npt.NDArray[np.uint8]
     representative_refs: npt.NDArray[np.uint64]
     representative_urls: list[bytes]
+    others: list[Other | None] | None = None
 
     def __len__(self) -> int:
         return len(self.pages)

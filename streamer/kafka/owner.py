@@ -45,6 +45,7 @@ from streamer.kafka.wire import (
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import LOG_FLUSHES, Found, Judge
+from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots
 from streamer.run.stages import Locate, verdicts
 from streamer.sketch.settings import SignatureSettings
@@ -63,7 +64,8 @@ class Owner(Judge):
 
     `read` may run in any thread, some chunks ahead of the judgement; all else is for one thread, in
     the order of the log. `clock` tells seconds: it decides when to flush, which shows in no output.
-    `snapshots` are taken of flushes, and cause one when they are due.
+    `snapshots` are taken of flushes, and cause one when they are due; `others` are indexes that
+    pages are compared with, too.
 
     Raises:
         StoreMismatch: the folder belongs to another shard, another log or other settings.
@@ -80,6 +82,7 @@ class Owner(Judge):
         head_pages: int = HEAD_PAGES,
         clock: Callable[[], float] = time.monotonic,
         snapshots: RegularSnapshots | None = None,
+        others: OtherIndexes | None = None,
     ) -> None:
         self.number = log.number
         self.identity = log.identity
@@ -93,7 +96,7 @@ class Owner(Judge):
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
             super().__init__(
                 folder.store, folder.identity, [log.number], LOG_FLUSHES,
-                head_pages=head_pages, clock=clock,
+                head_pages=head_pages, clock=clock, others=others,
             )  # fmt: skip
         except BaseException:
             folder.store.close()

@@ -49,6 +49,7 @@ from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, identity_of
+from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
@@ -170,6 +171,7 @@ class Worker:
     signers: SignApp | None = None
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
+    _others: OtherIndexes | None = None
     _signing: SignMetrics = field(init=False)
 
     def __post_init__(self) -> None:
@@ -212,6 +214,8 @@ class Worker:
             await self._wind_down()
         finally:
             await publisher.stop()
+            if self._others is not None:
+                self._others.close()
         _log.info("worker_stopped")
 
     async def _wind_down(self) -> None:
@@ -234,12 +238,14 @@ class Worker:
     async def _open(self, reader: Reader, publisher: Publisher) -> tuple[Prepared, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
         options, names = self.options, self.options.names
-        settings, index = options.settings, options.settings.index
-        secret = read_secret(options.key_file)
-        identity = identity_of(settings.signature, index.shards, secret)
+        settings, shards = options.settings, options.settings.shards
+        identity = identity_of(settings.signature, shards, read_secret(options.key_file))
+        fingerprint = str(identity["fingerprint"])
+        self._others = OtherIndexes(settings.also, fingerprint, identity)
+        index = self._others.named_in(settings.index)
         prepared = await prepare(
-            reader, publisher, names, index, str(identity["fingerprint"]),
-            settings.replicas, settings.verdict_partitions,
+            reader, publisher, names, index, fingerprint, settings.replicas,
+            settings.verdict_partitions,
         )  # fmt: skip
         signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
@@ -273,6 +279,7 @@ class Worker:
             options.key_file,
             head_pages=settings.head_pages,
             snapshots=self._snapshots(shard),
+            others=self._others,
         )
 
     def _snapshots(self, shard: int) -> RegularSnapshots | None:

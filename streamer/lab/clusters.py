@@ -79,6 +79,14 @@ class Judged(msgspec.Struct, frozen=True):
     carried: dict[str, Any] = {}
 
 
+def place_of(representative: Representative) -> Location:
+    """Return a representative's place; in another index, with that one's name before the source."""
+    page, index = representative.page, representative.index
+    if index is msgspec.UNSET:
+        return page
+    return Location(f"{index}:{page.topic}", page.partition, page.offset)
+
+
 _DECODE = msgspec.json.Decoder(Judged).decode
 
 
@@ -261,7 +269,7 @@ def _read_pairs(
         judged += 1
         if verdict.verdict is Decision.DUPLICATE and verdict.representative is not None:
             pairs.append(ref)
-            pairs.append(known.ref(verdict.representative.page))
+            pairs.append(known.ref(place_of(verdict.representative)))
     return np.frombuffer(pairs, np.uint64), judged
 
 
@@ -290,7 +298,7 @@ class _Pages:
             self._enter(at, place, verdict)
         other = verdict.representative
         if other is not None:
-            at = self._find(other.page)
+            at = self._find(place_of(other))
             if at is not None and self.places[at] == _UNSEEN:
                 self._enter(at, ~place, Judged(url=other.url))
 
@@ -452,4 +460,4 @@ def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
         assert judged.page is not None, place  # read_places yields no others
         return judged.url, judged.page
     assert judged.representative is not None, place
-    return judged.representative.url, judged.representative.page
+    return judged.representative.url, place_of(judged.representative)

@@ -104,6 +104,17 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     """Raise StoreMismatch, naming what differs, unless the index fits the settings."""
     if found == wanted:
         return
+    own = ""
+    if _part(found, "key") != _part(wanted, "key") and own_key(folder).exists():
+        own = f" If that key was its own, put {own_key(folder)} back from a copy."
+    raise StoreMismatch(
+        f"The index {folder} was made with other settings: {differences(found, wanted)}. "
+        f"Use the index's settings, or another --index.{own}"
+    )
+
+
+def differences(found: Identity, wanted: Identity) -> str:
+    """Return in which settings what identifies an index differs from what is wanted."""
     differing = [name for name in _MEANING if _part(found, name) != _part(wanted, name)]
     if "method" in differing:
         differing = ["method"]  # what belongs to one method says nothing to the other
@@ -113,14 +124,7 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     parts = [
         f"{_option(n)} is {_part(found, n)} there and {_part(wanted, n)} here" for n in differing
     ]
-    what = "; ".join(parts) or "it was made by another version or under another Unicode version"
-    own = ""
-    if "key" in differing and own_key(folder).exists():
-        own = f" If that key was its own, put {own_key(folder)} back from a copy."
-    raise StoreMismatch(
-        f"The index {folder} was made with other settings: {what}. "
-        f"Use the index's settings, or another --index.{own}"
-    )
+    return "; ".join(parts) or "it was made by another version or under another Unicode version"
 
 
 def check_folder(folder: Path, wanted: Identity) -> None:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ from streamer.index.types import (
 )
 from streamer.metrics import Stage
 from streamer.run.index_folder import Identity, IndexFolder
+from streamer.run.others import Ahead, OtherIndexes
 
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 
@@ -81,6 +82,7 @@ class Found:
     hits: Hits
     numbers: npt.NDArray[np.int64]
     rows: KeptRows | None
+    elsewhere: Ahead | None = None
 
 
 class PrefetchedLookup:
@@ -125,7 +127,8 @@ class PrefetchedLookup:
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.
 
-    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds.
+    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds. `others`
+    are indexes that pages are compared with, too.
 
     Raises:
         StoreMismatch: the state of a shard was written by a later version of the machine.
@@ -140,6 +143,7 @@ class Judge:
         *,
         head_pages: int = HEAD_PAGES,
         clock: Callable[[], float] = time.monotonic,
+        others: OtherIndexes | None = None,
     ) -> None:
         self.store = store
         self._identity = identity
@@ -153,9 +157,11 @@ class Judge:
         self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
         lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
         capacity = head_pages + _SPARE_ENTRIES
+        elsewhere = [others.of_shard(each, shards, bands) if others else None for each in own]
+        self._elsewhere = elsewhere[0]
         self.shards = [
-            Shard(number, shards, bands, lookup, state=state, head_capacity=capacity)
-            for number, lookup, state in zip(own, lookups, states, strict=True)
+            Shard(number, shards, bands, lookup, state=state, head_capacity=capacity, others=other)
+            for number, lookup, state, other in zip(own, lookups, states, elsewhere, strict=True)
         ]
         self._by_number = dict(zip(own, self.shards, strict=True))
         self._applied = 0  # records since the last flush
@@ -184,7 +190,10 @@ class Judge:
 
     def look_up(self, pages: Pages) -> Found:
         """Find what the first shard will ask of the store for these pages; in any thread."""
-        return self._prefetched.ahead(self.shard.own_keys(pages))
+        found = self._prefetched.ahead(self.shard.own_keys(pages))
+        if self._elsewhere is None or (asked := self.shard.asks_elsewhere(pages)) is None:
+            return found
+        return replace(found, elsewhere=self._elsewhere.ahead(pages, *asked))
 
     def apply(self, record: Record, found: Found | None = None, records: int = 1) -> list[Output]:
         """Apply a record, and what it leads to here; return what is for others, in order.
@@ -198,6 +207,8 @@ class Judge:
         if found is not None:
             self._let_go(found.hits.flushes)
         self._prefetched.expect(found)
+        if self._elsewhere is not None:
+            self._elsewhere.expect(found.elsewhere if found else None)
         outputs: list[Output] = []
         waiting = deque([(self.shard, record)])
         while waiting:
@@ -321,11 +332,12 @@ def replay_judge(
     *,
     head_pages: int = HEAD_PAGES,
     clock: Callable[[], float] = time.monotonic,
+    others: OtherIndexes | None = None,
 ) -> Judge:
     """Return the judge of all shards of an open index, with these settings in force."""
     judge = Judge(
         folder.store, folder.identity, range(settings.shards), REPLAY_FLUSHES,
-        head_pages=head_pages, clock=clock,
+        head_pages=head_pages, clock=clock, others=others,
     )  # fmt: skip
     judge.configure(settings)
     return judge

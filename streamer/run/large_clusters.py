@@ -72,7 +72,7 @@ class LargeClusters:
             counts.told &= near
         large = counts.large(source, self._share_min)
         for ref in {each.representative for each in large} - counts.urls.keys():
-            named = (block.representative_refs == ref) & (block.similarities >= 0)
+            named = (block.representative_refs == ref) & _named_here(block)
             at = np.flatnonzero(named)
             if len(at):  # else only halving made it large: wait until it is named again
                 counts.urls[ref] = block.representative_urls[at[0]].decode(errors="replace")
@@ -98,6 +98,14 @@ class LargeClusters:
     def forget(self, source: int) -> None:
         """Drop the counts of a source, where there are any: at its end."""
         self._sources.pop(source, None)
+
+
+def _named_here(block: Verdicts) -> npt.NDArray[np.bool_]:
+    """Tell which pages have a representative of this index; another's refs are not ours."""
+    named = block.similarities >= 0
+    if block.others is not None:
+        named &= np.array([other is None for other in block.others])
+    return named
 
 
 @dataclass(slots=True)
@@ -128,7 +136,7 @@ class _Counts:
         """Count the pages of a block, and the representatives that they name."""
         self.pages += len(block)
         self._note_firsts(block.pages.refs)
-        named = block.representative_refs[block.similarities >= 0]
+        named = block.representative_refs[_named_here(block)]
         found, counts = np.unique(named, return_counts=True)
         if not len(found):
             return

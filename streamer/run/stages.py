@@ -67,10 +67,13 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
         block.basis.tolist(),
         block.representative_refs.tolist(),
         block.representative_urls,
+        block.others or [None] * len(pages),
         texts,
         strict=True,
     )
-    for ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, text in columns:
+    for (
+        ref, url, text_bytes, carried, similarity, basis, other_ref, other_url, elsewhere, text,
+    ) in columns:  # fmt: skip
         fields: Any = msgspec.Raw(carried) if carried else _NOTHING
         if similarity < 0:
             yield Verdict(
@@ -78,7 +81,13 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
                 text_bytes, fingerprint, fields, text,
             )  # fmt: skip
         else:
-            other = Representative(locate(other_ref), other_url.decode())
+            other = (
+                Representative(locate(other_ref), other_url.decode())
+                if elsewhere is None
+                else Representative(
+                    elsewhere.locate(other_ref), other_url.decode(), elsewhere.corpus.name
+                )
+            )
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
                 _SIMILARITIES[similarity], other, url == other_url,

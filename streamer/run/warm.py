@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from streamer.index.rule import matching_pairs
+from streamer.index.rule import matching_pairs, nearest_rows
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
 from streamer.index.types import IndexSettings, Pages
@@ -134,6 +134,8 @@ def _compile_index(*, main_text: bool) -> None:
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     matching_pairs(places, starts, sketches, places, (1, 0, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
+    scores = np.zeros(2, np.int32)
+    nearest_rows(pairs, sketches, sketches, 0, scores, places, scores)
 
 
 _PARTS = {"text": _compile_text, "index": _compile_index}

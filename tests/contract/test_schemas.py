@@ -37,7 +37,9 @@ VALIDATORS = {
 
 counts = st.integers(0, 2**63 - 1)
 locations = st.builds(Location, st.text(), st.integers(0, 2**31 - 1), counts)
-representatives = st.builds(Representative, locations, st.text())
+representatives = st.builds(
+    Representative, locations, st.text(), st.just(msgspec.UNSET) | st.text()
+)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -12,6 +12,8 @@ from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamer.index.types import IndexSettings, Pages, Verdicts
 
 
@@ -51,8 +53,15 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
 
 
-def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
-    """Return the verdicts on the pages, judged one after another."""
+def serial_verdicts(
+    pages: Pages,
+    settings: IndexSettings,
+    elsewhere: Callable[[int], Judged | None] = lambda _place: None,
+) -> list[Judged]:
+    """Return the verdicts on the pages, judged one after another.
+
+    `elsewhere` is the verdict on the page at a place where other indexes have one like it.
+    """
     buckets: dict[int, list[int]] = defaultdict(list)
     times = np.maximum.accumulate(pages.times).tolist()
     rows: dict[int, int] = {}
@@ -74,6 +83,10 @@ def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
         score, best = max(scores, default=(-1, 0))
         own = settings.of_url(pages.urls[place].decode())
         short = pages.distinct[place] < own.shingles_min
+        other = elsewhere(place)
+        if other is not None and other.similarity > max(score, own.similarity_min - 1):
+            result.append(other)
+            continue
         if score >= own.similarity_min:
             same = bool(keys) and -best in buckets[keys[-1]]
             basis = TOO_SHORT if short else CONTENT if same else SIGNATURE

@@ -46,6 +46,7 @@ _SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")
 
 class _Other(msgspec.Struct):
     page: Location
+    index: str = ""
 
 
 class _Verdict(msgspec.Struct):
@@ -145,18 +146,23 @@ class PublishedVerdicts:
     ) -> None:
         check, other = self._report.representatives, verdict.representative
         check.looked_at += 1
+        elsewhere = other is not None and bool(other.index)
         where = -1 if other is None else self._place(other.page)
-        if other is None or where < 0 or verdict.similarity is None:
+        if other is None or (where < 0 and not elsewhere) or verdict.similarity is None:
             check.violate(f"{at}: a duplicate of no page that exists")
             return
-        self._table.representatives[place] = where + 1
+        if not elsewhere:
+            self._table.representatives[place] = where + 1
         if number is None:
             return
         shard, expected = number[0], self._expected[number[0]]
         similarity = round(verdict.similarity * SIMILARITY_ONE)
         if similarity < expected.least[number[1]]:
             check.violate(f"{at}: a similarity of {verdict.similarity}, less than the threshold")
-        elif not 0 < self._table.arrivals[shard][where] < expected.limits[number[1]]:
+        elif (
+            not elsewhere
+            and not 0 < self._table.arrivals[shard][where] < expected.limits[number[1]]
+        ):
             check.violate(f"{at}: {_name(other.page)} was not indexed before")
 
     def finish(self) -> None:

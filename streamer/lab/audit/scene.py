@@ -38,6 +38,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, page_ref
 from streamer.pages.parse import PageParser
+from streamer.run.others import OtherIndexes
 
 EXAMPLES_MAX = 5
 
@@ -223,6 +224,7 @@ class Scene:
         judged_ends: by shard, the end of its log when the ends of effects were noted: items of
             other shards behind it may be ahead of the logs that they come from.
         settled: whether a page that is still on its way is a violation.
+        others: the other indexes that pages were compared with.
     """
 
     names: Names
@@ -236,6 +238,7 @@ class Scene:
     judged_ends: Sequence[int]
     parser: PageParser
     settled: bool = False
+    others: OtherIndexes | None = None
 
 
 def digest(*parts: bytes | None) -> int:

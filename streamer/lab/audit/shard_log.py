@@ -50,6 +50,7 @@ from streamer.lab.audit.scene import (
 from streamer.model import SIMILARITY_ONE
 from streamer.run.index_folder import Identity
 from streamer.run.judge import LOG_FLUSHES, Judge
+from streamer.run.others import OtherIndexes
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 NEVER = -BEFORE_ALL  # is an age, and a number of rows
@@ -142,11 +143,19 @@ class FreshShard(Judge):
     """
 
     def __init__(
-        self, folder: Path, number: int, shards: int, bands: int, head_pages: int = HEAD_PAGES
+        self,
+        folder: Path,
+        number: int,
+        shards: int,
+        bands: int,
+        head_pages: int = HEAD_PAGES,
+        others: OtherIndexes | None = None,
     ) -> None:
         store = Store.open(folder / "store")
         identity: Identity = {"bands": bands, "shards": shards}
-        super().__init__(store, identity, [number], LOG_FLUSHES, head_pages=head_pages)
+        super().__init__(
+            store, identity, [number], LOG_FLUSHES, head_pages=head_pages, others=others
+        )
 
     def take(self, record: Record) -> list[Output]:
         """Apply a record; return what it makes the shard emit.
@@ -319,7 +328,7 @@ class ShardLog:
         self._table = table
         self._streams = streams
         self._kept = kept
-        self._fresh = FreshShard(folder, number, scene.shards, scene.bands)
+        self._fresh = FreshShard(folder, number, scene.shards, scene.bands, others=scene.others)
         self._locate = topic_locator(scene.names.pages)
         self._arrived = 0
         self._least = SIMILARITY_ONE  # that any settings so far have asked for

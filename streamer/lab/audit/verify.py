@@ -19,8 +19,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streamer.errors import InputError, StoreMismatch
@@ -33,6 +33,7 @@ from streamer.lab.audit.published import Outcomes, PublishedVerdicts
 from streamer.lab.audit.scene import LogReading, PageTable, Report, Scene
 from streamer.lab.audit.shard_log import ExpectedVerdicts, KeptPages, ShardLog, Streams
 from streamer.pages.parse import PageParser
+from streamer.run.others import OtherIndexes
 
 
 class IndexAudit:
@@ -130,6 +131,7 @@ class VerifyOptions:
         settled: whether open pages are violations.
         wait_s: how long to wait for workers to make the topics that are not there yet, and to
             judge what there is, in seconds.
+        also: the other indexes that pages were compared with, as the worker's setting has them.
     """
 
     connection: Connection
@@ -137,6 +139,7 @@ class VerifyOptions:
     parser: PageParser
     settled: bool = False
     wait_s: float = 0.0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +163,11 @@ async def verify(options: VerifyOptions, progress: Progress) -> Report:
     async with open_reader(options.connection.client_options()) as reader:
         with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
             scene, ends = await _scene(reader, options)
-            audit = IndexAudit(scene, Path(folder))
-            await _Run(reader, progress, scene, ends).feed(audit)
+            fingerprint = scene.identity.fingerprint
+            with closing(OtherIndexes(options.also, fingerprint)) as others:
+                scene = replace(scene, others=others)
+                audit = IndexAudit(scene, Path(folder))
+                await _Run(reader, progress, scene, ends).feed(audit)
             progress("comparing kept pages", 0, 0)
             return audit.conclude()
 

@@ -40,13 +40,13 @@ def verify(
         ),
     ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
-    settings: Annotated[Settings, "preset", "fields", "rules", KAFKA, SECURITY],
+    settings: Annotated[Settings, "preset", "fields", "rules", "also", KAFKA, SECURITY],
 ) -> None:
     """Hold an index in Kafka against its promises; exit code 1 if one is broken.
 
     Reads the pages, all logs, the verdicts and the dead letters, and folds the logs afresh. It
     writes nothing to Kafka, needs no key, and may run beside workers. Give it the worker's --preset
-    or --fields, and --rules. Its scratch files, about 1 kB a kept page, go to TMPDIR.
+    or --fields, --rules and --also. Its scratch files, about 1 kB a kept page, go to TMPDIR.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
     """
@@ -56,6 +56,7 @@ def verify(
         page_parser(settings),
         settled=settled,
         wait_s=wait,
+        also=settings.also,
     )
     compile_with_bar()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised

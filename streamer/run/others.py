@@ -1,0 +1,341 @@
+"""Other indexes that pages are compared with: read as they are, and never written.
+
+A page that is near to one of their kept pages is a duplicate of that, and is not kept. So a corpus
+that is clean, or another year's, answers pages without being copied. What counts is an index as it
+was when it was opened: its name and a digest of its state stand in the settings of the log, so that
+verdicts are a function of the log and of these. A log that names another state is refused.
+
+Their pages never expire here and take no place in a bucket. Any number of shards fits: a shard asks
+each of theirs for the keys that both of them have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.codec import StoreMeta
+from streamer.index.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
+from streamer.index.rule import nearest_rows
+from streamer.index.shard import not_given
+from streamer.index.store import Store, has_index
+from streamer.index.stored_lookup import StoredLookup
+from streamer.index.types import (
+    Corpus,
+    IndexSettings,
+    Keys,
+    Nearest,
+    Pages,
+    key_columns,
+    nothing_near,
+)
+from streamer.model import Location, split_ref
+from streamer.run.catalogue import unpack_catalogue
+from streamer.run.index_folder import Identity, differences, own_key, read_meta
+from streamer.run.snapshots import parts_of
+from streamer.run.stages import Locate
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst
+_ROW_BITS = np.uint64(32)
+_ROW_MASK = np.uint64((1 << 32) - 1)
+
+Places = npt.NDArray[np.int64]
+
+
+class Given(NamedTuple):
+    """Another index as `--also` gives it; a folder of "" ends it."""
+
+    name: str
+    folder: str
+
+
+def parse_also(text: str) -> Given:
+    """Return the name and the folder in NAME=FOLDER, or in FOLDER, whose last part is the name.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    name, equals, folder = text.partition("=")
+    if not equals:
+        name, folder = Path(text).absolute().name, text
+    if not _NAME.fullmatch(name) or not (folder or equals):
+        raise SettingsError(
+            f"--also cannot be {text!r}. Give NAME=FOLDER: a name of at most 100 letters, digits, "
+            "'.', '_' or '-', and the folder of an index."
+        )
+    return Given(name, folder)
+
+
+class _Part(NamedTuple):
+    """Shard `number` of `shards` of an index, the one at `place` in its store."""
+
+    store: Store
+    place: int
+    number: int
+    shards: int
+
+
+class OtherIndex:
+    """An index that is open for reading."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        """Open it.
+
+        Raises:
+            StoreDamaged: something of it is missing, or cannot be read.
+            StoreMismatch: it is a part of one, or of another format.
+            StoreUnavailable: there is none, or it has no flush yet.
+        """
+        self.folder = folder
+        self.parts: list[_Part] = []
+        self._lookups: dict[_Part, StoredLookup] = {}
+        stores: list[tuple[Store, StoreMeta]] = []
+        try:
+            for part in _parts(name, folder):
+                store, meta = read_meta(folder / part)
+                stores.append((store, meta))
+                shards, first = int(meta.identity["shards"]), int(part.partition("-")[2] or 0)
+                for place in range(len(meta.shards)):
+                    self.parts.append(_Part(store, place, first + place, shards))
+            meta = stores[0][1]
+            self.identity: Identity = meta.identity
+            self.corpus = Corpus(name=name, digest=_digest(stores))
+            self.locate = _locator(meta, name)
+            _check_whole(folder, self.parts)
+        except BaseException:
+            self.close()
+            raise
+        self.parts.sort(key=lambda part: part.number)
+
+    def lookup(self, part: _Part) -> StoredLookup:
+        """Return the look-ups of a shard of it; their table is made for the first who asks."""
+        if part not in self._lookups:
+            self._lookups[part] = StoredLookup(part.store, part.place)
+        return self._lookups[part]
+
+    def check(self, fingerprint: str, wanted: Identity | None) -> None:
+        """Raise StoreMismatch unless its signatures are those of this fingerprint.
+
+        `wanted` is what the fingerprint is of, where that is known.
+        """
+        if self.identity["fingerprint"] == fingerprint:
+            return
+        found = self.identity | {"shards": wanted["shards"]} if wanted else self.identity
+        differing = differences(found, wanted) if wanted else "the fingerprints"
+        key = own_key(self.folder)
+        remedy = f"make the new one with --key-file {key}" if key.exists() else "use its --key-file"
+        raise StoreMismatch(
+            f"Pages cannot be compared with the index {self.folder} (--also {self.corpus.name}), "
+            f"which was made with other settings: {differing}. Give the same here; for the key, "
+            f"{remedy}."
+        )
+
+    def close(self) -> None:
+        """Close its stores."""
+        for store in {id(part.store): part.store for part in self.parts}.values():
+            store.close()
+
+
+def _parts(name: str, folder: Path) -> list[str]:
+    parts = parts_of(folder, has_index)
+    if not has_index(folder / parts[0]):
+        raise StoreUnavailable(
+            f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
+        )
+    return parts
+
+
+def _check_whole(folder: Path, parts: list[_Part]) -> None:
+    wanted = [*range(parts[0].shards)]
+    if sorted(part.number for part in parts) != wanted:
+        raise StoreMismatch(
+            f"{folder} has {len(parts)} of the {len(wanted)} shards of an index. Name the folder "
+            "that has all of them, as shard-0, shard-1 and so on."
+        )
+
+
+def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
+    """Return what tells the state of an index from all others: its counts, and its newest rows."""
+    digest = xxhash.xxh3_128()
+    for store, meta in stores:
+        shards = [(each.rows, each.postings, each.state) for each in meta.shards]
+        known = meta.identity["fingerprint"], meta.seq, shards, meta.owner
+        digest.update(msgspec.msgpack.encode(known))
+        for block in store.key_blocks[-1:]:
+            digest.update(store.row_blocks([block * SLOTS_A_KEY_BLOCK // ROWS_A_BLOCK])[0])
+    return digest.hexdigest()
+
+
+def _locator(meta: StoreMeta, name: str) -> Locate:
+    """Return a function from a page ref to its place; a worker's index knows no topic's name."""
+    if "entries" in msgspec.msgpack.decode(meta.owner):
+        return unpack_catalogue(meta.owner).locator()
+    return lambda ref: Location(name, *split_ref(ref))
+
+
+@dataclass(slots=True)
+class Ahead:
+    """What was found for pages under these settings, before they were judged."""
+
+    refs: npt.NDArray[np.uint64]
+    settings: IndexSettings
+    nearest: Nearest
+
+
+class OtherIndexes:
+    """All that `--also` gives, opened.
+
+    Of several under one name the last counts from here on; those before it are for what the log
+    was told of earlier. `in_force` is what the settings name.
+
+    Raises:
+        StreamerError: as `OtherIndex`, and as its `check`.
+    """
+
+    def __init__(
+        self, given: Sequence[str], fingerprint: str, wanted: Identity | None = None
+    ) -> None:
+        self.indexes: list[OtherIndex] = []
+        in_force: dict[str, Corpus] = {}
+        try:
+            for name, folder in map(parse_also, given):
+                in_force.pop(name, None)
+                if folder:
+                    self.indexes.append(OtherIndex(name, Path(folder)))
+                    self.indexes[-1].check(fingerprint, wanted)
+                    in_force[name] = self.indexes[-1].corpus
+        except BaseException:
+            self.close()
+            raise
+        self.in_force = tuple(in_force.values())
+
+    def named_in(self, settings: IndexSettings) -> IndexSettings:
+        """Return the settings with those in them that are in force."""
+        return settings.model_copy(update={"also": self.in_force})
+
+    def of_shard(self, number: int, shards: int, bands: int) -> ShardOthers:
+        """Return what shard `number` of `shards` asks them."""
+        return ShardOthers(self, key_columns(number, shards, bands), bands)
+
+    def close(self) -> None:
+        """Close them."""
+        for index in self.indexes:
+            index.close()
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The keys that one of our shards and one of theirs have both: their places among our own."""
+
+    index: OtherIndex
+    part: _Part
+    columns: list[int]
+    content: int  # the place of the content key among them, -1: it is none
+
+    @cached_property
+    def lookup(self) -> StoredLookup:
+        return self.index.lookup(self.part)
+
+
+class ShardOthers:
+    """What one shard asks of other indexes; `ahead` is for any thread."""
+
+    def __init__(self, others: OtherIndexes, own: list[int], bands: int) -> None:
+        self._by_corpus: dict[Corpus, list[_Shared]] = {}
+        self._expected: Ahead | None = None
+        for index in others.indexes:
+            shared = []
+            for part in index.parts:
+                theirs = set(key_columns(part.number, part.shards, bands))
+                columns = [place for place, column in enumerate(own) if column in theirs]
+                both = [own[place] for place in columns]
+                content = both.index(bands) if bands in both else -1
+                if columns:
+                    shared.append(_Shared(index, part, columns, content))
+                    _ = shared[-1].lookup  # opened before anything is judged
+            self._by_corpus[index.corpus] = shared
+
+    def ahead(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Ahead:
+        """Find now what `nearest` will be asked."""
+        return Ahead(pages.refs, settings, self._find(pages, keys, masks, settings))
+
+    def expect(self, found: Ahead | None) -> None:
+        """Use `found` for the pages that come next, if these are its."""
+        self._expected = found
+
+    def nearest(
+        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
+    ) -> Nearest | None:
+        """Return what the indexes that the settings name have nearest to pages, if they name any.
+
+        Raises:
+            StoreMismatch: one of these indexes is not there.
+        """
+        found, self._expected = self._expected, None
+        if found and found.settings == settings and np.array_equal(found.refs, pages.refs):
+            return found.nearest
+        return self._find(pages, keys, masks, settings)
+
+    def _find(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Nearest:
+        found = nothing_near(len(pages))
+        least, _ = settings.least_of(pages.urls)
+        sketches = np.ascontiguousarray(pages.sketches)
+        for corpus in settings.also:
+            if corpus not in self._by_corpus:
+                raise StoreMismatch(not_given(corpus))
+            for shared in self._by_corpus[corpus]:
+                pairs, of_content = _pairs(shared, keys, masks)
+                for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+                    part = pairs[start : start + _PAIRS_AT_ONCE]
+                    _compare(shared, part, of_content, (sketches, least, settings), found)
+        return found
+
+
+def _pairs(shared: _Shared, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
+    """Return page << 32 | row of all that share a key, ascending, and of those of one content."""
+    columns = np.array(shared.columns)
+    hits = shared.lookup.find(np.ascontiguousarray(keys[:, columns]))
+    lengths = np.diff(hits.starts)
+    pages, places = np.divmod(np.repeat(hits.places, lengths), len(columns))
+    has = (masks[pages] >> columns[places].astype(np.uint64) & np.uint64(1)).astype(np.bool_)
+    both = pages[has].astype(np.uint64) << _ROW_BITS | hits.rows[has].astype(np.uint64)
+    return np.unique(both), both[places[has] == shared.content]
+
+
+def _compare(
+    shared: _Shared,
+    pairs: Keys,
+    of_content: Keys,
+    wanted: tuple[Keys, npt.NDArray[np.int32], IndexSettings],
+    found: Nearest,
+) -> None:
+    """Compare pairs of a page and a row; note what is nearer than what is found."""
+    sketches, least, settings = wanted
+    distinct, at = np.unique(pairs & _ROW_MASK, return_inverse=True)
+    numbers = distinct.astype(np.int64)
+    rows = shared.lookup.rows(numbers)
+    assert shared.part.store.meta is not None, "an index without a flush has no rows"
+    answers = shared.part.store.meta.shards[shared.part.place].horizon.has(rows.times, numbers)
+    pairs, at = pairs[answers[at]], at[answers[at]]
+    pages = (pairs >> _ROW_BITS).astype(np.int64)
+    best = np.full(len(sketches), -1, np.int64)
+    nearest_rows(
+        np.stack((pages, at), axis=1), sketches, rows.sketches, int(settings.measure), least, best,
+        found.similarities,
+    )  # fmt: skip
+    for page in np.flatnonzero(best >= 0).tolist():
+        pair, place = pairs[best[page]], int(at[best[page]])
+        found.refs[page], found.urls[page] = rows.refs[place], rows.urls[place]
+        found.others[page] = shared.index
+        found.same_content[page] = bool(np.isin(pair, of_content))

@@ -1,0 +1,330 @@
+"""Other indexes that pages are compared with: which page is a duplicate of one of theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.index.types import IndexSettings, Verdicts
+from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
+from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
+from streamer.run.others import OtherIndexes, parse_also
+from streamer.run.stages import verdicts
+from streamer.sketch.resemblance import similarity
+from streamer.sketch.settings import SignatureSettings
+from tests.helpers.serial_index import Judged, judged, own_keys, serial_verdicts
+from tests.helpers.signed_pages import BANDS, family_pages, made_pages, sketch_with, unlike
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamer.index.types import Pages
+    from streamer.run.judge import Judge
+
+SIGNATURE_SETTINGS = SignatureSettings(bands=BANDS)
+OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("clean.jsonl", "", None)]))
+KEY = "11" * 32
+
+
+def key_file(folder: Path) -> Path:
+    path = folder / "key"
+    path.write_text(KEY)
+    return path
+
+
+def make_index(folder: Path, pages: Pages, rules: IndexSettings) -> None:
+    """Make an index of the pages in `folder`."""
+    index = IndexFolder.open(folder, SIGNATURE_SETTINGS, rules.shards, key_file(folder.parent))
+    judge = replay_judge(index, rules)
+    half = len(pages) // 2  # of two flushes, so that it has blocks of both
+    for start, end in ((0, half), (half, len(pages))):
+        judge.judge(0, start, end, pages.take(range(start, end)))
+        judge.flush(OWNER)
+    judge.close()
+
+
+@contextlib.contextmanager
+def a_judge(folder: Path, rules: IndexSettings, *given: str) -> Iterator[Judge]:
+    """Provide the judge of the index in `folder`, which compares with others."""
+    index = IndexFolder.open(folder, SIGNATURE_SETTINGS, rules.shards, key_file(folder.parent))
+    with contextlib.closing(OtherIndexes(given, index.fingerprint, index.identity)) as others:
+        judge = replay_judge(index, others.named_in(rules), others=others)
+        try:
+            yield judge
+        finally:
+            judge.close()
+
+
+def judge_all(judge: Judge, pages: Pages, random: Random) -> list[Verdicts]:
+    """Give all pages in records of random length, half of them looked up ahead; flush at times."""
+    found: list[Verdicts] = []
+    at = 0
+    while at < len(pages):
+        end = min(len(pages), at + random.randrange(1, 9))
+        part = pages.take(range(at, end))
+        ahead = judge.look_up(part) if random.random() < 0.5 else None
+        found += judge.judge(0, at, end, part, ahead)
+        if random.random() < 0.3:
+            judge.flush(OWNER)
+        at = end
+    return found
+
+
+class Elsewhere:
+    """What an index of kept pages says of others, by comparing with all that share a key."""
+
+    def __init__(self, clean: Pages, kept: list[int], pages: Pages, rules: IndexSettings) -> None:
+        self.clean, self.kept, self.pages, self.rules = clean, kept, pages, rules
+        self.theirs = {place: own_keys(clean, place, IndexSettings()) for place in kept}
+
+    def __call__(self, place: int) -> Judged | None:
+        pages, clean = self.pages, self.clean
+        keys = own_keys(pages, place, self.rules)
+        sharing = [each for each in self.kept if {*keys} & {*self.theirs[each]}]
+        scores = [
+            (int(similarity(pages.sketches[place], clean.sketches[each])), -each)
+            for each in sharing
+        ]
+        if not scores:
+            return None
+        score, best = max(scores)
+        short = pages.distinct[place] < self.rules.shingles_min
+        same = keys[-1] in self.theirs[-best]
+        basis = TOO_SHORT if short else CONTENT if same else SIGNATURE
+        ref = int(clean.refs[-best])
+        return Judged(int(pages.refs[place]), score, basis, ref, clean.urls[-best])
+
+
+def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
+    """Return pages of a clean index, and pages of which many are like these."""
+    pages = family_pages(Random(seed), 2 * count)
+    clean, other = pages.take(range(0, 2 * count, 2)), pages.take(range(1, 2 * count, 2))
+    for each in (clean, other):
+        each.refs[:] = np.arange(count)
+    clean.urls[:] = [b"http://clean.example/%d" % i for i in range(count)]
+    return clean, other
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(2, 40),
+    st.sampled_from([1, 2, 3]),
+    st.builds(
+        IndexSettings,
+        bucket_max=st.sampled_from([1, 64]),
+        candidates_max=st.sampled_from([1, 128]),
+        threshold=st.sampled_from([0.5, 0.8]),
+        expire_after_ms=st.sampled_from([0, 4_000]),
+        keep_pages=st.sampled_from([0, 3]),
+    ),
+)
+def test_verdicts_are_those_of_a_serial_index_beside_another(
+    seed: int, count: int, theirs: int, rules: IndexSettings
+) -> None:
+    clean, pages = both_of(seed, count)
+    kept = [each.ref for each in serial_verdicts(clean, IndexSettings()) if each.similarity < 0]
+    kept = [ref for ref in kept if clean.tokens[ref]]
+    expected = serial_verdicts(pages, rules, Elsewhere(clean, kept, pages, rules))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        make_index(folder / "clean", clean, IndexSettings(shards=theirs))
+        with a_judge(folder / "own", rules, f"clean={folder / 'clean'}") as judge:
+            found = judge_all(judge, pages, Random(seed))
+    if theirs == 1:  # else the page that is found first may be another of equal similarity
+        assert [each for block in found for each in judged(block)] == expected
+    said = [(v.ref, v.similarity, v.basis) for block in found for v in judged(block)]
+    assert said == [(each.ref, each.similarity, each.basis) for each in expected]
+    names = [o and o.corpus.name for block in found for o in block.others or [None] * len(block)]
+    urls = [v.url for block in found for v in judged(block)]
+    assert [name == "clean" for name in names] == [url.startswith(b"http://clean") for url in urls]
+
+
+@pytest.mark.parametrize("own", [2, 3])
+def test_with_several_shards_no_page_that_is_near_to_another_index_is_kept(
+    own: int, tmp_path: Path
+) -> None:
+    clean, pages = both_of(7, 60)
+    rules = IndexSettings(shards=own)
+    make_index(tmp_path / "clean", clean, IndexSettings(shards=2))
+    kept = [each.ref for each in serial_verdicts(clean, IndexSettings()) if each.similarity < 0]
+    near = Elsewhere(clean, [ref for ref in kept if clean.tokens[ref]], pages, rules)
+    with a_judge(tmp_path / "own", rules, f"clean={tmp_path / 'clean'}") as judge:
+        found = judge_all(judge, pages, Random(1))
+    said = {verdict.ref: verdict for block in found for verdict in judged(block)}
+    assert len(said) == 60
+    of_clean = [verdict for verdict in said.values() if verdict.url.startswith(b"http://clean")]
+    assert len(of_clean) > 10
+    for place in range(60):
+        there = near(place)
+        if there is not None and there.similarity >= rules.similarity_min:
+            assert said[place].similarity >= rules.similarity_min
+
+
+# ---- one page -----------------------------------------------------------------------------------
+
+
+def one(sketch: list[int], *, ref: int = 0, content: int = 99) -> Pages:
+    return made_pages([[5] * BANDS + [content]], [sketch], first_ref=ref)
+
+
+def told(blocks: list[Verdicts]) -> list[tuple[str | None, str | None, str | None]]:
+    """Return of each verdict the index, the source and the basis that it names."""
+    unknown = SourceEntry("own.jsonl", "", None)
+    locate = Catalogue(entries=[unknown]).locator()
+    found: list[tuple[str | None, str | None, str | None]] = []
+    for verdict in (each for block in blocks for each in verdicts(block, locate, "f")):
+        other = verdict.representative
+        if other is None:
+            found.append((None, None, None))
+        else:
+            index = other.index if isinstance(other.index, str) else None
+            found.append((index, other.page.topic, str(verdict.basis)))
+    return found
+
+
+def test_of_equally_similar_pages_the_own_one_is_the_representative(tmp_path: Path) -> None:
+    make_index(tmp_path / "a", one(sketch_with(10)), IndexSettings())
+    make_index(tmp_path / "b", one(sketch_with(0)), IndexSettings())
+    own = [one(sketch_with(400), ref=0), one(sketch_with(0), ref=1), one(sketch_with(10), ref=2)]
+    given = [f"a={tmp_path / 'a'}", f"b={tmp_path / 'b'}"]
+    with a_judge(tmp_path / "own", IndexSettings(), *given) as judge:
+        found = [told(judge.judge(0, i, i + 1, page))[0] for i, page in enumerate(own)]
+    assert found == [
+        (None, None, None),
+        ("b", "clean.jsonl", "content"),
+        ("a", "clean.jsonl", "content"),
+    ]
+    with a_judge(tmp_path / "new", IndexSettings()) as judge:
+        judge.judge(0, 0, 1, one(sketch_with(0)))
+        judge.flush(OWNER)
+    with a_judge(tmp_path / "new", IndexSettings(), *given) as judge:
+        assert told(judge.judge(0, 1, 2, one(sketch_with(0), ref=1))) == [
+            (None, "own.jsonl", "content")
+        ]
+        nearer = told(judge.judge(0, 2, 3, one(sketch_with(10), ref=2, content=98)))
+        assert nearer == [("a", "clean.jsonl", "signature")]
+
+
+def test_pages_of_other_indexes_take_no_place_in_a_bucket_and_do_not_expire(
+    tmp_path: Path,
+) -> None:
+    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
+    rules = IndexSettings(bucket_max=1, candidates_max=1, expire_after_ms=10, keep_pages=1)
+    with a_judge(tmp_path / "own", rules, str(tmp_path / "clean")) as judge:
+        other = one(sketch_with(400), ref=0)
+        other.times[:] = 1 << 40
+        assert told(judge.judge(0, 0, 1, other)) == [(None, None, None)]
+        assert judge.shard.refused == 0
+        again = one(sketch_with(400), ref=1, content=98)
+        assert told(judge.judge(0, 1, 2, again))[0][:2] == (None, "own.jsonl")
+        assert told(judge.judge(0, 2, 3, one(sketch_with(0), ref=2)))[0][0] == "clean"
+
+
+def test_what_has_expired_in_another_index_answers_nothing(tmp_path: Path) -> None:
+    sketches = [sketch_with(0), sketch_with(400), unlike(1), unlike(2)]
+    pages = made_pages([[key] * (BANDS + 1) for key in (5, 6, 7, 8)], sketches)
+    pages.times[:] = [1_000_000, 2_000_000, 2_000_000, 2_000_000]
+    make_index(tmp_path / "clean", pages, IndexSettings(expire_after_ms=1000))
+    with a_judge(tmp_path / "own", IndexSettings(), str(tmp_path / "clean")) as judge:
+        assert told(judge.judge(0, 0, 1, one(sketch_with(0)))) == [(None, None, None)]
+        later = made_pages([[6] * (BANDS + 1)], [sketch_with(400)], first_ref=1)
+        assert told(judge.judge(0, 1, 2, later))[0][0] == "clean"
+
+
+def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: Path) -> None:
+    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
+    with a_judge(tmp_path / "own", IndexSettings(), str(tmp_path / "clean")) as judge:
+        near, far = one(sketch_with(0)), one(sketch_with(400), ref=1)
+        of_near, of_far = judge.look_up(near), judge.look_up(far)
+        assert told(judge.judge(0, 0, 1, near, of_far))[0][0] == "clean"
+        settings = judge.shard.settings
+        assert settings is not None
+        judge.configure(settings.model_copy(update={"also": ()}))
+        assert told(judge.judge(0, 1, 2, far, of_near)) == [(None, None, None)]
+        again = one(sketch_with(0), ref=2)
+        of_again = judge.look_up(again)
+        judge.configure(settings)
+        assert told(judge.judge(0, 2, 3, again, of_again))[0][0] == "clean"
+
+
+# ---- which index --------------------------------------------------------------------------------
+
+
+def test_a_log_that_names_another_state_of_an_index_is_refused(tmp_path: Path) -> None:
+    clean = tmp_path / "clean"
+    make_index(clean, one(sketch_with(0)), IndexSettings())
+    with a_judge(tmp_path / "own", IndexSettings(), f"clean={clean}") as judge:
+        [before] = judge.shard.settings.also if judge.shard.settings else ()
+        in_force = judge.shard.settings
+        judge.flush(OWNER)
+    index = IndexFolder.open(clean, SIGNATURE_SETTINGS, 1, tmp_path / "key")
+    changed = replay_judge(index, IndexSettings())
+    changed.judge(0, 2, 3, one(sketch_with(400), ref=2))
+    changed.flush(OWNER)
+    changed.close()
+    with a_judge(tmp_path / "own", IndexSettings(), f"clean={clean}") as judge:
+        assert judge.shard.settings is not None
+        assert judge.shard.settings.also != (before,)
+        assert in_force is not None
+        judge.configure(in_force)  # as a log does that was written before
+        with pytest.raises(StoreMismatch, match=f"clean, as it was with the state {before.digest}"):
+            judge.judge(0, 0, 1, one(sketch_with(0)))
+    with a_judge(tmp_path / "new", IndexSettings()) as judge:
+        judge.configure(in_force)
+        with pytest.raises(StoreMismatch, match="Give --also clean=FOLDER"):
+            judge.judge(0, 0, 1, one(sketch_with(0)))
+
+
+def test_of_several_under_one_name_the_last_is_in_force_and_none_ends_it(tmp_path: Path) -> None:
+    rules = IndexSettings()
+    make_index(tmp_path / "a", one(sketch_with(0)), rules)
+    make_index(tmp_path / "b", one(sketch_with(400)), rules)
+    a, b = (f"clean={tmp_path / name}" for name in "ab")
+    with a_judge(tmp_path / "own", rules, a) as judge:
+        before = judge.shard.settings
+        judge.flush(OWNER)
+    with a_judge(tmp_path / "own", rules, a, b) as judge:
+        assert judge.shard.settings != before
+        assert told(judge.judge(0, 0, 1, one(sketch_with(400))))[0][0] == "clean"
+        assert before is not None
+        judge.configure(before)
+        assert told(judge.judge(0, 1, 2, one(sketch_with(0), ref=1)))[0][0] == "clean"
+    with a_judge(tmp_path / "new", rules, a, "clean=") as judge:
+        assert judge.shard.settings is not None
+        assert judge.shard.settings.also == ()
+
+
+def test_an_index_of_other_settings_or_another_key_is_refused(tmp_path: Path) -> None:
+    make_index(tmp_path / "clean", one(sketch_with(0)), IndexSettings())
+    other = SignatureSettings(bands=BANDS, shingle_width=4)
+    with contextlib.closing(IndexFolder.open(tmp_path / "own", other, 1).store):
+        index = IndexFolder.open(tmp_path / "third", other, 1)
+        index.store.close()
+        with pytest.raises(StoreMismatch, match="shingle-width is 5 there and 4 here"):
+            OtherIndexes([f"{tmp_path / 'clean'}"], index.fingerprint, index.identity)
+    keyed = IndexFolder.open(tmp_path / "keyed", SIGNATURE_SETTINGS, 1)
+    keyed.store.close()
+    with pytest.raises(StoreMismatch, match=r"--key-file is .* there and .* here.*its --key-file"):
+        OtherIndexes([f"{tmp_path / 'clean'}"], keyed.fingerprint, keyed.identity)
+
+
+def test_what_is_no_index_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="--also x=FOLDER names the folder of one"):
+        OtherIndexes([f"x={tmp_path}"], "")
+    for text in ("", "a b=/x", "=/x", "/"):
+        with pytest.raises(SettingsError, match="Give NAME=FOLDER"):
+            parse_also(text)
+    assert parse_also("/data/clean.2026") == ("clean.2026", "/data/clean.2026")
+    assert parse_also("c=/data/a=b") == ("c", "/data/a=b")
