@@ -43,15 +43,19 @@ def key_file(folder: Path) -> Path:
     return path
 
 
-def make_index(folder: Path, pages: Pages, rules: IndexSettings) -> None:
-    """Make an index of the pages in `folder`."""
+def make_index(folder: Path, pages: Pages, rules: IndexSettings) -> list[int]:
+    """Make an index of the pages in `folder`; return the places of those that it keeps."""
     index = IndexFolder.open(folder, SIGNATURE_SETTINGS, rules.shards, key_file(folder.parent))
     judge = replay_judge(index, rules)
     half = len(pages) // 2  # of two flushes, so that it has blocks of both
+    said: list[Judged] = []
     for start, end in ((0, half), (half, len(pages))):
-        judge.judge(0, start, end, pages.take(range(start, end)))
+        for block in judge.judge(0, start, end, pages.take(range(start, end))):
+            said += judged(block)
         judge.flush(OWNER)
     judge.close()
+    kept = {each.ref for each in said if each.similarity < 0}
+    return [place for place in range(len(pages)) if pages.refs[place] in kept]
 
 
 @contextlib.contextmanager
@@ -134,12 +138,10 @@ def test_verdicts_are_those_of_a_serial_index_beside_another(
     seed: int, count: int, theirs: int, rules: IndexSettings
 ) -> None:
     clean, pages = both_of(seed, count)
-    kept = [each.ref for each in serial_verdicts(clean, IndexSettings()) if each.similarity < 0]
-    kept = [ref for ref in kept if clean.tokens[ref]]
-    expected = serial_verdicts(pages, rules, Elsewhere(clean, kept, pages, rules))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make_index(folder / "clean", clean, IndexSettings(shards=theirs))
+        kept = make_index(folder / "clean", clean, IndexSettings(shards=theirs))
+        expected = serial_verdicts(pages, rules, Elsewhere(clean, kept, pages, rules))
         with a_judge(folder / "own", rules, f"clean={folder / 'clean'}") as judge:
             found = judge_all(judge, pages, Random(seed))
     if theirs == 1:  # else the page that is found first may be another of equal similarity
@@ -157,9 +159,8 @@ def test_with_several_shards_no_page_that_is_near_to_another_index_is_kept(
 ) -> None:
     clean, pages = both_of(7, 60)
     rules = IndexSettings(shards=own)
-    make_index(tmp_path / "clean", clean, IndexSettings(shards=2))
-    kept = [each.ref for each in serial_verdicts(clean, IndexSettings()) if each.similarity < 0]
-    near = Elsewhere(clean, [ref for ref in kept if clean.tokens[ref]], pages, rules)
+    kept = make_index(tmp_path / "clean", clean, IndexSettings(shards=2))
+    near = Elsewhere(clean, kept, pages, rules)
     with a_judge(tmp_path / "own", rules, f"clean={tmp_path / 'clean'}") as judge:
         found = judge_all(judge, pages, Random(1))
     said = {verdict.ref: verdict for block in found for verdict in judged(block)}
@@ -253,10 +254,11 @@ def test_what_was_found_ahead_counts_for_its_pages_and_settings_only(tmp_path: P
         assert settings is not None
         judge.configure(settings.model_copy(update={"also": ()}))
         assert told(judge.judge(0, 1, 2, far, of_near)) == [(None, None, None)]
-        again = one(sketch_with(0), ref=2)
-        of_again = judge.look_up(again)
+        alike = one(sketch_with(200, 600), ref=2)  # .71 like what is there
         judge.configure(settings)
-        assert told(judge.judge(0, 2, 3, again, of_again))[0][0] == "clean"
+        of_alike = judge.look_up(alike)
+        judge.configure(settings.model_copy(update={"threshold": 0.6}))
+        assert told(judge.judge(0, 2, 3, alike, of_alike))[0][0] == "clean"
 
 
 # ---- which index --------------------------------------------------------------------------------
