@@ -23,7 +23,7 @@ from streamer.garbage import without_collections
 # module has that name too, but for those in _MODULES.
 PANELS = {
     "Judge pages": ("replay", "worker", "produce", "tail"),
-    "Keep an index": ("snapshot", "restore", "trim-log", "forget"),
+    "Keep an index": ("snapshot", "restore", "trim-log", "forget", "reshard"),
     "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
     "Compare texts": ("compare", "uniqueness", "methods", "collection"),
     "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
@@ -32,7 +32,7 @@ COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 _MODULES = {"restore": "snapshot", "trim-log": "snapshot"}
 _SERVICE = (
     *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log", "forget"),
-    *("inspect", "check", "warm"),
+    *("reshard", "inspect", "check", "warm"),
 )  # the rest: lab
 
 
@@ -106,6 +106,7 @@ EPILOG = """
   streamer inspect my-index\n
   streamer check --index my-index --threshold 0.9\n
   streamer forget my-index --host example.org --dry-run\n
+  streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer compare old.html new.html --html difference.html\n

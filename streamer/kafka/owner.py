@@ -23,10 +23,10 @@ from typing import Any
 
 import msgspec
 
-from streamer.errors import StreamerError
+from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.codec import ShardMeta
 from streamer.index.head import HEAD_PAGES
-from streamer.index.types import FlushedRows, Output, Pages, Record, Verdicts
+from streamer.index.types import FlushedRows, IndexSettings, Output, Pages, Record, Verdicts
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
 from streamer.kafka.reader import Fetched
@@ -146,6 +146,13 @@ class Owner(Judge):
             StoreMismatch: a record is of a later version, or not of this index.
         """
         records = [unpack_record(message.value, self.identity) for message in chunk.records]
+        for items in (record.items for record in records):
+            if isinstance(items, IndexSettings) and items.shards != self.shard.shards:
+                raise StoreMismatch(
+                    f"The log of shard {self.number} ends: the index was given {items.shards} "
+                    f"shards (`streamer reshard`). Start its workers with --shards {items.shards} "
+                    "and the --index-name that was named as --new-name then."
+                )
         return [(record, self._found(record)) for record in records]
 
     def _found(self, record: Record) -> Found | None:

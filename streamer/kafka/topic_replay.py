@@ -112,6 +112,8 @@ class OrderedInput:
         for offset, data in self._topic.log(self._log, self.amount_in_all):
             found = order.take(data)
             if isinstance(found, IndexSettings):
+                if settings is not None and found.shards != settings.shards:
+                    break  # the index was given other shards, whose logs are others
                 settings = found
             elif found is not None and (chunk := self._chunk(found, offset + 1)) is not None:
                 if settings is not None and settings != announced:

@@ -344,6 +344,9 @@ class ShardLog:
             StoreMismatch: it is not a record of this index, or the log has no beginning.
         """
         record = unpack_record(data, self._scene.identity)
+        items = record.items
+        if isinstance(items, IndexSettings) and items.shards != self._scene.shards:
+            return  # the log ends: the index was given other shards, and logs of their own
         first = self.reading.accept(record)
         before = self._arrived
         if first is not None:

@@ -1,0 +1,194 @@
+"""Another number of shards for a worker's index: a new generation of its topics, under a new name.
+
+The old logs must be read to their ends, and nobody may be in the old groups. The new logs begin
+with the settings, and lose their first record at once: so an owner without the folder that was
+written here is refused, as one is whose log was trimmed. Signers go on where shard 0 stood.
+What ends the old logs is a record of settings for the new number of shards, which their owners
+refuse: nobody goes on there. It comes before the new folder takes its place; if a kill comes
+between, the old owners do not start any more, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import RecordsToDelete
+
+from streamer.errors import SettingsError, StoreMismatch
+from streamer.index.types import CONFIG, IndexSettings, config_record, source_name
+from streamer.kafka.connection import Connection
+from streamer.kafka.prepare import Prepared, prepare
+from streamer.kafka.publisher import Publisher
+from streamer.kafka.reader import Reader, open_reader, reach, stop_consumer
+from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.wire import (
+    LogIdentity,
+    LogPosition,
+    pack_record,
+    record_digest,
+    stored_position,
+    unpack_record,
+)
+from streamer.run.reshard import Old, Place, Progress, write
+
+_FIRST = 1  # the offset at which a new log begins
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The names of an index before and after, and its new number of shards."""
+
+    old: Names
+    new: Names
+    shards: int
+    replicas: int
+
+
+async def reshard_worker(
+    connection: Connection, names: Generation, old: Old, place: Place, progress: Progress
+) -> None:
+    """Write a worker's index anew, make its topics, and put it in its place.
+
+    Raises:
+        SettingsError: the new name is that of an index that is in use.
+        StoreMismatch: the index is not at rest, or not of these topics.
+        StoreUnavailable: the disk refuses.
+        StreamerError: the brokers are away, or refuse.
+    """
+    await reach(connection)
+    options = connection.client_options()
+    publisher = Publisher(options)
+    async with open_reader(options) as reader:
+        try:
+            await publisher.start()
+            work = _Resharding(reader, publisher, names, old)
+            await work.check_drained()
+            owners = await work.begin_logs()
+            await asyncio.to_thread(write, old, names.shards, place.new, owners, progress)
+            await work.commit_pages(connection)
+            await work.end_old_logs()
+            place.take()
+        finally:
+            await publisher.stop()
+
+
+class _Resharding:
+    def __init__(self, reader: Reader, publisher: Publisher, names: Generation, old: Old) -> None:
+        self._reader, self._publisher, self._names, self._old = reader, publisher, names, old
+        found = [stored_position(owner) for owner in old.owners]
+        self._at = [each for each in found if each is not None]
+        fingerprint = str(old.identity["fingerprint"])
+        self._identity = LogIdentity(fingerprint, self._at[0].origin)
+        settings = {**(old.parts[0].state.settings or {}), "shards": names.shards}
+        self._settings = IndexSettings.model_validate(settings)
+
+    async def check_drained(self) -> None:
+        """See that nobody is at work, and that all logs are read."""
+        names, reader = self._names.old, self._reader
+        groups = [names.sign_group, *map(names.shard_group, range(self._old.shards))]
+        for group in groups:
+            if members := await _members(reader, group):
+                raise StoreMismatch(
+                    f"The group {group} has {members} members. Stop all workers of the index "
+                    f"{names.index}, in order, and wait for ten seconds after a kill."
+                )
+        for number, at in enumerate(self._at):
+            log = names.log(number)
+            await reader.partitions(log)  # a log that is missing is told as such
+            if await topic_id(reader.admin, log) != at.log_id:
+                raise StoreMismatch(
+                    f"The index {self._old.folder} is of another log than {log}. Check "
+                    "--index-name and --brokers."
+                )
+            left = (await reader.bounds(log, 0))[1] - at.offset
+            if left and not await self._is_ended(number):
+                raise StoreMismatch(
+                    f"The log {log} has {left} records that the index {self._old.folder} has not "
+                    "read. Start its owners without signers (`streamer worker --role index`) until "
+                    "they have, stop them in order, and try again."
+                )
+
+    async def _is_ended(self, number: int) -> bool:
+        """Tell whether a log goes on with what this command has ended it with before."""
+        log, offset = self._names.old.log(number), self._at[number].offset
+        if (await self._reader.bounds(log, 0))[1] <= offset:
+            return False
+        async for chunk in self._reader.read(log, 0, offset, offset + 1):
+            for message in chunk.records:
+                items = unpack_record(message.value, self._identity).items
+                return isinstance(items, IndexSettings) and items.shards == self._names.shards
+        return False
+
+    async def begin_logs(self) -> list[bytes]:
+        """Make the new topics; return the positions of the new shards in their logs."""
+        names, reader = self._names.new, self._reader
+        partitions = len(await reader.partitions(self._names.old.verdicts))
+        prepared: Prepared = await prepare(
+            reader, self._publisher, names, self._settings, self._identity.fingerprint,
+            self._names.replicas, partitions,
+        )  # fmt: skip
+        if prepared.identity != self._identity:
+            raise StoreMismatch(
+                f"The index {self._old.folder} is of the pages in the topic with the id "
+                f"{self._identity.origin}, {names.pages} has the id {prepared.identity.origin}. "
+                "Name its topic with --input-topic."
+            )
+        first = pack_record(config_record(self._settings, 0), self._identity)
+        found = []
+        for number in range(self._names.shards):
+            log = names.log(number)
+            end = (await reader.bounds(log, 0))[1]
+            if end > _FIRST + 1:
+                raise SettingsError(
+                    f"The index {names.index} is in use: its log {log} has {end} records. Name "
+                    "another one with --new-name."
+                )
+            if end == _FIRST:
+                await self._publish(log, first)
+            await reader.admin.delete_records({TopicPartition(log, 0): RecordsToDelete(_FIRST)})
+            at = LogPosition(
+                self._identity.origin, prepared.log_ids[number], number, _FIRST,
+                record_digest(first),
+            )  # fmt: skip
+            found.append(msgspec.msgpack.encode(at))
+        return found
+
+    async def commit_pages(self, connection: Connection) -> None:
+        """Let the new signers begin where shard 0 stands in the pages."""
+        names, positions = self._names.new, self._old.parts[0].state.positions
+        places = {
+            TopicPartition(names.pages, partition): positions[source_name(partition)]
+            for partition in await self._reader.partitions(names.pages)
+            if positions.get(source_name(partition))
+        }
+        if not places:
+            return
+        consumer = AIOKafkaConsumer(
+            **connection.client_options(), group_id=names.sign_group, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            consumer.assign([*places])
+            await consumer.commit(places)
+        finally:
+            await stop_consumer(consumer)
+
+    async def end_old_logs(self) -> None:
+        """Put what no owner takes behind all that is judged in the old logs."""
+        for number, part in enumerate(self._old.parts):
+            if not await self._is_ended(number):
+                last = config_record(self._settings, part.state.positions.get(CONFIG, 0))
+                await self._publish(self._names.old.log(number), pack_record(last, self._identity))
+
+    async def _publish(self, log: str, data: bytes) -> None:
+        await self._publisher.publish(log, 0, self._publisher.batches([(None, data, [], None)]))
+
+
+async def _members(reader: Reader, group: str) -> int:
+    """Return how many members a group has."""
+    (answer,) = await reader.admin.describe_consumer_groups([group])
+    ((_, _, _, _, _, members, *_),) = answer.groups
+    return len(members)

@@ -1,0 +1,422 @@
+"""Another number of shards for an index that exists: its rows and keys, written anew.
+
+The bands of a signature do not depend on the number of shards; only who has which does. So the keys
+of a page at all shards are joined by its page ref and dealt out anew, with what tells under which
+of them it is posted: a posting that was refused stays so. Rows keep the numbers of shard 0, which
+has every kept page, in the order of insertion; so does what is counted by them. What has expired
+there is left out. It needs an index at rest: no page may be on its way between shards.
+
+The new index is written beside the old one, synced, and put in its place in one step; the old one
+stays beside it. A kill leaves the one or the other, and the same command begins anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.codec import Snapshot, Undecided, pack_snapshot, unpack_snapshot
+from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
+from streamer.index.store import Store, has_index
+from streamer.index.stored_rows import read_rows
+from streamer.index.types import (
+    CONFIG,
+    NO_HORIZON,
+    VERDICTS,
+    FlushedRows,
+    Horizon,
+    KeptRows,
+    Keys,
+    destination_name,
+    key_columns,
+    shard_name,
+)
+from streamer.index.witness import NAME as WITNESS
+from streamer.index.witness import sync_folder
+from streamer.run.index_folder import Identity, own_key, read_meta, store_folder
+from streamer.run.snapshots import parts_of
+from streamer.sketch.resemblance import SKETCH_WORDS
+
+ROWS_AT_ONCE = 16_384  # about 10 MB, and a flush
+_OF_AN_INDEX = {"store", "checkpoint", "checkpoint.tmp", WITNESS, "secret.key"}
+_AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
+
+Places = npt.NDArray[np.int64]
+Progress = Callable[[int], None]  # is told how many rows are written
+
+
+class Part(NamedTuple):
+    """A shard of an index: the one at `place` in its store, and its state."""
+
+    store: Store
+    place: int
+    state: Snapshot
+
+
+@dataclass(slots=True)
+class Joined:
+    """Kept pages with their keys at all shards.
+
+    Attributes:
+        numbers: int64, of their rows, ascending.
+        rows: what is stored of them.
+        keys: uint64[n, bands + 1]; posted: bool[n, bands + 1], under which of them.
+    """
+
+    numbers: Places
+    rows: KeptRows
+    keys: Keys
+    posted: npt.NDArray[np.bool_]
+
+
+class Old:
+    """An index that is to get another number of shards; nobody else writes it until `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it.
+
+        Raises:
+            StoreDamaged: something of it is missing, or cannot be read.
+            StoreMismatch: it is not whole.
+            StoreUnavailable: there is none, it is in use, or it has no flush yet.
+        """
+        self.folder = folder
+        self.names = parts_of(folder, has_index)
+        read_meta(folder / self.names[0])[0].close()  # to create none where there is none
+        with ExitStack() as stack:
+            found: dict[int, Part] = {}
+            for name in self.names:
+                store = Store.open(store_folder(folder / name))
+                stack.callback(store.close)
+                meta = store.meta
+                if meta is None:
+                    raise StoreUnavailable(f"The index {folder / name} is empty: reshard no such.")
+                self.identity: Identity = meta.identity
+                first = int(name.partition("-")[2] or 0)
+                for place, shard in enumerate(meta.shards):
+                    found[first + place] = Part(store, place, unpack_snapshot(shard.state))
+            self.shards, self.bands = int(self.identity["shards"]), int(self.identity["bands"])
+            if sorted(found) != [*range(self.shards)]:
+                raise StoreMismatch(
+                    f"{folder} has the shards {sorted(found)} of an index of {self.shards}. Put "
+                    "the folders of all of them together, as shard-0, shard-1 and so on."
+                )
+            self.parts = [found[number] for number in range(self.shards)]
+            self.close = stack.pop_all().close
+
+    @property
+    def owners(self) -> list[bytes]:
+        """Return the owners' own states, by stores."""
+        metas = [store.meta for store in {id(p.store): p.store for p in self.parts}.values()]
+        return [meta.owner for meta in metas if meta is not None]
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows shard 0 has."""
+        store, place, _ = self.parts[0]
+        return store.meta.shards[place].rows if store.meta else 0
+
+    @property
+    def horizon(self) -> Horizon:
+        """Return what answers no page any more."""
+        store, place, _ = self.parts[0]
+        return store.meta.shards[place].horizon if store.meta else NO_HORIZON
+
+    def check_at_rest(self) -> None:
+        """Raise StoreMismatch unless no page is on its way between the shards."""
+        for number, part in enumerate(self.parts):
+            state = part.state
+            waiting = len(state.undecided.refs) + sum(len(pages) for _, pages in state.held)
+            if waiting:
+                raise _on_their_way(f"{waiting} pages have no verdict yet at shard {number}")
+            for to, other in enumerate(self.parts):
+                sent = state.sent.get(destination_name(to), 0)
+                taken = other.state.positions.get(shard_name(number), 0)
+                if to != number and sent != taken:
+                    raise _on_their_way(f"shard {to} has taken {taken} of {sent} of shard {number}")
+            own = {**(state.settings or {}), "shards": 0}
+            if own != {**(self.parts[0].state.settings or {}), "shards": 0}:
+                raise _on_their_way(f"shard {number} has not been told of all settings")
+
+    def joined(self) -> Iterator[Joined]:
+        """Yield all kept pages that have not expired, some thousand at a time."""
+        store, place, _ = self.parts[0]
+        others = [_BesideRows(part) for part in self.parts[1:]]
+        for own in store.keys(place, ROWS_AT_ONCE):
+            rows = gather_rows(read_rows(store, own.slots))
+            left = np.flatnonzero(self.horizon.has(rows.times, own.rows))
+            left = left[np.argsort(own.rows[left])]
+            rows = rows.take(left)
+            count = len(left)
+            keys = np.zeros((count, self.bands + 1), np.uint64)
+            posted = np.zeros((count, self.bands + 1), np.bool_)
+            self._deal_in(0, [own.keys[left], own.masks[left]], np.arange(count), keys, posted)
+            for number, other in enumerate(others, 1):
+                if found := other.keys_of(np.array(rows.refs, np.uint64)):
+                    at, *theirs = found
+                    self._deal_in(number, theirs, at, keys, posted)
+            yield Joined(own.rows[left], rows, keys, posted)
+
+    def _deal_in(
+        self,
+        number: int,
+        found: list[Keys],
+        at: Places,
+        keys: Keys,
+        posted: npt.NDArray[np.bool_],
+    ) -> None:
+        """Enter the keys and masks that a shard has of the pages `at`."""
+        columns = np.array(key_columns(number, self.shards, self.bands))
+        own, masks = found
+        keys[at[:, None], columns] = own
+        bits = np.arange(len(columns), dtype=np.uint64)
+        posted[at[:, None], columns] = masks[:, None] >> bits & np.uint64(1) > 0
+
+    def state(self, number: int, shards: int) -> bytes:
+        """Return the state of a new shard: one that has judged what all of these have.
+
+        What shards have told each other counts anew, and so do settings. No page to come is older
+        than those that shard 0 has seen.
+        """
+        first = self.parts[0].state
+        before = self.parts[number].state if number < self.shards else None
+        sent = before.sent.get(destination_name(VERDICTS), 0) if before else 0
+        positions = {
+            source: position
+            for source, position in first.positions.items()
+            if number == 0 and source != CONFIG and not source.startswith(shard_name(0)[:-1])
+        }
+        refused = sum(part.state.refused for part in self.parts) if number == 0 else 0
+        settings = first.settings and {**first.settings, "shards": shards}
+        nothing = Undecided(b"", [], b"", b"", b"", [], b"")
+        return pack_snapshot(
+            Snapshot(
+                settings, positions, {destination_name(VERDICTS): sent} if sent else {}, 0,
+                first.next_row, refused, nothing, [], first.watermark, first.horizon,
+            )
+        )  # fmt: skip
+
+
+def _on_their_way(what: str) -> StoreMismatch:
+    return StoreMismatch(
+        f"The index is not at rest: {what}. Start its owners (`streamer worker --role index`) "
+        "without signers until they have read their logs, stop them in order, and try again."
+    )
+
+
+class _BesideRows:
+    """The keys of another shard's rows, found by their pages' refs: 16 bytes of memory a row."""
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        store, place, _ = part
+        refs, slots = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        for keys in store.keys(place, ROWS_AT_ONCE):
+            refs.append(np.array(gather_rows(read_rows(store, keys.slots)).refs, np.uint64))
+            slots.append(keys.slots)
+        joined = np.concatenate(refs)
+        order = np.argsort(joined, kind="stable")
+        self._refs, self._slots = joined[order], np.concatenate(slots)[order]
+
+    def keys_of(self, refs: npt.NDArray[np.uint64]) -> tuple[Places, Keys, Keys] | None:
+        """Return which pages the shard has, by their places among `refs`; their keys and masks.
+
+        It lacks pages that are too short to compare. None: it has none of them.
+        """
+        if not len(self._refs):
+            return None
+        at = np.searchsorted(self._refs, refs)
+        there = np.flatnonzero(self._refs.take(at, mode="clip") == refs)
+        slots = self._slots[at[there]]
+        store, place, _ = self._part
+        blocks = np.unique(slots // SLOTS_A_KEY_BLOCK).tolist()
+        found = [store.read_keys(place, range(block, block + 1)) for block in blocks]
+        read = [each for each in found if each is not None]
+        if not read:
+            return None
+        rows = np.searchsorted(np.concatenate([each.slots for each in read]), slots)
+        keys = np.concatenate([each.keys for each in read])[rows]
+        return there, keys, np.concatenate([each.masks for each in read])[rows]
+
+
+# ---- the new index ------------------------------------------------------------------------------
+
+
+def write(old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress: Progress) -> None:
+    """Write the index with so many shards to `folder`, which must not be there, and sync it.
+
+    With one of `owners` all shards lie in one store, else each in one of its own, as shard-0 and so
+    on; they are the stores' states of their owners.
+
+    Raises:
+        StoreDamaged: something of the old index cannot be read.
+        StoreUnavailable: the disk refuses.
+    """
+    together = len(old.names) == 1 and old.names[0] == ""
+    names = [""] if together else [f"shard-{number}" for number in range(shards)]
+    identity = old.identity | {"shards": shards}
+    columns = [key_columns(number, shards, old.bands) for number in range(shards)]
+    states = [old.state(number, shards) for number in range(shards)]
+    with ExitStack() as stack:
+        stores = []
+        for name in names:
+            stores.append(Store.open(store_folder(folder / name)))
+            stack.callback(stores[-1].close)
+        done = 0
+        for part in _not_none(old.joined(), old.bands):
+            dealt = [
+                _dealt(part, own, number, state, old.horizon)
+                for number, (own, state) in enumerate(zip(columns, states, strict=True))
+            ]
+            each = [dealt] if together else [[one] for one in dealt]
+            for store, flushed, owner in zip(stores, each, owners, strict=True):
+                store.flush(identity, flushed, owner)
+            done += len(part.numbers)
+            progress(done)
+    key = own_key(old.folder)
+    if key.exists():
+        shutil.copy(key, own_key(folder))
+    for path in (*(folder / name for name in names), folder):
+        _sync(path)
+
+
+def _not_none(parts: Iterator[Joined], bands: int) -> Iterator[Joined]:
+    """Yield the parts, an empty one where there are none: a flush makes the index."""
+    first = next(parts, None)
+    if first is None:
+        rows = KeptRows(np.empty((0, SKETCH_WORDS), np.uint64), [], [], np.empty(0, np.int64))
+        keys = np.empty((0, bands + 1), np.uint64)
+        yield Joined(np.empty(0, np.int64), rows, keys, keys > 0)
+        return
+    yield first
+    yield from parts
+
+
+def _dealt(
+    part: Joined, columns: list[int], number: int, state: bytes, horizon: Horizon
+) -> FlushedRows:
+    """Return what a new shard has of some pages: all at the first, elsewhere those posted there."""
+    posted = part.posted[:, columns]
+    bits = np.arange(len(columns), dtype=np.uint64)
+    masks = (posted.astype(np.uint64) << bits).sum(axis=1, dtype=np.uint64)
+    there = np.flatnonzero((masks > 0) | (number == 0))
+    rows = part.rows.take(there)
+    return FlushedRows(
+        part.numbers[there], np.array(rows.refs, np.uint64), np.ascontiguousarray(rows.sketches),
+        np.ascontiguousarray(part.keys[there][:, columns]), masks[there], rows.urls, rows.times,
+        state, horizon,
+    )  # fmt: skip
+
+
+def _sync(folder: Path) -> None:
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error
+
+
+# ---- in its place -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the new index of `folder` goes: to `out`, or in its place.
+
+    While it is written it lies at `new`; in the end the old one lies at `before`.
+    """
+
+    folder: Path
+    out: Path | None = None
+
+    @property
+    def new(self) -> Path:
+        """Return where the new index is written."""
+        target = (self.out or self.folder).absolute()
+        return target.with_name(f"{target.name}.resharding")
+
+    @property
+    def before(self) -> Path:
+        """Return where the old index is put."""
+        return self.folder.absolute().with_name(f"{self.folder.absolute().name}.before")
+
+    def clear(self) -> None:
+        """Remove what a killed run has left; see that there is room for what comes.
+
+        Raises:
+            SettingsError: something is in the place of the new or the old index.
+        """
+        if self.out is not None:
+            if self.out.exists():
+                raise SettingsError(f"{self.out} is there already. Name another folder as --out.")
+        elif self.before.exists():
+            raise SettingsError(
+                f"{self.before} is there, where the index as it is now would be kept. Remove it, "
+                "or name a folder as --out."
+            )
+        elif others := sorted(_others_in(self.folder)):
+            raise SettingsError(
+                f"{self.folder} holds more than an index: {', '.join(others)}. Move that elsewhere,"
+                " or name another folder as --out."
+            )
+        shutil.rmtree(self.new, ignore_errors=True)
+
+    def finish_killed(self, shards: int) -> bool:
+        """Tell whether the index has been exchanged; put the old one aside if a kill came before.
+
+        Raises:
+            StreamerError: the index cannot be read.
+        """
+        part = parts_of(self.folder, has_index)[0]
+        store, meta = read_meta(self.folder / part)
+        store.close()
+        if meta.identity["shards"] != shards:
+            return False
+        if self.out is None and self.new.exists() and not self.before.exists():
+            self.new.rename(self.before)
+        return True
+
+    def take(self) -> None:
+        """Put the new index, which is whole, where it belongs; in one step.
+
+        Raises:
+            StoreUnavailable: the file system refuses.
+        """
+        try:
+            if self.out is not None:
+                self.new.rename(self.out)
+                sync_folder(self.out.absolute().parent)
+                return
+            _exchange(self.new, self.folder)
+            sync_folder(self.folder.absolute().parent)
+            self.new.rename(self.before)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Cannot put {self.new} in the place of {self.out or self.folder}: "
+                f"{error.strerror}. Nothing has changed; name another folder as --out."
+            ) from error
+
+
+def _others_in(folder: Path) -> set[str]:
+    """Return the names of what is in an index's folder and not of the index."""
+    there = {path.name for path in folder.iterdir()} - _OF_AN_INDEX
+    return {name for name in there if not has_index(folder / name)}
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange two folders in one step, which Python has no function for."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    paths = os.fsencode(one), os.fsencode(other.absolute())
+    here = _AT_WORKING_FOLDER
+    if libc.renameat2(here, paths[0], here, paths[1], _EXCHANGE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
