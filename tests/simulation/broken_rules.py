@@ -23,6 +23,7 @@ from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
 from streamer.index.rule import FREE
 from streamer.index.shard import Shard
 from streamer.index.types import NO_HORIZON, FlushedRows, Horizon, IndexSettings, Pages, Record
+from tests.simulation.resharding import FLAWS as RESHARDING
 
 
 class MarkLast(Shard):
@@ -241,4 +242,4 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     ),
     "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
 }
-WORLD_FLAWS = ("settings-in-code",)
+WORLD_FLAWS = ("settings-in-code", *RESHARDING)

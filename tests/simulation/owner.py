@@ -80,7 +80,8 @@ class Owner:
 
     def flush(self) -> None:
         """Move what is kept to the store."""
-        [brought] = self.store.flush({}, [self.shard.snapshot()], b"")
+        identity: dict[str, str | int | float] = {"shards": self.shard.shards, "bands": BANDS}
+        [brought] = self.store.flush(identity, [self.shard.snapshot()], b"")
         self.shard.flushed()
         self.lookup.refresh(brought)
         self.store.free()

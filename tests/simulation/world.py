@@ -3,8 +3,8 @@
 Random interleavings of every step; kills between any two of them; publishes that fail though the
 next one may be on its way; zombies that go on publishing but can no longer commit; lost disks, some
 restored from snapshots of any age; offsets with gaps, dead letters, a topic made anew; outputs cut
-into records anyhow; settings that change on the way. The shard is the real class, its store is the
-real store on a real disk.
+into records anyhow; settings that change on the way, and the number of shards, at rest. The shard
+is the real class, its store is the real store on a real disk.
 
 Pages have times, some older than those before; they expire after some time, or when there are many
 newer ones, or never.
@@ -31,6 +31,8 @@ import numpy as np
 
 from streamer.index.rule import CONTENT
 from streamer.index.shard import Shard
+from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     CONFIG,
     VERDICTS,
@@ -43,6 +45,7 @@ from streamer.index.types import (
 from streamer.model import page_ref
 from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
+from tests.simulation import resharding
 from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
 from tests.simulation.pages import BANDS, Signature, join, make_page
 
@@ -86,7 +89,10 @@ class World:
         self.machine = machine
         self.flaws = flaws
         self.shards = self.random.choice((1, 1, 2, 3, 4))
+        self.shards_before = 0  # most that there were, before there were others
         self.disks_made = 0
+        self.base: Path | None = None  # what the logs begin with, where it is not nothing
+        self.order_before: list[list[Record]] = []  # logs of shard 0 that have ended
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -134,6 +140,8 @@ class World:
             {i: draw.randint(20, 300) for i in range(self.shards)} if self.later else {}
         )
         self.flush_rate = draw.choice((0, 0.02, 0.1))
+        may = not self.flaws or self.flaws & resharding.FLAWS.keys()
+        self.reshard_at = draw.randint(20, 700) if may and draw.random() < 0.3 else FOREVER
 
     def _choose_pages(self) -> None:
         draw, count = self.random, 100
@@ -176,12 +184,16 @@ class World:
         checkpoint.remove()
 
     def _restored(self, number: int) -> Path:
-        """Return a new disk: of a snapshot of any age, or an empty one."""
+        """Return a new disk: of a snapshot of any age, or as its log begins."""
         snapshot = self.random.choice([None, *self.snapshots[number].numbers()])
+        if snapshot is None:
+            return self._new_disk(self._base_of(number))
         disk = self._new_disk(None)
-        if snapshot is not None:
-            self.snapshots[number].restore(disk, snapshot)
+        self.snapshots[number].restore(disk, snapshot)
         return disk
+
+    def _base_of(self, number: int) -> Path | None:
+        return self.base / f"shard-{number}" if self.base else None
 
     def _own(self, number: int, disk: Path, skip: int) -> Owner:
         return Owner(self.machine, number, self.shards, disk, skip)
@@ -364,7 +376,10 @@ class World:
                     if now == at and self.later and "settings-in-code" not in self.flaws:
                         self.logs[number].append(Record(CONFIG, 1, 2, np.array([1]), self.later))
                 self.disturb(now)
-                if not actions and self._done():
+                if self._is_draining(now):
+                    if resharding.is_at_rest(self.owners, self.logs, self.flaws):
+                        self._reshard(now)
+                elif not actions and self._done():
                     break
             else:
                 raise AssertionError("stalled")
@@ -373,12 +388,46 @@ class World:
             for owner in (o for crowd in self.owners for o in crowd):
                 owner.store.close()
 
+    def _is_draining(self, now: int) -> bool:
+        """Tell whether signers have stopped, so that owners come to rest."""
+        return now >= self.reshard_at
+
+    def _reshard(self, now: int) -> None:
+        """Go on with another number of shards, and logs of their own."""
+        draw, in_force = self.random, self.owners[0][-1].shard.settings
+        assert in_force is not None
+        positions = self.owners[0][-1].shard.positions
+        shards = draw.choice((1, 1, 2, 3))
+        generation = self.folder / f"generation-{now}"
+        self.base = resharding.reshard(self.owners, shards, generation, self.flaws)
+        self.shards_before = max(self.shards_before, self.shards)
+        self.shards, self.reshard_at = shards, FOREVER
+        changes = self.later is not None and in_force != self.later
+        self.settings, in_force, self.later = (
+            each and each.model_copy(update={"shards": shards})
+            for each in (self.settings, in_force, self.later)
+        )
+        self.change_at = {i: now + draw.randint(20, 100) for i in range(shards) if changes}
+        self.order_before.append(self.logs[0])
+        self.logs = [[Record(CONFIG, 0, 1, np.array([0]), in_force)] for _ in range(shards)]
+        self.log_commits, self.speeds = [0] * shards, [1] * shards
+        self.snapshots = [SnapshotFolder(generation / f"snapshots-{i}") for i in range(shards)]
+        self.owners = [[self._own(i, self._new_disk(self._base_of(i)), 0)] for i in range(shards)]
+        if "reshard-no-positions" in self.flaws:
+            positions = {}
+        for partition, (incarnation, _) in self.page_commits.items():
+            position = positions.get(source_name(self._source(partition, incarnation)), 0)
+            self.page_commits[partition] = incarnation, position
+            self.signers[partition] = [Signer(partition, incarnation, position)]
+
     def _actions(self, now: int) -> Iterator[tuple[Any, Any]]:
-        paused = self.paused()
+        paused = self.paused() or self._is_draining(now)
         for crowd in self.signers.values():
             for signer in crowd:
                 last = self.topic[signer.partition, signer.incarnation][-1]
-                if signer.box or (signer.position <= last and not paused):
+                if (signer.box and not self._is_draining(now)) or (
+                    signer.position <= last and not paused
+                ):
                     yield self.step_signer, signer
         for number, owners in enumerate(self.owners):
             for owner in owners:
@@ -404,15 +453,23 @@ class World:
     # ---- the promises
     # --------------------------------------------------------------------------------
 
-    def _fold(self, number: int, end: int | None = None) -> tuple[Shard, list[Any]]:
-        """Fold a log with a shard that never flushes; return it and its outputs."""
-        shard = self.machine(number, self.shards, BANDS, NothingFlushed(), head_capacity=64)
+    def _fold(self, number: int, end: int | None = None) -> tuple[Any, list[Any]]:
+        """Fold a log with a shard that never flushes; return its canonical form and outputs."""
+        base = self._base_of(number)
+        store = Store.open(base / "store", writable=False) if base else None
+        meta = store.meta if store else None
+        lookup = StoredLookup(store, 0) if store else NothingFlushed()
+        state = meta.shards[0].state if meta else b""
+        shard = self.machine(number, self.shards, BANDS, lookup, state=state, head_capacity=64)
         outputs = [output for record in self.logs[number][:end] for output in shard.apply(record)]
-        return shard, outputs
+        found = canon(shard, store)
+        if store:
+            store.close()
+        return found, outputs
 
     def _check_fold(self, owner: Owner) -> None:
-        shard, _ = self._fold(owner.number, owner.shard.applied)
-        assert canon(shard, None) == owner.canon(), "the restored state is not the fold of the log"
+        found, _ = self._fold(owner.number, owner.shard.applied)
+        assert found == owner.canon(), "the restored state is not the fold of the log"
 
     def _check(self) -> None:
         verdicts = self._check_verdicts()
@@ -423,7 +480,7 @@ class World:
             self._check_kept(kept)
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
         self._check_streams()
-        if self.shards == 1 and not self.later:
+        if max(self.shards, self.shards_before) == 1 and not self.later:
             assert self._serial() == verdicts, "not the serial index"
 
     def _check_verdicts(self) -> dict[int, tuple[int, ...]]:
@@ -462,7 +519,7 @@ class World:
 
     def _check_kept(self, kept: list[int]) -> None:
         need = (self.later or self.settings).similarity_min
-        if self.newest < FOREVER and self.shards > 1:
+        if self.newest < FOREVER and max(self.shards, self.shards_before) > 1:
             return  # each shard counts its own rows
         ranks = {ref: rank for rank, ref in enumerate(r for r in self.times if r in {*kept})}
         for i, a in enumerate(kept):
@@ -483,9 +540,9 @@ class World:
         """Check that every stream, read by the one rule, is the fold of its source's log."""
         wanted: dict[tuple[str, int], int] = {}
         for number, crowd in enumerate(self.owners):
-            shard, outputs = self._fold(number)
+            found, outputs = self._fold(number)
             if not self.flaws:
-                assert canon(shard, None) == crowd[-1].canon(), "the last state is not the fold"
+                assert found == crowd[-1].canon(), "the last state is not the fold"
             for output in outputs:
                 wanted[shard_name(number), output.destination] = output.end
         for number, log in enumerate(self.logs):
@@ -529,7 +586,7 @@ class World:
 
     def _log_order(self) -> Iterator[int]:
         positions: dict[str, int] = defaultdict(int)
-        for record in self.logs[0]:
+        for record in (each for log in (*self.order_before, self.logs[0]) for each in log):
             position = positions[record.source]
             if not record.start <= position < record.end:
                 continue

@@ -1,0 +1,126 @@
+"""Another number of shards in the simulator: at rest, by the real code, with rules that break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from streamer.index.codec import pack_snapshot, unpack_snapshot
+from streamer.index.types import NO_HORIZON, Horizon
+from streamer.run.reshard import Joined, Old, write
+from tests.simulation.owner import Owner, copy_disk
+
+
+class _BeforeRest(Old):
+    """Nobody waits until no page is on its way."""
+
+    def check_at_rest(self) -> None:
+        pass
+
+
+class _NoPositions(Old):
+    """Where the pages were read is forgotten."""
+
+    def state(self, number: int, shards: int) -> bytes:
+        return _changed(super().state(number, shards), positions={})
+
+
+class _NoWatermark(Old):
+    """How old the pages are that are to come is forgotten."""
+
+    def state(self, number: int, shards: int) -> bytes:
+        return _changed(super().state(number, shards), watermark=0)
+
+
+class _NoHorizon(Old):
+    """What has expired under earlier settings is forgotten, and written."""
+
+    def state(self, number: int, shards: int) -> bytes:
+        return _changed(super().state(number, shards), horizon=NO_HORIZON)
+
+    @property
+    def horizon(self) -> Horizon:
+        return NO_HORIZON
+
+
+class _RowsAnew(Old):
+    """Rows are counted from 0 on."""
+
+    def state(self, number: int, shards: int) -> bytes:
+        rows = sum(len(part.numbers) for part in super().joined())
+        return _changed(super().state(number, shards), next_row=rows)
+
+    def joined(self) -> Iterator[Joined]:
+        at = 0
+        for part in super().joined():
+            part.numbers[:] = range(at, at + len(part.numbers))
+            at += len(part.numbers)
+            yield part
+
+
+class _AllPosted(Old):
+    """Postings that were refused are made."""
+
+    def joined(self) -> Iterator[Joined]:
+        for part in super().joined():
+            part.posted[:] = True
+            yield part
+
+
+class _FirstShardOnly(Old):
+    """What later shards have of a page is left out."""
+
+    def joined(self) -> Iterator[Joined]:
+        first = Old.joined.__get__(self)
+        parts, self.parts = self.parts, self.parts[:1]
+        yield from first()
+        self.parts = parts
+
+
+def _changed(state: bytes, **values: object) -> bytes:
+    return pack_snapshot(msgspec.structs.replace(unpack_snapshot(state), **values))
+
+
+FLAWS: dict[str, type[Old]] = {
+    "reshard-before-rest": _BeforeRest,
+    "reshard-no-positions": _NoPositions,
+    "reshard-no-watermark": _NoWatermark,
+    "reshard-no-horizon": _NoHorizon,
+    "reshard-rows-anew": _RowsAnew,
+    "reshard-all-posted": _AllPosted,
+    "reshard-first-shard-only": _FirstShardOnly,
+}
+
+
+def is_at_rest(owners: list[list[Owner]], logs: list[list[object]], flaws: frozenset[str]) -> bool:
+    """Tell whether all logs are read, and nothing is on its way."""
+    newest = [crowd[-1] for crowd in owners]
+    if not all(owner.live for owner in newest):
+        return False
+    told = {owner.shard.settings for owner in newest}
+    if len(told) > 1 or None in told:
+        return False
+    if "reshard-before-rest" in flaws:
+        return True
+    return all(
+        not owner.busy and not owner.shard.open_pages and owner.shard.applied == len(log)
+        for owner, log in zip(newest, logs, strict=True)
+    )
+
+
+def reshard(owners: list[list[Owner]], shards: int, folder: Path, flaws: frozenset[str]) -> Path:
+    """Stop all owners and write their index with so many shards; return its folder."""
+    for number, crowd in enumerate(owners):
+        newest = crowd[-1]
+        newest.flush()
+        for owner in crowd:
+            owner.store.close()
+        copy_disk(newest.disk, folder / "old" / f"shard-{number}")
+    kind = next((FLAWS[name] for name in FLAWS if name in flaws), Old)
+    with closing(kind(folder / "old")) as old:
+        old.check_at_rest()
+        write(old, shards, folder / "new", [b""] * shards, lambda _rows: None)
+    return folder / "new"
