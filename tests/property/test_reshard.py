@@ -120,9 +120,11 @@ def test_what_has_expired_by_number_answers_nothing_in_more_shards(tmp_path: Pat
     index = tmp_path / "index"
     before = judge_part(index, rules, pages, range(60))
     newest = [each.ref for each in before if each.similarity < 0 and pages.tokens[each.ref]][-4:]
+    all_that_is_left = rules.model_copy(update={"keep_pages": 0})
+    after = judge_part(index, all_that_is_left, pages, range(60, 70))
     reshard(index, 3)
-    many = rules.model_copy(update={"shards": 3, "keep_pages": 0})
-    after = judge_part(index, many, pages, range(60, 120))
+    many = all_that_is_left.model_copy(update={"shards": 3})
+    after += judge_part(index, many, pages, range(70, 120))
     answering = {each.representative for each in after if each.similarity >= 0}
     assert {ref for ref in answering if ref < 60} <= {*newest}
     assert answering & {*newest}

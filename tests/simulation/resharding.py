@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from streamer.index.codec import pack_snapshot, unpack_snapshot
-from streamer.index.types import NO_HORIZON, Horizon
 from streamer.run.reshard import Joined, Old, write
 from tests.simulation.owner import Owner, copy_disk
 
@@ -33,32 +32,6 @@ class _NoWatermark(Old):
 
     def state(self, number: int, shards: int) -> bytes:
         return _changed(super().state(number, shards), watermark=0)
-
-
-class _NoHorizon(Old):
-    """What has expired under earlier settings is forgotten, and written."""
-
-    def state(self, number: int, shards: int) -> bytes:
-        return _changed(super().state(number, shards), horizon=NO_HORIZON)
-
-    @property
-    def horizon(self) -> Horizon:
-        return NO_HORIZON
-
-
-class _RowsAnew(Old):
-    """Rows are counted from 0 on."""
-
-    def state(self, number: int, shards: int) -> bytes:
-        rows = sum(len(part.numbers) for part in super().joined())
-        return _changed(super().state(number, shards), next_row=rows)
-
-    def joined(self) -> Iterator[Joined]:
-        at = 0
-        for part in super().joined():
-            part.numbers[:] = range(at, at + len(part.numbers))
-            at += len(part.numbers)
-            yield part
 
 
 class _AllPosted(Old):
@@ -88,8 +61,6 @@ FLAWS: dict[str, type[Old]] = {
     "reshard-before-rest": _BeforeRest,
     "reshard-no-positions": _NoPositions,
     "reshard-no-watermark": _NoWatermark,
-    "reshard-no-horizon": _NoHorizon,
-    "reshard-rows-anew": _RowsAnew,
     "reshard-all-posted": _AllPosted,
     "reshard-first-shard-only": _FirstShardOnly,
 }
