@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from streamer.index.codec import pack_snapshot, unpack_snapshot
+from streamer.index.types import Record
 from streamer.run.reshard import Joined, Old, write
 from tests.simulation.owner import Owner, copy_disk
 
@@ -66,7 +67,7 @@ FLAWS: dict[str, type[Old]] = {
 }
 
 
-def is_at_rest(owners: list[list[Owner]], logs: list[list[object]], flaws: frozenset[str]) -> bool:
+def is_at_rest(owners: list[list[Owner]], logs: list[list[Record]], flaws: frozenset[str]) -> bool:
     """Tell whether all logs are read, and nothing is on its way."""
     newest = [crowd[-1] for crowd in owners]
     if not all(owner.live for owner in newest):

@@ -403,10 +403,10 @@ class World:
         self.shards_before = max(self.shards_before, self.shards)
         self.shards, self.reshard_at = shards, FOREVER
         changes = self.later is not None and in_force != self.later
-        self.settings, in_force, self.later = (
-            each and each.model_copy(update={"shards": shards})
-            for each in (self.settings, in_force, self.later)
-        )
+        now_shards = {"shards": shards}
+        in_force = in_force.model_copy(update=now_shards)
+        self.settings = self.settings.model_copy(update=now_shards)
+        self.later = self.later and self.later.model_copy(update=now_shards)
         self.change_at = {i: now + draw.randint(20, 100) for i in range(shards) if changes}
         self.order_before.append(self.logs[0])
         self.logs = [[Record(CONFIG, 0, 1, np.array([0]), in_force)] for _ in range(shards)]

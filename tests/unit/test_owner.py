@@ -231,3 +231,14 @@ def test_an_owner_takes_a_snapshot_of_its_own_flush_when_it_is_due(
     one.close()
     assert [to.read(number).flush for number in to.numbers()] == [1, 2]
     assert all(isinstance(each, Taken) for each in told)
+
+
+def test_an_owner_refuses_what_ends_a_log_whose_index_was_given_other_shards(
+    tmp_path: Path, key: Path
+) -> None:
+    last = Record(CONFIG, 1, 2, np.array([1]), IndexSettings(shards=3))
+    made = owner(tmp_path / "index", key)
+    take(made, 0, a_log(0)[0])
+    with pytest.raises(StoreMismatch, match=r"was given 3 shards .* with --shards 3"):
+        take(made, 1, pack_record(last, IDENTITY))
+    made.close()

@@ -1,0 +1,74 @@
+"""An index is given other shards only at rest: nothing is on its way between those it has."""
+
+from __future__ import annotations
+
+import contextlib
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamer.errors import StoreMismatch
+from streamer.index.store import Store
+from streamer.index.types import IndexSettings, config_record
+from streamer.run.reshard import Old
+from tests.helpers.shard_network import Network, page_record
+from tests.helpers.signed_pages import BANDS, family_pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from streamer.index.types import FlushedRows
+
+RULES = IndexSettings(shards=2)
+
+
+def old_of(folder: Path, flushed: list[FlushedRows]) -> Old:
+    """Return the index that has these states of two shards."""
+    with contextlib.closing(Store.open(folder / "store")) as store:
+        store.flush({"shards": 2, "bands": BANDS}, flushed, b"")
+    return Old(folder)
+
+
+def refused(folder: Path, flushed: list[FlushedRows], why: str) -> None:
+    with contextlib.closing(old_of(folder, flushed)) as old:
+        with pytest.raises(StoreMismatch, match=why) as caught:
+            old.check_at_rest()
+        assert "Start its owners" in str(caught.value)
+
+
+def test_pages_without_a_verdict_are_waited_for(tmp_path: Path) -> None:
+    network = Network(RULES, BANDS)
+    network.logs[0].append(page_record(family_pages(Random(1), 30), 0, 30))
+    network.step(0)
+    flushed = [shard.snapshot() for shard in network.shards]
+    refused(tmp_path / "index", flushed, "pages have no verdict yet at shard 0")
+
+
+def test_what_one_shard_has_sent_the_other_must_have_taken(tmp_path: Path) -> None:
+    network = Network(RULES, BANDS)
+    before = Network(RULES, BANDS).shards[0].snapshot()
+    network.give(family_pages(Random(1), 30), 0, 30)
+    flushed = [before, network.shards[1].snapshot()]
+    refused(tmp_path / "index", flushed, "shard 1 has taken [1-9][0-9]* of 0 of shard 0")
+
+
+def test_all_shards_must_have_the_same_settings(tmp_path: Path) -> None:
+    network = Network(RULES, BANDS)
+    network.give(family_pages(Random(1), 30), 0, 30)
+    network.shards[1].apply(config_record(RULES.model_copy(update={"threshold": 0.9}), 1))
+    flushed = [shard.snapshot() for shard in network.shards]
+    refused(tmp_path / "index", flushed, "shard 1 has not been told of all settings")
+
+
+def test_a_part_of_an_index_is_refused(tmp_path: Path) -> None:
+    network = Network(RULES, BANDS)
+    with contextlib.closing(Store.open(tmp_path / "shard-1" / "store")) as store:
+        store.flush({"shards": 2, "bands": BANDS}, [network.shards[1].snapshot()], b"")
+    with pytest.raises(StoreMismatch, match=r"the shards \[1\] of an index of 2"):
+        Old(tmp_path)
+    network.shards[1].flushed()
+    with contextlib.closing(Store.open(tmp_path / "shard-0" / "store")) as store:
+        store.flush({"shards": 2, "bands": BANDS}, [network.shards[0].snapshot()], b"")
+    with contextlib.closing(Old(tmp_path)) as old:
+        old.check_at_rest()
