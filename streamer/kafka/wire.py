@@ -25,8 +25,8 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, IndexSettings, Items, Pages, Record
 
-WIRE_VERSION = 2
-READ_VERSIONS = (1, WIRE_VERSION)  # in the first one pages have no times
+WIRE_VERSION = 3  # settings name other indexes
+READ_VERSIONS = (1, 2, WIRE_VERSION)  # in the first one pages have no times
 
 _PAGES, _DECISIONS, _CONFIG = 1, 2, 3
 

@@ -260,8 +260,18 @@ def write(old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress
 
     Raises:
         StoreDamaged: something of the old index cannot be read.
-        StoreUnavailable: the disk refuses.
+        StoreUnavailable: the disk refuses. Nothing of it is left then.
     """
+    try:
+        _write(old, shards, folder, owners, progress)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _write(
+    old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress: Progress
+) -> None:
     together = len(old.names) == 1 and old.names[0] == ""
     names = [""] if together else [f"shard-{number}" for number in range(shards)]
     identity = old.identity | {"shards": shards}
@@ -286,8 +296,10 @@ def write(old: Old, shards: int, folder: Path, owners: Sequence[bytes], progress
     key = own_key(old.folder)
     if key.exists():
         shutil.copy(key, own_key(folder))
-    for path in (*(folder / name for name in names), folder):
-        _sync(path)
+    for name in names:
+        _sync(store_folder(folder / name))
+        _sync(folder / name)
+    _sync(folder)
 
 
 def _not_none(parts: Iterator[Joined], bands: int) -> Iterator[Joined]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, StoreUnavailable
 from streamer.index.store import Store
 from streamer.index.types import IndexSettings, config_record
-from streamer.run.reshard import Old
+from streamer.run.reshard import Old, write
 from tests.helpers.shard_network import Network, page_record
 from tests.helpers.signed_pages import BANDS, family_pages
 
@@ -59,6 +59,24 @@ def test_all_shards_must_have_the_same_settings(tmp_path: Path) -> None:
     network.shards[1].apply(config_record(RULES.model_copy(update={"threshold": 0.9}), 1))
     flushed = [shard.snapshot() for shard in network.shards]
     refused(tmp_path / "index", flushed, "shard 1 has not been told of all settings")
+
+
+def test_what_fails_leaves_nothing_that_fills_the_disk(tmp_path: Path) -> None:
+    network = Network(RULES, BANDS)
+    network.give(family_pages(Random(1), 30), 0, 30)
+    flushed = [shard.snapshot() for shard in network.shards]
+
+    def fail(_rows: int) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    with contextlib.closing(old_of(tmp_path / "index", flushed)) as old:
+        with pytest.raises(StoreUnavailable):
+            write(old, 3, tmp_path / "new", old.owners, fail)
+        assert not (tmp_path / "new").exists()
+        write(old, 3, tmp_path / "new", old.owners, lambda _rows: None)
+    with contextlib.closing(Store.open(tmp_path / "new" / "store")) as store:
+        assert store.meta is not None
+        assert store.meta.identity["shards"] == len(store.meta.shards) == 3
 
 
 def test_a_part_of_an_index_is_refused(tmp_path: Path) -> None:

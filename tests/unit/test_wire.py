@@ -75,8 +75,8 @@ def test_equal_records_have_equal_bytes() -> None:
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
-    later = msgspec.msgpack.encode([3, *parts[1:], "what we do not know"])
-    with pytest.raises(StoreMismatch, match=r"version 3, this program reads 2.*that wrote it"):
+    later = msgspec.msgpack.encode([4, *parts[1:], "what we do not know"])
+    with pytest.raises(StoreMismatch, match=r"version 4, this program reads 3.*that wrote it"):
         unpack_record(later, IDENTITY)
 
 
