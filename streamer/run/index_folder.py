@@ -46,6 +46,12 @@ def store_folder(folder: Path) -> Path:
     return folder / "store"
 
 
+def shard_folders(folder: Path) -> list[str]:
+    """Return the names of the folders of shards in a worker's, [""] where `folder` is an index."""
+    below = [] if has_index(folder) else [path.name for path in folder.glob("shard-*")]
+    return sorted(name for name in below if has_index(folder / name)) or [""]
+
+
 def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
     """Return the secret of an index: of the key file, else its own.
 

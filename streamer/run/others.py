@@ -41,8 +41,7 @@ from streamer.index.types import (
 )
 from streamer.model import Location, split_ref
 from streamer.run.catalogue import unpack_catalogue
-from streamer.run.index_folder import Identity, differences, own_key, read_meta
-from streamer.run.snapshots import parts_of
+from streamer.run.index_folder import Identity, differences, own_key, read_meta, shard_folders
 from streamer.run.stages import Locate
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -148,7 +147,7 @@ class OtherIndex:
 
 
 def _parts(name: str, folder: Path) -> list[str]:
-    parts = parts_of(folder, has_index)
+    parts = shard_folders(folder)
     if not has_index(folder / parts[0]):
         raise StoreUnavailable(
             f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."

@@ -43,8 +43,7 @@ from streamer.index.types import (
 )
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import sync_folder
-from streamer.run.index_folder import Identity, own_key, read_meta, store_folder
-from streamer.run.snapshots import parts_of
+from streamer.run.index_folder import Identity, own_key, read_meta, shard_folders, store_folder
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 ROWS_AT_ONCE = 16_384  # about 10 MB, and a flush
@@ -91,7 +90,7 @@ class Old:
             StoreUnavailable: there is none, it is in use, or it has no flush yet.
         """
         self.folder = folder
-        self.names = parts_of(folder, has_index)
+        self.names = shard_folders(folder)
         read_meta(folder / self.names[0])[0].close()  # to create none where there is none
         with ExitStack() as stack:
             found: dict[int, Part] = {}
@@ -388,7 +387,7 @@ class Place:
         Raises:
             StreamerError: the index cannot be read.
         """
-        part = parts_of(self.folder, has_index)[0]
+        part = shard_folders(self.folder)[0]
         store, meta = read_meta(self.folder / part)
         store.close()
         if meta.identity["shards"] != shards:
