@@ -57,6 +57,7 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         index=st.text(),
         carried=st.dictionaries(st.text(), json_values, max_size=3),
         text=st.just(msgspec.UNSET) | st.sampled_from(SignedText),
+        exact=st.just(msgspec.UNSET) | st.booleans(),
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(
