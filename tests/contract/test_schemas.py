@@ -62,6 +62,7 @@ INSTANCES: dict[str, st.SearchStrategy[msgspec.Struct]] = {
         text=st.just(msgspec.UNSET) | st.sampled_from(SignedText),
         change=st.just(msgspec.UNSET) | st.sampled_from(Change),
         change_similarity=st.just(msgspec.UNSET) | st.none() | st.floats(0, 1),
+        exact=st.just(msgspec.UNSET) | st.booleans(),
         schema=st.just("streamer.verdict/1"),
     ),
     "dead_letter": st.builds(
