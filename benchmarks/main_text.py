@@ -56,7 +56,8 @@ from benchmarks.main_text_stream import (
 )
 from benchmarks.peers.extractors import Extractor, extractors
 from benchmarks.report_tables import markdown
-from streamer.lab.main_text import MarkedPage, sheets_of, train
+from streamer.lab.main_text import MarkedPage, sheets_of
+from streamer.lab.train_main_text import train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.main_text import (
@@ -124,9 +125,11 @@ def models_by_fold(pages: Sequence[Marked]) -> list[Model]:
     models = []
     for fold in range(FOLDS):
         others = [
-            own for each, own in zip(pages, sheets, strict=True) if fold_of(each.name) != fold
+            (each.page, own)
+            for each, own in zip(pages, sheets, strict=True)
+            if fold_of(each.name) != fold
         ]
-        models.append(model_in(train([sheet for own in others for sheet in own])))
+        models.append(model_in(train(*zip(*others, strict=True))))
     return models
 
 
