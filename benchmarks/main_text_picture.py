@@ -39,7 +39,7 @@ WORDS = 190  # of the article
 WIDTH, GAP, PAD = 300, 18, 8  # units of the picture: of a page, between two, inside
 HEIGHT_MAX = 560  # of a page; what is further down is cut off
 SIZE, HEADING_SIZE, LINE = 8, 11, 1.35
-LETTER = 0.52  # of the size, on average
+LETTER, BOLD_LETTER = 0.52, 0.6  # of the size, on average
 CHIP_WORDS = 6  # a block of so many words at most may stand beside others
 COUNTS, FURNITURE = ("#dce9f8", "#16324f", "#1f5fa8"), ("#eceff1", "#7b8794", "#cfd6dc")
 
@@ -93,9 +93,10 @@ def drawn(page: Iterable[Block]) -> Drawing:
     for block in page:
         size = HEADING_SIZE if block.is_heading else SIZE
         room = WIDTH - 4 * PAD
-        lines = textwrap.wrap(block.text, int(room / (size * LETTER)))
+        letter = size * (BOLD_LETTER if block.is_heading else LETTER)
+        lines = textwrap.wrap(block.text, int(room / letter))
         is_chip = not block.is_heading and len(block.text.split()) <= CHIP_WORDS and len(lines) == 1
-        width = len(block.text) * size * LETTER + 2 * PAD if is_chip else WIDTH - 2 * PAD
+        width = len(block.text) * letter + 2 * PAD if is_chip else WIDTH - 2 * PAD
         height = len(lines) * size * LINE + 5
         if row and (not is_chip or x + width > WIDTH - PAD):
             x, y, row = float(PAD), y + row + 3, 0.0

@@ -340,9 +340,8 @@ def _count_other(structure: Structure, code: int) -> None:
 
 
 @kernel
-def _count_ascii(text: Bytes, at: int, end: int, structure: Structure) -> int:
+def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) -> int:
     """Count ASCII characters of text[at:end], as many as the counts hold; return where it stops."""
-    now, sums = structure.now, structure.sums
     start = at
     end = min(end, at + _COUNT_MAX)
     words = added = uint64(0)
@@ -382,7 +381,7 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
         sums[CHARACTERS] += at - start
         now[_IN_WORD] = 0
     while at < end:
-        at = _count_ascii(text, at, end, structure)
+        at = _count_ascii(text, at, end, now, sums)
         if at < end and text[at] >= NOT_ASCII:
             code, size = decode(text, at, end)
             _count_other(structure, int64(code))

@@ -54,6 +54,7 @@ WORDS_MIN = 25  # fewer words are no main text
 LONG_WORDS = 20  # words outside links that make a block a paragraph
 LINKS_MAX = 12  # a block of fewer words, all of them in links, is furniture: half of all blocks
 FAR = 50  # blocks; farther away is as far
+LINKS_SHARE_MAX = 500  # thousandths of the chosen words; where more are in links, it is a list
 LARGEST = 32_767
 SENTENCE_WORDS = 8  # words outside links that make a block a sentence, if it ends like one
 SURE = 4 * SCORE_ONE  # a score above it is no more than that
@@ -80,6 +81,7 @@ PAGE_FEATURES = (
     "long_share", "runs", "run_words", "longest_run", "between", "paragraph_share",
     "preformatted_share", "heading_share", "digit_share", "point_share", "other_share", "score",
 )  # fmt: skip
+_PAGE_LINKS = PAGE_FEATURES.index("links")
 _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
 
@@ -349,7 +351,7 @@ def fill_page_row(main: MainText, count: int) -> int:
 @kernel
 def has_main_text(main: MainText, count: int) -> bool:
     """Tell whether the chosen ones of a page's `count` blocks are its main text."""
-    if fill_page_row(main, count) < WORDS_MIN:
+    if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
         return False
     _ask_trees(main.page_forest, main.rows, main.left, main.sums)
     return bool(main.sums[0] >= 0)

@@ -321,6 +321,7 @@ def main_text(source: bytes, model: dict[str, Any]) -> tuple[bytes, bool]:
     main = chosen_blocks(page.blocks, model)
     if sum(block.counts["words"] for block, _ in main) < 25:
         return text, False
-    if score(page_row(page.blocks, main), model["page"]) < 0:
+    row = page_row(page.blocks, main)
+    if row[PAGE_FEATURES.index("links")] > 500 or score(row, model["page"]) < 0:
         return text, False
     return b"".join(text[block.start : block.end] for block, _ in main), True

@@ -191,11 +191,12 @@ class Writer:
         return self.element("p", self.words(3, 8))
 
     def _beside(self) -> str:
-        what = self.pick(
+        choices: tuple[Callable[[], str], ...] = (
             lambda: self.links(self.number(3, 15), 2, 9),
             lambda: self.element("p", self.sentences(1, 3)),
             lambda: self.links(self.number(3, 8), 1, 4),
         )
+        what = self.pick(*choices)
         title = self.element(self.pick("h3", "h4", "b"), self.words(1, 3))
         inner = (title if self.chance(0.7) else "") + what()
         return self.element(self.pick("aside", "div", "div"), inner, "side")
