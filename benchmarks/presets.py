@@ -460,7 +460,7 @@ PICTURE = f"""\
 ## What is compared of a page
 
 With `--text main`, as in `balanced` and `broad`: blue blocks count, grey ones do not. The same
-article stands on two sites, in other words of theirs. The front page has no main text, so all of it
+article stands on two sites, among the furniture of each. The front page has no main text, so all of it
 counts; its verdict says `"text": "visible"`. `streamer compare a.html b.html --text main --html
 out.html` shows pages of one's own like that.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import time
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ from streamer.lab.main_text import (
     with_lines,
 )
 from streamer.lab.sample.kinds import KINDS, Writer, article
-from streamer.lab.train_main_text import ARTICLES, DRAWN, MADE, examples, with_instead
+from streamer.lab.train_main_text import examples, with_instead
 from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose
@@ -367,13 +368,13 @@ def test_main_text_is_taken_out_of_a_page_and_something_put_in_its_place() -> No
 
 def test_a_page_is_learnt_from_with_other_contents_and_its_text_with_other_furniture() -> None:
     none = MarkedPage(FRONT_PAGE, " ", 0.5)
-    made = len(DRAWN) * MADE + ARTICLES
-    *own, empty = list(examples([MARKED, none], [True, False]))[:-made]
+    *own, empty, _made = list(islice(examples([MARKED, none], [True, False]), 6))
     assert [each.has_main_text for each in own] == [True, False, False, True]
-    assert [ARTICLE[1] in html.unescape(each.html) for each in own] == [True, False, False, True]
+    end = ARTICLE[1][-40:]
+    assert [end in html.unescape(each.html) for each in own] == [True, False, False, True]
     assert ["Section 11" in each.html for each in own] == [True, True, True, False]
     assert (empty.html, empty.has_main_text) == (FRONT_PAGE, False)
-    assert not list(examples([MarkedPage(PAGE, "Other text.")], [False]))[:-made]
+    assert next(examples([MarkedPage(PAGE, "Other text.")], [False])).html != PAGE
 
 
 def test_a_line_that_is_no_marked_page_is_named(tmp_path: Path) -> None:
