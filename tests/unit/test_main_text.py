@@ -142,7 +142,7 @@ def share_with_main_text(pages: list[str]) -> float:
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_made_pages_of_a_kind_without_main_text_have_some(kind: str) -> None:
     writers = [Writer(f"held out/{kind}/{number}") for number in range(40)]
-    assert share_with_main_text([w.page(KINDS[kind](w)) for w in writers]) <= 0.2
+    assert share_with_main_text([w.page(KINDS[kind](w)) for w in writers]) <= 0.25
 
 
 def test_most_made_articles_have_main_text() -> None:
