@@ -73,9 +73,10 @@ bench-kafka: $(VENV)/.bench ## Measure speed through Kafka, with a broker of its
 bench-report: $(VENV)/.bench ## Write docs/benchmarks.md from what the benchmarks have measured
 	$(PY) benchmarks/report.py
 
-evaluate: $(VENV)/.bench ## Judge labelled pages by every method and preset; write docs/methods-results.md, docs/quality.md
+evaluate: $(VENV)/.bench ## Judge labelled pages by every method, preset and text; write docs/methods-results.md, docs/quality.md, docs/main-text.md
 	$(PY) benchmarks/methods_page.py
 	$(PY) benchmarks/presets.py
+	$(PY) benchmarks/main_text.py ../shared/data --page docs/main-text.md
 
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py

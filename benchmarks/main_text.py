@@ -9,8 +9,8 @@ missing is left out:
   trees that have not seen the page that its furniture is of, nor others of that fold. A stream of
   exact Jaccard over 5-word shingles then finds its article among those kept before, or another
   one: a false duplicate.
-- `set3_llvm_docs.tar.xz`: releases of the same documentation, as re-crawls (main_text_pages.py,
-  which has what needs no set as well).
+
+What needs no set is in main_text_pages.py.
 
 What a library takes counts as ours does: where it takes less than 25 words of a page, all visible
 text stands for it. The tables are printed as Markdown, and put into the page of the documentation
@@ -27,7 +27,6 @@ import os
 import statistics
 import sys
 import tarfile
-import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +55,8 @@ from benchmarks.main_text_stream import (
 )
 from benchmarks.peers.extractors import Extractor, extractors
 from benchmarks.report_tables import markdown
-from streamer.lab.main_text import MarkedPage, sheets_of, train
+from streamer.lab.main_text import MarkedPage, sheets_of
+from streamer.lab.train_main_text import train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.main_text import (
@@ -79,9 +79,8 @@ CARELESS = 0.3  # weight of pages that were marked by other rules: comments coun
 SPEED_PAGES = 1000
 TRIES = 3
 MARKED, TEMPLATES = "main_text.tar.xz", "set10b_templates_dev.tar.xz"
-RELEASES = "set3_llvm_docs.tar.xz"
 BEGIN, END = "<!-- written by benchmarks/main_text.py -->\n", "<!-- until here -->\n"
-WHAT = ("marked", "templates", "scripts", "languages", "kinds", "recrawls", "speed")
+WHAT = ("marked", "templates", "scripts", "languages", "kinds", "speed")
 
 
 class Marked(NamedTuple):
@@ -123,10 +122,9 @@ def models_by_fold(pages: Sequence[Marked]) -> list[Model]:
     sheets = list(sheets_of(each.page for each in pages))
     models = []
     for fold in range(FOLDS):
-        others = [
-            own for each, own in zip(pages, sheets, strict=True) if fold_of(each.name) != fold
-        ]
-        models.append(model_in(train([sheet for own in others for sheet in own])))
+        others = [number for number, each in enumerate(pages) if fold_of(each.name) != fold]
+        model = train([pages[i].page for i in others], [sheets[i] for i in others])
+        models.append(model_in(model))
     return models
 
 
@@ -269,18 +267,13 @@ def quality_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
         yield made.scripts_table([(each.name, each.page) for each in papers], ours)
 
 
-def made_tables(data: Path, wanted: Sequence[str]) -> Iterator[Table]:
+def made_tables(wanted: Sequence[str]) -> Iterator[Table]:
     """Yield what is measured with the package's own model, which has seen none of these pages."""
     reader = Reader(new_main_text(read_model()))
     if "languages" in wanted:
         yield made.languages_table(reader)
     if "kinds" in wanted:
         yield made.kinds_table(reader)
-    if "recrawls" in wanted:
-        with tempfile.TemporaryDirectory() as folder:
-            yield made.crawl_table(Path(folder))
-            if (data / RELEASES).exists():
-                yield made.releases_table(Path(folder), _lines(data / RELEASES, "pages.jsonl"))
 
 
 def speed_tables(data: Path, some: int) -> Iterator[Table | str]:
@@ -299,7 +292,7 @@ def tables(data: Path, wanted: Sequence[str], some: int) -> Iterator[Table | str
     """Yield the tables that are wanted and have their data."""
     if (data / MARKED).exists() and {"marked", "templates", "scripts"} & set(wanted):
         yield from quality_tables(data, wanted)
-    yield from made_tables(data, wanted)
+    yield from made_tables(wanted)
     if "speed" in wanted:
         yield from speed_tables(data, some)
 

@@ -3,38 +3,30 @@
 - Scripts: the marked pages once more, each word in text exchanged for one of another script, the
   same for the same word, with that script's punctuation; structure and furniture stay.
 - Languages: articles of the sample crawl, each on two sites of its language.
-- Kinds of pages: lists, forums, shops, code, made of random words. What is taken of them?
-- Re-crawls and mirrors: the sample crawl by kind, and four releases of the same documentation,
-  judged by `streamer replay`.
+- Kinds of pages: lists, forums, shops, code, made of random words, by other code than the pages
+  that the model learns from. How many fall back to all visible text?
+
+Re-crawls and mirrors are in docs/quality.md (presets.py).
 """
 
 # ruff: noqa: RUF001 - other scripts: look-alike letters are meant
 
 from __future__ import annotations
 
-import csv
 import html
-import json
 import re
 import statistics
-import subprocess
-import sys
-import tempfile
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.figures import empty_table
-from benchmarks.machine import ROOT
 from benchmarks.main_text_stream import Reader, Stream, Words, token_f1, visible_words
 from streamer.lab.main_text import MarkedPage
-from streamer.lab.sample.crawl import SEED, SITES, Kind
+from streamer.lab.sample.crawl import SEED, SITES
 from streamer.lab.sample.prose import LANGUAGES, draw_topic, draw_words, write_article
 from streamer.lab.sample.sites import make_site
-from streamer.lab.sample.truth import PAGES_FILE, TRUTH_FILE, write_crawl
 from streamer.text.words import canonical_words
 
 if TYPE_CHECKING:
@@ -42,12 +34,6 @@ if TYPE_CHECKING:
 
 ARTICLES = 60  # of each language
 KIND_PAGES = 100  # of each kind
-CRAWL_PAGES = 8000
-SETTINGS = {  # what is compared, and from which resemblance on
-    "visible, .8": (),
-    "main, .8": ("--text", "main"),
-    "main, .65": ("--text", "main", "--threshold", "0.65", "--bands", "24", "--rows", "4"),
-}
 
 _MARKUP = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>|[^<]+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -268,80 +254,3 @@ def kinds_table(reader: Reader) -> Table:
         share = f"{statistics.mean(shares):.2f}" if shares else ""
         table.add_row(name, f"{len(shares) / KIND_PAGES:.0%}", share)
     return table
-
-
-# ---- re-crawls and mirrors -----------------------------------------------------------------------
-
-
-def judged(pages: Path, options: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the verdicts of a replay, in the order of the input."""
-    with tempfile.TemporaryDirectory() as folder:
-        key, verdicts = Path(folder, "key"), Path(folder, "verdicts.jsonl")
-        key.write_text("5a" * 32)
-        key.chmod(0o600)
-        command = [sys.executable, "-m", "streamer", "replay", str(pages), *options]
-        command += ["--verdicts", str(verdicts), "--key-file", str(key)]
-        subprocess.run(command, cwd=ROOT, check=True)
-        with verdicts.open("rb") as lines:
-            yield from map(json.loads, lines)
-
-
-def crawl_table(folder: Path) -> Table:
-    """Tell by kind how many pages of the sample crawl are said duplicates of their origin."""
-    write_crawl(folder, CRAWL_PAGES)
-    with (folder / TRUTH_FILE).open(encoding="utf-8") as file:
-        truth = {int(row["ordinal"]): row for row in csv.DictReader(file, dialect="excel-tab")}
-    shares: dict[str, list[str]] = {}
-    counts = Counter(row["kind"] for row in truth.values())
-    for options in SETTINGS.values():
-        cluster: dict[int, int] = {}
-        right: Counter[str] = Counter()
-        for verdict in judged(folder / PAGES_FILE, options):
-            own = verdict["page"]["offset"]
-            row = truth[own]
-            found = verdict.get("representative")
-            cluster[own] = found["page"]["offset"] if found else own
-            origin = int(row["origin"]) if row["origin"] else None
-            of_origin = origin is not None and cluster[own] == cluster.get(origin, origin)
-            right[row["kind"]] += of_origin if origin is not None else found is not None
-        for kind in right:
-            shares.setdefault(kind, []).append(f"{right[kind] / counts[kind]:.3f}")
-    table = empty_table("The sample crawl: said duplicates", "kind", "pages", *SETTINGS)
-    for kind in map(str, Kind):
-        if kind in shares:
-            copy = any(row["kind"] == kind and row["origin"] for row in truth.values())
-            name = f"{kind}, of its origin" if copy else f"{kind}, of any page"
-            table.add_row(name, f"{counts[kind]:,}", *shares[kind])
-    return table
-
-
-def releases_table(folder: Path, lines: Iterable[bytes]) -> Table:
-    """Judge releases of the same documentation: a page of an earlier release is its re-crawl."""
-    pages = folder / "releases.jsonl"
-    pages.write_bytes(b"".join(lines))
-    heads = ("`text` is main", "of another page", "of an earlier release")
-    table = empty_table("Four releases of the same documentation: duplicates", "", *heads)
-    for name, options in SETTINGS.items():
-        outcome, seen = Counter[str](), set[str]()
-        for verdict in judged(pages, options):
-            path = _path(verdict["url"])
-            found = verdict.get("representative")
-            outcome["pages"] += 1
-            outcome["main"] += verdict.get("text") == "main"
-            outcome["again"] += path in seen
-            if found:
-                same = _path(found["url"]) == path
-                outcome["found" if same else "false"] += 1
-            seen.add(path)
-        table.add_row(
-            name,
-            f"{outcome['main'] / outcome['pages']:.0%}" if options else "",
-            f"{outcome['false']:,} of {outcome['pages']:,}",
-            f"{outcome['found'] / outcome['again']:.3f}",
-        )
-    return table
-
-
-def _path(url: str) -> str:
-    """Return what a page is called in every release."""
-    return url.split("/", 5)[5]

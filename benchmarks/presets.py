@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import quality
+from benchmarks import main_text_picture, quality
 from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
@@ -520,6 +520,16 @@ Of the sample crawl, by what was done to the page that was kept before: shares t
 print view lacks the furniture of its site, which is a fifth to a half of these pages; the numbers
 say how many of 100 words were replaced, inserted, deleted, or are in paragraphs that were moved.
 """
+PICTURE = f"""\
+## What is compared of a page
+
+With `--text main`, as in `balanced` and `broad`: blue blocks count, grey ones do not. The same
+article stands on two sites, among the furniture of each. The front page has no main text, so all of it
+counts; its verdict says `"text": "visible"`. `streamer compare a.html b.html --text main --html
+out.html` shows pages of one's own like that.
+
+![Three pages with their blocks coloured]({PLOTS}/pages.svg)
+"""
 LACKS = """\
 ## What is not found
 
@@ -561,7 +571,7 @@ def page(results: Results) -> str:
     parts = [HEAD, "## Presets", "\n".join(f"- **{n}**: {w}." for n, w in results.sets.items())]
     parts += [SETS, sets_table(results), f"![Precision and recall by set]({PLOTS}/sets.svg)", NOTES]
     parts += [BANDS, f"![Share of pairs compared over their resemblance]({PLOTS}/curves.svg)"]
-    parts += [KINDS, kinds_table(results), LACKS]
+    parts += [KINDS, kinds_table(results), PICTURE, LACKS]
     if results.decided:
         parts += [EXACT, decided_table(results)]
     if results.measures:
@@ -578,6 +588,7 @@ def main() -> None:
     plots.mkdir(exist_ok=True)
     save(draw_sets(results), plots / "sets.svg")
     save(draw_curves(), plots / "curves.svg")
+    (plots / "pages.svg").write_text(main_text_picture.picture(), encoding="utf-8")
     out.write_text(page(results), encoding="utf-8")
     print(f"The page is {out}.")
 

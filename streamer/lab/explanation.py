@@ -142,11 +142,16 @@ class NearestKept(NamedTuple):
 
 
 def nearest_kept(
-    folder: Path, body: Buffer, flags: int = 0, key_file: Path | None = None
+    folder: Path,
+    body: Buffer,
+    flags: int = 0,
+    key_file: Path | None = None,
+    before: Callable[[SignatureSettings], None] = lambda _: None,
 ) -> NearestKept:
     """Return the kept pages of the index in `folder` that share a key with a body.
 
-    The body is UTF-8 as `flags` tell (text/visible.py).
+    The body is UTF-8 as `flags` tell (text/visible.py). `before` is told how the index signs,
+    before anything is: what that needs may have to be compiled.
 
     Raises:
         SettingsError: the key file is unusable or missing.
@@ -158,6 +163,7 @@ def nearest_kept(
         secret = obtain_existing_secret(folder, key_file)
         signature = signature_of(meta.identity)
         _check(folder, meta, signature, secret)
+        before(signature)
         signed = make_signer(signature, secret).sign([body], [flags])
         found = _look_up(store, meta, signed, int(signature.measure))
         return NearestKept(found, signature)

@@ -1,4 +1,4 @@
-"""Training of the trees that tell main text from furniture, from pages whose main text is known.
+"""Training of the trees that tell main text from furniture, block by block, from marked pages.
 
 A block is main text if at least SHARE_MIN of its runs of three words stand in the marked text; one
 too short for such a run, if it is a line of its own there. Pages whose marked text is not found in
@@ -15,13 +15,12 @@ scikit-learn is needed for training alone.
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -31,7 +30,6 @@ from streamer.errors import InputError, SettingsError
 from streamer.text import blocks
 from streamer.text.main_text import (
     FEATURES,
-    FEATURES_VERSION,
     LEAVES_MAX,
     SCORE_ONE,
     MainText,
@@ -55,10 +53,18 @@ _LONG_TEXT = re.compile(r"(?<=>)[^<>]{90,}(?=<)")
 TREES, LEAVES, RATE = 100, 15, 0.1
 
 
+class Grown(TypedDict):
+    """Trees as a model's file has them, and the score before any."""
+
+    base: int
+    trees: list[dict[str, list[Any]]]
+
+
 class MarkedPage(msgspec.Struct):
     """A page for training: its HTML and its main text, a paragraph a line.
 
-    `weight` is how much it counts, for pages that were marked with less care.
+    An empty main text says that the page has none: a list, a front page. `weight` is how much it
+    counts, for pages that were marked with less care.
     """
 
     html: str
@@ -147,27 +153,28 @@ def sheet_of(page: MarkedPage, memory: MainText) -> Sheet:
 
 def _of_main_text(words: list[list[str]], lines: list[list[str]]) -> list[bool]:
     """Tell of each block whether it is of the text with these lines."""
-    marked = _runs([word for line in lines for word in line])
+    marked = runs_of([word for line in lines for word in line])
     alone = {" ".join(line) for line in lines}
     result = []
     for own in words:
-        runs = _runs(own)
+        runs = runs_of(own)
         result.append(
             len(runs & marked) >= SHARE_MIN * len(runs) if runs else " ".join(own) in alone
         )
     return result
 
 
-def _runs(words: list[str]) -> set[tuple[str, ...]]:
+def runs_of(words: list[str]) -> set[tuple[str, ...]]:
+    """Return the runs of RUN words."""
     return {tuple(words[i : i + RUN]) for i in range(len(words) - RUN + 1)}
 
 
 def with_lines(page: MarkedPage) -> MarkedPage:
     """Return the page with its marked text broken into lines, each a paragraph."""
-    marked = _runs(canonical_words(page.main_text))
+    marked = runs_of(canonical_words(page.main_text))
 
     def broken(match: re.Match[str]) -> str:
-        runs = _runs(canonical_words(match.group()))
+        runs = runs_of(canonical_words(match.group()))
         if not runs or len(runs & marked) < SHARE_MIN * len(runs):
             return match.group()
         return "</p><p>".join(textwrap.wrap(match.group(), LINE_MAX))
@@ -187,8 +194,8 @@ def sheets_of(pages: Iterable[MarkedPage]) -> Iterator[list[Sheet]]:
         yield sheets
 
 
-def train(sheets: Iterable[Sheet], trees: int = TREES) -> bytes:
-    """Return a model's file, of the pages among `sheets` that can be used.
+def grow_of_blocks(sheets: Iterable[Sheet], trees: int = TREES) -> Grown:
+    """Return the trees of blocks, of the pages among `sheets` that can be used.
 
     Raises:
         InputError: there is none, or none of their blocks is furniture.
@@ -200,14 +207,27 @@ def train(sheets: Iterable[Sheet], trees: int = TREES) -> bytes:
         raise InputError("No pages to train on: of each, the marked text must be a part of its own")
     rows = np.concatenate([sheet.rows for sheet in usable])
     weights = np.concatenate([sheet.weights for sheet in usable])
-    classifier = _classifier(trees).fit(rows, main, sample_weight=weights)
+    return grow(rows, main, weights, (trees, LEAVES))
+
+
+def grow(
+    rows: Rows,
+    labels: npt.NDArray[np.bool_],
+    weights: npt.NDArray[np.float64],
+    size: tuple[int, int],
+) -> Grown:
+    """Return trees that tell rows apart, rounded to integers; `size`: how many, and their leaves.
+
+    Raises:
+        SettingsError: scikit-learn is not installed.
+    """
+    classifier = _classifier(*size).fit(rows, labels, sample_weight=weights)
     base = round(float(np.ravel(classifier._baseline_prediction)[0]) * SCORE_ONE)  # noqa: SLF001 - it has no public name
-    grown = [_tree(each[0].nodes) for each in classifier._predictors]  # noqa: SLF001 - as above
-    content = {"features": FEATURES_VERSION, "base": base, "trees": grown}
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    trees = [_tree(each[0].nodes) for each in classifier._predictors]  # noqa: SLF001 - as above
+    return {"base": base, "trees": trees}
 
 
-def _classifier(trees: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
+def _classifier(trees: int, leaves: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -215,7 +235,7 @@ def _classifier(trees: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
             "Training needs scikit-learn; install it with: pip install 'streamer[train]'"
         ) from error
     return HistGradientBoostingClassifier(
-        max_iter=trees, max_leaf_nodes=LEAVES, learning_rate=RATE, early_stopping=False
+        max_iter=trees, max_leaf_nodes=leaves, learning_rate=RATE, early_stopping=False
     )
 
 

@@ -104,6 +104,8 @@ _KINDS = (
     ("p",), ("h1", "h2", "h3", "h4", "h5", "h6"), ("li", "dt", "dd"), ("td", "th"),
     ("div", "section", "article", "main"), ("pre", "xmp", "listing", "plaintext"), ("blockquote",),
 )  # fmt: skip
+NOT_ASCII = 0x80  # bytes from here on
+PARAGRAPH, HEADING, PREFORMATTED = 1, 2, 6
 _NO_BLOCK = 15
 _NO_BLOCKS = ("title", "textarea", "option", "select", "button")
 _VOID = ("br", "hr", "col")
@@ -151,10 +153,13 @@ _CLASS_NAME, _ID_NAME, _ROLE_NAME, _ITEMPROP_NAME = map(
 _NAME_MAX = len("itemprop")
 
 _LETTERS = 27  # a to z from 1 on, and 0 for all other bytes
+_STATE_BITS = (
+    5  # a state is the place of its row in the flat table: a step is one addition, one load
+)
 
 
 def _automaton() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
-    """Return the steps by state and letter, and the hints that are met at each state."""
+    """Return the states by state + letter, and the hints that are met at each state's number."""
     steps, found = [[0] * _LETTERS], [0]
     for bit, stem in ((bit, stem) for bit, stems in enumerate(HINTS) for stem in stems):
         state = 0
@@ -177,7 +182,9 @@ def _automaton() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
                 queue.append(follow)
             else:
                 steps[state][letter] = instead
-    return np.array(steps, np.uint16), np.array(found, np.int64)
+    table = np.zeros((len(steps), 1 << _STATE_BITS), np.uint16)
+    table[:, :_LETTERS] = np.array(steps) << _STATE_BITS
+    return table.ravel(), np.array(found, np.int64)
 
 
 _STEPS, _FOUND = _automaton()
@@ -185,16 +192,19 @@ _LETTER = np.zeros(256, np.uint8)
 for _place in range(1, _LETTERS):
     _LETTER[[ord("A") - 1 + _place, ord("a") - 1 + _place]] = _place
 
-_WORD, _POINT, _CAPITAL, _DIGIT, _ENDS, _NOT_ASCII = 1, 2, 4, 8, 16, 32
-_ASCII = np.full(256, _NOT_ASCII, np.uint8)
+# What each ASCII character adds to four counts of 16 bits: letters, points, capitals, digits.
+_LETTER_BITS, _POINT_BITS, _CAPITAL_BITS, _DIGIT_BITS = 0, 16, 32, 48
+_COUNT_MAX = (1 << 16) - 1
+_ADDED = np.zeros(128, np.uint64)
+_ENDS = np.zeros(128, np.int64)  # whether a character ends a sentence
 for _code, _character in ((_code, chr(_code)) for _code in range(128)):
-    _ASCII[_code] = (
-        _WORD * (_character.isalnum() or _character == "_")
-        | _POINT * (_character in ".!?,;:")
-        | _CAPITAL * _character.isupper()
-        | _DIGIT * _character.isdigit()
-        | _ENDS * (_character in '.!?"')
+    _ADDED[_code] = (
+        (_character.isalnum() or _character == "_") << _LETTER_BITS
+        | (_character in ".!?,;:") << _POINT_BITS
+        | _character.isupper() << _CAPITAL_BITS
+        | _character.isdigit() << _DIGIT_BITS
     )
+    _ENDS[_code] = _character in '.!?"'
 # Points of other scripts (Han, Kana, Arabic, Indic; an ellipsis), and quotes that end sentences.
 OTHER_POINTS = np.array([*map(ord, "…،؛؟۔।。、！，：；？")], np.int64)  # noqa: RUF001 - as above
 OTHER_QUOTES = np.array([*map(ord, "»”」")], np.int64)
@@ -255,12 +265,12 @@ def _element(number: int) -> int:
 @kernel
 def _read_hints(source: Bytes, at: int, end: int) -> int:
     """Return the hints in source[at:end] as bits."""
-    state = int64(_STEPS[0, 0])
+    state = int64(_STEPS[0])
     bits = int64(0)
     for i in range(at, end):
-        state = int64(_STEPS[state, _LETTER[source[i]]])
-        bits |= _FOUND[state]
-    return bits | int64(_FOUND[int64(_STEPS[state, 0])])
+        state = int64(_STEPS[state + _LETTER[source[i]]])
+        bits |= _FOUND[state >> _STATE_BITS]
+    return bits | int64(_FOUND[int64(_STEPS[state]) >> _STATE_BITS])
 
 
 @kernel
@@ -330,32 +340,30 @@ def _count_other(structure: Structure, code: int) -> None:
 
 
 @kernel
-def _count_ascii(text: Bytes, at: int, end: int, structure: Structure) -> int:
-    """Count the characters of text[at:end] before the first outside ASCII; return its place."""
-    now, sums = structure.now, structure.sums
-    inside, last = now[_IN_WORD], now[_LAST]
-    words = letters = points = capitals = digits = int64(0)
+def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) -> int:
+    """Count ASCII characters of text[at:end], as many as the counts hold; return where it stops."""
     start = at
-    while at < end:
-        traits = int64(_ASCII[text[at]])
-        if traits & _NOT_ASCII:
-            break
-        word = traits & _WORD
+    end = min(end, at + _COUNT_MAX)
+    words = added = uint64(0)
+    inside = uint64(now[_IN_WORD])
+    while at < end and text[at] < NOT_ASCII:
+        each = _ADDED[text[at]]
+        word = each & uint64(1)
         words += word & ~inside
-        letters += word
-        points += traits >> 1 & 1
-        capitals += traits >> 2 & 1
-        digits += traits >> 3 & 1
+        added += each
         inside = word
-        if text[at] > SPACE:
-            last = traits >> 4 & 1
         at += 1
-    now[_IN_WORD], now[_LAST] = inside, last
-    sums[WORDS] += words
-    sums[LETTERS] += letters
-    sums[POINTS] += points
-    sums[CAPITALS] += capitals
-    sums[DIGITS] += digits
+    now[_IN_WORD] = inside
+    last = at - 1
+    while last >= start and text[last] <= SPACE:
+        last -= 1
+    if last >= start:
+        now[_LAST] = _ENDS[text[last]]
+    sums[WORDS] += int64(words)
+    sums[LETTERS] += int64(added >> uint64(_LETTER_BITS) & uint64(_COUNT_MAX))
+    sums[POINTS] += int64(added >> uint64(_POINT_BITS) & uint64(_COUNT_MAX))
+    sums[CAPITALS] += int64(added >> uint64(_CAPITAL_BITS) & uint64(_COUNT_MAX))
+    sums[DIGITS] += int64(added >> uint64(_DIGIT_BITS))
     sums[CHARACTERS] += at - start
     return at
 
@@ -365,14 +373,20 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
     """Count what came since the last time, up to text[:end], to the open block."""
     now, sums = structure.now, structure.sums
     at, before = now[_COUNTED], sums[WORDS]
+    now[_COUNTED] = end
+    start = at
+    while at < end and text[at] <= SPACE:  # often all that is between two tags
+        at += 1
+    if at > start:
+        sums[CHARACTERS] += at - start
+        now[_IN_WORD] = 0
     while at < end:
-        at = _count_ascii(text, at, end, structure)
-        if at < end:
+        at = _count_ascii(text, at, end, now, sums)
+        if at < end and text[at] >= NOT_ASCII:
             code, size = decode(text, at, end)
             _count_other(structure, int64(code))
             sums[CHARACTERS] += 1
             at += size
-    now[_COUNTED] = end
     if now[_IN_LINK]:
         sums[LINK_WORDS] += sums[WORDS] - before
 
@@ -396,7 +410,7 @@ def _end_block(text: Bytes, place: int, structure: Structure, records: Records) 
     _count_text(text, place, structure)
     now, sums = structure.now, structure.sums
     kind = int64(0)
-    if now[_OPEN]:
+    if sums[WORDS] and now[_OPEN]:
         kind = _element(structure.names[(now[_OPEN] - 1) % OPEN_MAX]) & _KIND_MASK
     if sums[WORDS] and kind != _NO_BLOCK and now[COUNT] < records.shape[0]:
         record = records[now[COUNT]]

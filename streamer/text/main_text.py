@@ -10,14 +10,18 @@ The trees are asked without branches, 64 blocks at a time: each node whose test 
 the leaves that cannot be reached any more, and the first leaf that is left is the answer
 (QuickScorer: Lucchese et al., SIGIR 2015).
 
-A page of whose text less than WORDS_MIN words are its own has no main text: a list, a front page, a
-forum, a shop. So has one of too many blocks. All its visible text counts then.
+Lists, front pages, forums, shops and code have no main text, though some of their blocks look like
+it. So there is a second decision, of the page: a row of integers tells how the chosen blocks lie in
+it (their share, their runs, how many are sentences, how sure the trees are of them), for trees that
+were trained on pages with and without main text. A page with fewer than WORDS_MIN words in
+chosen blocks has none either, nor one of too many blocks. All its visible text counts then.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +30,20 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError
-from streamer.kernel import inline_kernel, int64, kernel, trailing_zeros, uint64
+from streamer.kernel import inline_kernel, int64, kernel
 from streamer.text import blocks
-from streamer.text.blocks import Records, Structure, html_to_blocks, new_structure
+from streamer.text.blocks import (
+    HEADING,
+    PARAGRAPH,
+    PREFORMATTED,
+    Records,
+    Structure,
+    html_to_blocks,
+    new_structure,
+)
 from streamer.text.scan import Bytes
 
-FEATURES_VERSION = 1  # of the rows: of blocks.py and this file
+FEATURES_VERSION = 2  # of the rows: of blocks.py and this file
 MODEL = Path(__file__).with_name("main_text.json")
 
 LANES = 64  # blocks that are scored at a time
@@ -42,7 +54,10 @@ WORDS_MIN = 25  # fewer words are no main text
 LONG_WORDS = 20  # words outside links that make a block a paragraph
 LINKS_MAX = 12  # a block of fewer words, all of them in links, is furniture: half of all blocks
 FAR = 50  # blocks; farther away is as far
+LINKS_SHARE_MAX = 500  # thousandths of the chosen words; where more are in links, it is a list
 LARGEST = 32_767
+SENTENCE_WORDS = 8  # words outside links that make a block a sentence, if it ends like one
+SURE = 4 * SCORE_ONE  # a score above it is no more than that
 _NEAR = (-2, -1, 1, 2)
 _NEAR_FEATURES = 5
 
@@ -61,6 +76,12 @@ FEATURES = (
         for name in ("words", "link_share", "point_share", "end", "paragraph")
     ),
 )  # fmt: skip
+PAGE_FEATURES = (
+    "words", "share", "page_words", "links", "blocks", "words_a_block", "sentence_share",
+    "long_share", "runs", "run_words", "longest_run", "between", "paragraph_share",
+    "preformatted_share", "heading_share", "digit_share", "point_share", "other_share", "score",
+)  # fmt: skip
+_PAGE_LINKS = PAGE_FEATURES.index("links")
 _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
 
@@ -76,7 +97,7 @@ class Forest(NamedTuple):
         features, thresholds: int16[nodes]; a row goes right where its feature is above the
             threshold.
         masks: uint16[nodes], the leaves that are left if it does.
-        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
+        leaves: int32[trees, LEAVES_MAX], scores, from left to right; each at its `_LEAF_PLACES`.
         base: int32[1], the score before any tree.
     """
 
@@ -92,6 +113,7 @@ class MainText(NamedTuple):
     """The trees, and memory to look at pages with; made by `new_main_text`, one a thread."""
 
     forest: Forest
+    page_forest: Forest
     structure: Structure
     records: Records
     beside: Integers  # int32[2, blocks]: words and blocks under one parent
@@ -103,9 +125,10 @@ class MainText(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A forest and the digest that names it."""
+    """A forest that scores blocks, one that scores pages, and the digest that names both."""
 
     forest: Forest
+    page_forest: Forest
     digest: str
 
 
@@ -198,21 +221,27 @@ def fill_row(
             rows[place + 1, lane] = near[blocks.LINK_SHARE]
             rows[place + 2, lane] = near[blocks.POINT_SHARE]
             rows[place + 3, lane] = near[blocks.STOP]
-            rows[place + 4, lane] = near[blocks.KIND] == 1
+            rows[place + 4, lane] = near[blocks.KIND] == PARAGRAPH
         else:
             rows[place : place + _NEAR_FEATURES, lane] = -1
         place += _NEAR_FEATURES
 
 
-@inline_kernel
-def _first_leaf(left: int) -> int:
-    """Return the first leaf that is left; the last one where a made-up model leaves none."""
-    return trailing_zeros(uint64(left) | uint64(1 << LEAVES_MAX - 1))
+# The lowest bit of 16, times a sequence that holds each number of four bits once (de Bruijn): its
+# upper four bits tell which bit it was. Any processor does that for many at once.
+_SEQUENCE, _PLACE_SHIFT, _LAST_LEAF = 0x09AF, np.uint16(12), np.uint16(1 << LEAVES_MAX - 1)
+
+
+_LEAF_PLACES = np.array([((_SEQUENCE << leaf) & 0xFFFF) >> 12 for leaf in range(LEAVES_MAX)])
 
 
 @kernel
 def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: Integers) -> None:
-    """Write the scores of the rows to `sums`."""
+    """Write the scores of the rows to `sums`.
+
+    The answer of a tree is the first leaf that is left; the last one where a made-up model leaves
+    none.
+    """
     sums[:] = forest.base[0]
     for tree in range(forest.leaves.shape[0]):
         left[:] = np.uint16(0xFFFF)
@@ -222,8 +251,12 @@ def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: I
             kept = forest.masks[node]
             for lane in range(LANES):
                 left[lane] &= kept if row[lane] > threshold else np.uint16(0xFFFF)
+        leaves = forest.leaves[tree]
         for lane in range(LANES):
-            sums[lane] += forest.leaves[tree, _first_leaf(left[lane])]
+            some = np.uint16(left[lane] | _LAST_LEAF)
+            lowest = np.uint16(some & np.uint16(~some + np.uint16(1)))
+            place = np.uint16(lowest * np.uint16(_SEQUENCE)) >> _PLACE_SHIFT
+            sums[lane] += leaves[place]
 
 
 @inline_kernel
@@ -256,6 +289,75 @@ def score_blocks(main: MainText) -> int:
 
 
 @kernel
+def fill_page_row(main: MainText, count: int) -> int:
+    """Write the row of a page whose `count` blocks are scored into lane 0.
+
+    Returns:
+        Words in the chosen blocks; with none there is no row.
+    """
+    records, rows = main.records, main.rows
+    words = page_words = links = chosen = sentences = long = headings = int64(0)
+    paragraphs = preformatted = characters = letters = digits = points = score = int64(0)
+    runs = run = longest = between = since = int64(0)
+    for i in range(count):
+        record = records[i]
+        own = int64(record[blocks.WORDS])
+        page_words += own
+        if main.scores[i] < 0:
+            since += own
+            run = int64(0)
+            continue
+        between += since if words else 0
+        since = int64(0)
+        runs += run == 0
+        run += own
+        longest = max(longest, run)
+        words += own
+        chosen += 1
+        links += record[blocks.LINK_WORDS]
+        kind, text = record[blocks.KIND], own - record[blocks.LINK_WORDS]
+        sentences += own if record[blocks.STOP] and text >= SENTENCE_WORDS else 0
+        long += own if text >= LONG_WORDS else 0
+        paragraphs += own if kind == PARAGRAPH else 0
+        preformatted += own if kind == PREFORMATTED else 0
+        headings += kind == HEADING
+        characters += record[blocks.CHARACTERS]
+        letters += record[blocks.LETTERS]
+        digits += record[blocks.DIGITS]
+        points += record[blocks.POINTS]
+        score += own * min(main.scores[i], SURE)
+    if words:
+        rows[0, 0] = min(words, LARGEST)
+        rows[4, 0], rows[8, 0] = chosen, runs
+        rows[1, 0] = words * 1000 // page_words
+        rows[2, 0] = min(page_words, LARGEST)
+        rows[3, 0] = links * 1000 // words
+        rows[5, 0] = min(words // chosen, LARGEST)
+        rows[6, 0] = sentences * 1000 // words
+        rows[7, 0] = long * 1000 // words
+        rows[9, 0] = min(words // runs, LARGEST)
+        rows[10, 0] = longest * 1000 // words
+        rows[11, 0] = between * 1000 // (words + between)
+        rows[12, 0] = paragraphs * 1000 // words
+        rows[13, 0] = preformatted * 1000 // words
+        rows[14, 0] = headings * 1000 // chosen
+        rows[15, 0] = digits * 1000 // characters
+        rows[16, 0] = min(points * 1000 // words, LARGEST)
+        rows[17, 0] = min((characters - letters) * 1000 // words, LARGEST)
+        rows[18, 0] = score // words
+    return int64(words)
+
+
+@kernel
+def has_main_text(main: MainText, count: int) -> bool:
+    """Tell whether the chosen ones of a page's `count` blocks are its main text."""
+    if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
+        return False
+    _ask_trees(main.page_forest, main.rows, main.left, main.sums)
+    return bool(main.sums[0] >= 0)
+
+
+@kernel
 def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
     """Move the main text to the front of text[:end].
 
@@ -263,11 +365,7 @@ def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
         Where it ends, or `end` if the page has none; and whether it has.
     """
     count = score_blocks(main)
-    words = 0
-    for i in range(count):
-        if main.scores[i] >= 0:
-            words += main.records[i, blocks.WORDS]
-    if words < WORDS_MIN:
+    if not has_main_text(main, count):
         return end, False
     place = 0
     for i in range(count):
@@ -296,9 +394,9 @@ def main_spans(
     """Return where in the visible text the blocks of the main text are; None if there is none."""
     html_to_blocks(source, start, end, text, main.structure, main.records)
     count = score_blocks(main)
-    chosen = [i for i in range(count) if main.scores[i] >= 0]
-    if main.records[chosen, blocks.WORDS].sum() < WORDS_MIN:
+    if not has_main_text(main, count):
         return None
+    chosen = [i for i in range(count) if main.scores[i] >= 0]
     return [(int(a), int(b)) for a, b in main.records[chosen][:, [blocks.START, blocks.END]]]
 
 
@@ -306,6 +404,7 @@ def new_main_text(model: Model) -> MainText:
     """Return memory for looking at pages; what no page has needed takes no room."""
     return MainText(
         model.forest,
+        model.page_forest,
         new_structure(),
         np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
         np.empty((2, blocks.BLOCKS_MAX + 1), np.int32),
@@ -317,7 +416,7 @@ def new_main_text(model: Model) -> MainText:
     )
 
 
-def _forest(trees: list[Any], base: int) -> Forest:
+def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
     """Return trees as arrays.
 
     Raises:
@@ -328,9 +427,9 @@ def _forest(trees: list[Any], base: int) -> Forest:
     features, thresholds, masks = columns
     leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
     for row, tree in zip(leaves, trees, strict=True):
-        row[: len(tree["leaves"])] = tree["leaves"]
-    if not all(0 <= feature < len(FEATURES) for feature in features):
-        raise ValueError(f"a tree asks for a feature beyond the {len(FEATURES)} that there are")
+        row[_LEAF_PLACES[: len(tree["leaves"])]] = tree["leaves"]
+    if not all(0 <= feature < features_count for feature in features):
+        raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
     if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
         raise ValueError("the scores of its leaves are too large")
     return Forest(
@@ -343,9 +442,16 @@ def _forest(trees: list[Any], base: int) -> Forest:
     )
 
 
-def model_of(trees: list[Any], base: int) -> Model:
-    """Return a model without a file: trees as a file has them."""
-    return Model(_forest(trees, base), "")
+NO_PAGE_TREES: Mapping[str, Any] = {"trees": [], "base": 0}
+
+
+def model_of(trees: Sequence[Any], base: int, page: Mapping[str, Any] = NO_PAGE_TREES) -> Model:
+    """Return a model without a file: trees as a file has them.
+
+    Without those of the page, every page with some chosen words has a main text.
+    """
+    page_forest = _forest(page["trees"], page["base"], len(PAGE_FEATURES))
+    return Model(_forest(trees, base, len(FEATURES)), page_forest, "")
 
 
 def read_model(path: Path | None = None) -> Model:
@@ -375,9 +481,10 @@ def model_in(content: bytes) -> Model:
     """
     try:
         read = json.loads(content)
-        version, trees, base = read["features"], read["trees"], read["base"]
+        version = read["features"]
         if version == FEATURES_VERSION:
-            return Model(_forest(trees, base), hashlib.blake2b(content, digest_size=8).hexdigest())
+            model = model_of(read["trees"], read["base"], read["page"])
+            return model._replace(digest=hashlib.blake2b(content, digest_size=8).hexdigest())
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     raise ValueError(f"it is for rows of version {version}, not {FEATURES_VERSION}")

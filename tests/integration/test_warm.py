@@ -264,6 +264,7 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     for command in commands[:-1]:
         command += ["--text", "main"]
     commands.append(["explain", str(text), "--index", index, "--texts", str(pages)])
+    commands.append(["uniqueness", str(text), "--index", index])
     (mark,) = cache_of_main.rglob("complete-main-text")
     assert streamer_runs(*commands, without=(mark,)) == len(commands)
     assert streamer_runs(*commands) == 0

@@ -5,14 +5,13 @@ Tests hold the kernels of blocks.py and main_text.py against it, integer by inte
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamer.text.blocks import HINTS, OTHER_POINTS, OTHER_QUOTES, SECTIONS
 from streamer.text.canonical import MARK, SEPARATOR, UNSPACED, class_of, fold, is_ignorable
-from streamer.text.main_text import FEATURES, MODEL
+from streamer.text.main_text import FEATURES, PAGE_FEATURES
 from tests.oracles.visible_text import BLOCKS, TAG, Page
 
 ATTRIBUTE = re.compile(
@@ -41,7 +40,7 @@ class Element:
     parent: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     start: int
     end: int
@@ -250,9 +249,8 @@ def _own(block: Block) -> dict[str, int]:
     }
 
 
-def score(row: dict[str, int], model: dict[str, Any]) -> int:
+def score(values: list[int], model: dict[str, Any]) -> int:
     """Return the score of a row: of each tree, that of the first leaf no failed test excludes."""
-    values = [row[name] for name in FEATURES]
     total: int = model["base"]
     for tree in model["trees"]:
         left = 0xFFFF
@@ -263,17 +261,67 @@ def score(row: dict[str, int], model: dict[str, Any]) -> int:
     return total
 
 
-def main_text(source: bytes) -> tuple[bytes, bool]:
+def page_row(blocks: list[Block], main: list[tuple[Block, int]]) -> list[int]:
+    """Return the features of the page, by their names; `main`: chosen blocks and their scores."""
+    chosen = [block for block, _ in main]
+    words = sum(block.counts["words"] for block in chosen)
+
+    def share(of: list[Block]) -> int:
+        return sum(block.counts["words"] for block in of) * 1000 // words
+
+    def total(name: str) -> int:
+        return sum(block.counts[name] for block in chosen)
+
+    places = [place for place, block in enumerate(blocks) if block in chosen]
+    runs: list[list[Block]] = []
+    for place, before in zip(places, [-9, *places], strict=False):
+        if place != before + 1:
+            runs.append([])
+        runs[-1].append(blocks[place])
+    inside = sum(block.counts["words"] for block in blocks[places[0] : places[-1]])
+    between = inside - words + chosen[-1].counts["words"]
+    row = {
+        "words": words,
+        "share": words * 1000 // sum(block.counts["words"] for block in blocks),
+        "page_words": sum(block.counts["words"] for block in blocks),
+        "links": total("link_words") * 1000 // words,
+        "blocks": len(chosen),
+        "words_a_block": words // len(chosen),
+        "sentence_share": share([block for block in chosen if block.last and block.own >= 8]),
+        "long_share": share([block for block in chosen if block.own >= 20]),
+        "runs": len(runs),
+        "run_words": words // len(runs),
+        "longest_run": max(share(run) for run in runs),
+        "between": between * 1000 // (words + between),
+        "paragraph_share": share([block for block in chosen if block.kind == "paragraph"]),
+        "preformatted_share": share([block for block in chosen if block.kind == "preformatted"]),
+        "heading_share": sum(block.kind == "heading" for block in chosen) * 1000 // len(chosen),
+        "digit_share": total("digits") * 1000 // total("characters"),
+        "point_share": total("points") * 1000 // words,
+        "other_share": (total("characters") - total("letters")) * 1000 // words,
+        "score": sum(block.counts["words"] * min(score, 4096) for block, score in main) // words,
+    }
+    return [min(int(row[name]), 32_767) for name in PAGE_FEATURES]
+
+
+def chosen_blocks(blocks: list[Block], model: dict[str, Any]) -> list[tuple[Block, int]]:
+    """Return the blocks that the trees choose, with their scores."""
+    main = []
+    for block, row in zip(blocks, rows_of(blocks), strict=True):
+        if block.own or block.counts["words"] >= 12:
+            own = score([row[name] for name in FEATURES], model)
+            main += [(block, own)] if own >= 0 else []
+    return main
+
+
+def main_text(source: bytes, model: dict[str, Any]) -> tuple[bytes, bool]:
     """Return the main text of a page, or all visible text; and whether it is the main text."""
-    model = json.loads(MODEL.read_text())
     page = BlockPage(source)
     text = page.text()
-    rows = rows_of(page.blocks)
-    main = [
-        block
-        for block, row in zip(page.blocks, rows, strict=True)
-        if (block.own or block.counts["words"] >= 12) and score(row, model) >= 0
-    ]
-    if sum(block.counts["words"] for block in main) < 25:
+    main = chosen_blocks(page.blocks, model)
+    if sum(block.counts["words"] for block, _ in main) < 25:
         return text, False
-    return b"".join(text[block.start : block.end] for block in main), True
+    row = page_row(page.blocks, main)
+    if row[PAGE_FEATURES.index("links")] > 500 or score(row, model["page"]) < 0:
+        return text, False
+    return b"".join(text[block.start : block.end] for block, _ in main), True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,14 +14,30 @@ from streamer.text import blocks
 from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.main_text import (
     FEATURES,
+    MODEL,
+    PAGE_FEATURES,
+    fill_page_row,
     html_to_main_text,
+    model_of,
     new_main_text,
     read_model,
+    score_blocks,
 )
-from tests.oracles.main_text import BlockPage, main_text, rows_of
+from tests.oracles.main_text import BlockPage, chosen_blocks, main_text, page_row, rows_of
 from tests.property.test_html_oracle import markup, soup
 
 MEMORY = new_main_text(read_model())
+CONTENT = json.loads(MODEL.read_text())
+# A model that chooses about half of all blocks, and half of all pages.
+HALVES: dict[str, Any] = {
+    "base": -1,
+    "trees": [
+        {"nodes": [[0, 2, 0xFFFE]], "leaves": [0, 700]},
+        {"nodes": [[1, 300, 0xFFFC], [19, 1, 0xFFFD]], "leaves": [900, 5000, -800]},
+    ],
+    "page": {"base": 0, "trees": [{"nodes": [[11, 100, 0xFFFE]], "leaves": [-1, 1]}]},
+}
+HALF_MEMORY = new_main_text(model_of(HALVES["trees"], HALVES["base"], HALVES["page"]))
 SENTENCES = [
     "One two, three. ", "Four five! ", "six", "7 Eight?", "“nine.” ", "漢字かな。", "ที่นี่", "ÀÉ ",
     "\u0301", "\u00ad", "…", "\u00a0", "ﬁ", "\udcff", "مرحبا، ", "word " * 25, "link, " * 7,
@@ -71,9 +90,25 @@ def test_blocks_are_cut_from_the_visible_text_as_the_oracle_cuts_them(page: byte
 
 
 @settings(max_examples=150, deadline=None)
-@given(anything)
-def test_the_main_text_is_the_oracles(page: bytes) -> None:
+@given(st.one_of(anything, st.tuples(pages, pages, pages).map(b" ".join)), st.booleans())
+def test_the_main_text_is_the_oracles(page: bytes, is_half: bool) -> None:  # noqa: FBT001 - drawn
     source, out = arrays(page)
-    end, is_main = html_to_main_text(source, 7, 7 + len(page), out, MEMORY)
+    memory, model = (HALF_MEMORY, HALVES) if is_half else (MEMORY, CONTENT)
+    end, is_main = html_to_main_text(source, 7, 7 + len(page), out, memory)
     assert out[-1] == 0xEE
-    assert (out[:end].tobytes(), is_main) == main_text(page)
+    assert (out[:end].tobytes(), is_main) == main_text(page, model)
+
+
+@settings(max_examples=200, deadline=None)
+@given(anything)
+def test_the_row_of_a_page_is_the_oracles(page: bytes) -> None:
+    source, out = arrays(page)
+    blocks.html_to_blocks(source, 7, 7 + len(page), out, HALF_MEMORY.structure, HALF_MEMORY.records)
+    words = fill_page_row(HALF_MEMORY, score_blocks(HALF_MEMORY))
+    oracle = BlockPage(page)
+    oracle.text()
+    chosen = chosen_blocks(oracle.blocks, HALVES)
+    assert words == sum(block.counts["words"] for block, _ in chosen)
+    if chosen:
+        row = HALF_MEMORY.rows[: len(PAGE_FEATURES), 0].tolist()
+        assert row == page_row(oracle.blocks, chosen)

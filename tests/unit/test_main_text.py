@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +16,16 @@ import pytest
 from streamer.errors import SettingsError
 from streamer.index.codec import pack_pages, unpack_pages
 from streamer.lab.comparison import Piece, in_place
-from streamer.lab.main_text import MarkedPage, _tree, read_marked, sheet_of, train, with_lines
+from streamer.lab.main_text import (
+    MarkedPage,
+    _tree,
+    grow_of_blocks,
+    read_marked,
+    sheet_of,
+    with_lines,
+)
+from streamer.lab.sample.kinds import KINDS, Writer, article
+from streamer.lab.train_main_text import examples, with_instead
 from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose
@@ -24,6 +35,7 @@ from streamer.text.html import text_bytes_max
 from streamer.text.main_text import (
     FEATURES,
     MODEL,
+    NO_PAGE_TREES,
     html_to_main_text,
     model_of,
     new_main_text,
@@ -65,6 +77,77 @@ def test_an_article_is_taken_and_its_sites_furniture_is_not() -> None:
 def test_of_a_page_without_main_text_all_visible_text_is_taken(page: str) -> None:
     assert visible_text(page.encode(), HTML | MAIN) == visible_text(page.encode(), HTML)
     assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] in ([True], [])
+
+
+def framed(contents: str) -> bytes:
+    """Return a page with these contents, in the furniture of a site."""
+    return (
+        f"<html><head><title>Example</title></head><body><header><a href=/>Example</a></header>"
+        f"<nav><ul>{LINKS}</ul></nav><section>{contents}</section><aside><h4>Most read</h4><ul>"
+        f"{LINKS}</ul></aside><footer>Copyright 2020 Example Media. All rights reserved.</footer>"
+    ).encode()
+
+
+def repeated(one: str, count: int) -> str:
+    """Return a thing with a number and a sentence of the article, so many times."""
+    return "".join(
+        one.format(n=n, text=ARTICLE[n % 5], more=ARTICLE[(n + 2) % 5]) for n in range(count)
+    )
+
+
+POST = (
+    "<div class=msg><b>user{n}</b><i>{n} May 2012</i><p>{text} {more}</p><a href=#>Quote</a> "
+    "<a href=#>Report</a></div>"
+)
+WITHOUT_MAIN_TEXT = {
+    "list": repeated("<p><a href=/{n}>The river and the town, part {n}</a> (page {n})</p>", 30),
+    "front page": repeated(
+        "<article><h2><a href=/{n}>The river rose again, for the {n}. time</a></h2>"
+        "<time>{n} May</time><p>{text}</p><a href=/{n}>Read on</a></article>", 12
+    ),
+    "forum": f"<h1>The flood</h1>{repeated(POST, 14)}",
+    "shelf": repeated(
+        "<div class=tile><img src={n}.jpg><a href=/{n}>Boots, size {n}</a><span>{n}.90</span>"
+        "<span>Rubber, lined, in green</span><button>Add to basket</button></div>", 24
+    ),
+    "product": "<h1>Rubber boots</h1><b>49.90</b><button>Add to basket</button><p>Lined boots for "
+    "wet days. They are light.</p>" + repeated("<dl><dt>Property {n}<dd>{n} mm</dl>", 14)
+    + repeated("<div><a href=/{n}>Boots, size {n}</a> {n}.90</div>", 8),
+    "code": f"<div>main_text.py</div><pre>{html.escape(Path(blocks.__file__).read_text())}</pre>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WITHOUT_MAIN_TEXT)
+def test_lists_front_pages_forums_shops_and_code_are_compared_by_all_their_text(kind: str) -> None:
+    page = framed(WITHOUT_MAIN_TEXT[kind])
+    assert visible_text(page, HTML | MAIN) == visible_text(page, HTML)
+    assert [part.counts for part in text_parts(page, HTML | MAIN)] == [True]
+
+
+@pytest.mark.parametrize("sentences", [3, 5, 30])
+def test_an_article_has_main_text_however_short(sentences: int) -> None:
+    page = framed("<h1>The river rose in one night</h1>" + repeated("<p>{text}</p>", sentences))
+    text = visible_text(page, HTML | MAIN)
+    assert ARTICLE[2] in text
+    assert "Section" not in text
+
+
+def share_with_main_text(pages: list[str]) -> float:
+    signer = make_signer(choose("minhash", canonical=MAIN_TEXT), SECRET)
+    signed = signer.sign([page.encode() for page in pages], [HTML] * len(pages))
+    assert signed.main is not None
+    return float(signed.main.mean())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_made_pages_of_a_kind_without_main_text_have_some(kind: str) -> None:
+    writers = [Writer(f"held out/{kind}/{number}") for number in range(40)]
+    assert share_with_main_text([w.page(KINDS[kind](w)) for w in writers]) <= 0.25
+
+
+def test_most_made_articles_have_main_text() -> None:
+    writers = [Writer(f"held out/article/{number}") for number in range(80)]
+    assert share_with_main_text([w.page(article(w)) for w in writers]) >= 0.9
 
 
 def test_paragraphs_that_nobody_closes_stay_whole() -> None:
@@ -155,9 +238,11 @@ def test_a_page_of_too_many_blocks_has_no_main_text() -> None:
     assert visible_text(many, HTML | MAIN) == visible_text(many, HTML)
 
 
-def written(features: int = 1, base: int = 0, nodes: Any = (), leaves: Any = (0,)) -> str:
+def written(
+    features: int = 2, base: int = 0, nodes: Any = (), leaves: Any = (0,), page: Any = NO_PAGE_TREES
+) -> str:
     trees = [{"nodes": nodes, "leaves": leaves}]
-    return json.dumps({"features": features, "base": base, "trees": trees})
+    return json.dumps({"features": features, "base": base, "trees": trees, "page": page})
 
 
 @pytest.mark.parametrize(
@@ -165,11 +250,16 @@ def written(features: int = 1, base: int = 0, nodes: Any = (), leaves: Any = (0,
     [
         ("", "Expecting value"),
         ("[]", "cannot be used"),
-        (written(features=0), "of version 0, not 1"),
+        (written(features=1), "of version 1, not 2"),
         (written(nodes=[[99, 0, 1]]), "beyond"),
         (written(nodes=[[0, 99_999, 1]]), "int16"),
         (written(base=2_000_000_000), "too large"),
         (written(leaves=[0] * 17), "shape"),
+        (written(page=None), "TypeError"),
+        (
+            written(page={"base": 0, "trees": [{"nodes": [[19, 0, 1]], "leaves": [0]}]}),
+            "beyond the 19",
+        ),
     ],
 )
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: str, said: str) -> None:
@@ -265,7 +355,26 @@ def test_nothing_is_trained_on_pages_that_do_not_have_their_marked_text() -> Non
     sheet = sheet_of(strange, new_main_text(model_of([], 0)))
     assert not sheet.is_usable
     with pytest.raises(Exception, match="No pages to train on"):
-        train([sheet])
+        grow_of_blocks([sheet])
+
+
+def test_main_text_is_taken_out_of_a_page_and_something_put_in_its_place() -> None:
+    page = with_instead(MARKED, "<ul><li>list</ul>")
+    assert "<ul><li>list</ul>" in page.partition("</ul>")[2]
+    assert not any(sentence in page for sentence in ARTICLE)
+    assert all(each in page for each in ("Section 11", "Most read", "Copyright 2020"))
+    assert with_instead(MARKED, "") == page.replace("<ul><li>list</ul>", "")
+
+
+def test_a_page_is_learnt_from_with_other_contents_and_its_text_with_other_furniture() -> None:
+    none = MarkedPage(FRONT_PAGE, " ", 0.5)
+    *own, empty, _made = list(islice(examples([MARKED, none], [True, False]), 6))
+    assert [each.has_main_text for each in own] == [True, False, False, True]
+    end = ARTICLE[1][-40:]
+    assert [end in html.unescape(each.html) for each in own] == [True, False, False, True]
+    assert ["Section 11" in each.html for each in own] == [True, True, True, False]
+    assert (empty.html, empty.has_main_text) == (FRONT_PAGE, False)
+    assert next(examples([MarkedPage(PAGE, "Other text.")], [False])).html != PAGE
 
 
 def test_a_line_that_is_no_marked_page_is_named(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from streamer.lab.documents import Document, files_of, read_body, read_documents
 from streamer.lab.exact import Uniqueness
 from streamer.lab.explanation import NearestKept, nearest_kept
 from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.settings import SignatureSettings
 from streamer.text.words import CanonicalOptions
 
 NO_TEXTS = (
@@ -69,7 +70,7 @@ def uniqueness(
         assert index is not None
         if form != CanonicalOptions():
             raise SettingsError("An index has its own canonical form; leave --canonical out.")
-        near = nearest_kept(index, body.utf8, body.flags, settings.key_file)
+        near = nearest_kept(index, body.utf8, body.flags, settings.key_file, _compile_for)
         report, table = _near_report(document, near, sources), _near_table(near, sources)
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
@@ -79,6 +80,10 @@ def uniqueness(
         console.print(visible(line), markup=False, highlight=False)
     if table.row_count:
         console.print(table)
+
+
+def _compile_for(signature: SignatureSettings) -> None:
+    compile_with_bar(main_text=signature.takes_main_text)
 
 
 def _look_through(
