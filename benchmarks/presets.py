@@ -524,9 +524,9 @@ PICTURE = f"""\
 ## What is compared of a page
 
 With `--text main`, as in `balanced` and `broad`: blue blocks count, grey ones do not. The same
-article stands on two sites, among the furniture of each. The front page has no main text, so all of it
-counts; its verdict says `"text": "visible"`. `streamer compare a.html b.html --text main --html
-out.html` shows pages of one's own like that.
+article stands on two sites, among the furniture of each. The front page has no main text, so all
+of it counts; its verdict says `"text": "visible"`. `streamer compare a.html b.html --text main
+--html out.html` shows pages of one's own like that.
 
 ![Three pages with their blocks coloured]({PLOTS}/pages.svg)
 """
