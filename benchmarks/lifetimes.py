@@ -5,6 +5,8 @@ or by number. Not part of `make bench`: it takes some minutes.
 
     PYTHONPATH=. python -m benchmarks.lifetimes FOLDER [--pages 200000] [--by age|number] \
         [--track-changes]
+
+With the last, RocksDB's log counts, which has up to 64 MB at any moment: take a million pages.
 """
 
 from __future__ import annotations
