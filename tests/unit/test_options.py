@@ -33,6 +33,7 @@ OTHERS = {
     "role": "sign",
     "accept_loss": "true",
     "track_changes": "true",
+    "exact": "true",
     "expire_after": "7d",
     "log_format": "console",
     "log_level": "debug",
