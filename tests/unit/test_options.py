@@ -32,6 +32,7 @@ OTHERS = {
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
+    "exact": "true",
     "expire_after": "7d",
     "log_format": "console",
     "log_level": "debug",

@@ -44,6 +44,9 @@ Canonical = Annotated[
     typer.Option(metavar="NAME=VALUE", help="A step to canonical form, as stem=english."),
 ]
 Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words a shingle.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Have methods decide as an index with --exact does.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object a pair.")]
 
 
@@ -85,10 +88,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
     ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", help="Have methods decide as an index with --exact does."),
-    ] = False,
+    exact: Exact = False,
     shingle_width: Width = 5,
     form: Form,
     html: Annotated[
