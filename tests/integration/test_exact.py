@@ -18,7 +18,7 @@ from streamer.index.deep_check import check_index
 from streamer.index.store import Store
 from streamer.lab.sample.pages import read_pages
 from streamer.lab.sample.truth import KeptPages
-from streamer.lab.trial import secret_of
+from streamer.lab.trial import secret_of, select
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
@@ -191,6 +191,27 @@ def test_shingles_go_with_the_rows_that_expire(tmp_path: Path) -> None:
         judged(tmp_path, f"part{part}", lines, "--exact", "--expire-after", "150s")
     assert 20 <= sets_on_disk(tmp_path / "index") <= 30
     assert not any(finding.damage for finding in check_index(tmp_path / "index"))
+
+
+def test_a_restored_index_decides_by_its_shingles(tmp_path: Path) -> None:
+    pairs = near_pairs(10)
+    judged(tmp_path, "first", [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)], "--exact")
+    run("snapshot", tmp_path / "index", tmp_path / "snapshots")
+    second = [page(f"b{i}", other) for i, (_, other) in enumerate(pairs)]
+    expected = judged(tmp_path, "second", second, "--exact")
+    (tmp_path / "index").rename(tmp_path / "lost")
+    (tmp_path / "second.verdicts").unlink()
+    run("restore", tmp_path / "snapshots", tmp_path / "index")
+    assert judged(tmp_path, "second", second, "--exact") == expected
+    assert sum(bool(each.get("exact")) for each in expected) >= 3
+
+
+def test_an_evaluation_runs_methods_with_shingles_and_without() -> None:
+    [(name, signature, index), (_, plain, _)] = select(["minhash:exact", "minhash"])
+    assert (name, signature.exact, index.exact) == ("minhash:exact", True, True)
+    assert not plain.exact
+    with pytest.raises(SettingsError, match="--exact does not go with the method simhash"):
+        select(["minhash+simhash:exact"])
 
 
 def test_a_deep_check_names_shingles_that_are_missing(tmp_path: Path) -> None:

@@ -59,6 +59,19 @@ def test_an_interval_without_pages_comes_back() -> None:
     assert len(got.items) == 0
 
 
+def test_sets_of_shingles_come_back_and_where_there_are_none_take_no_bytes() -> None:
+    plain, sent = pages(3), pages(3)
+    plain.shingles, sent.shingles = None, [b"one", b"", b"three"]
+    got = unpack_record(pack_record(record(sent, 3), IDENTITY), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert got.shingles == sent.shingles
+    without = pack_record(record(plain, 3), IDENTITY)
+    assert b"shingles" not in without
+    again = unpack_record(without, IDENTITY).items
+    assert isinstance(again, Pages)
+    assert again.shingles is None
+
+
 def test_decisions_and_settings_come_back() -> None:
     sent = Decisions(np.array([5, 6], np.uint64), np.array([True, False]))
     got = unpack_record(pack_record(record(sent, 2, "shard:1"), IDENTITY), IDENTITY).items

@@ -44,6 +44,15 @@ Canonical = Annotated[
     typer.Option(metavar="NAME=VALUE", help="A step to canonical form, as stem=english."),
 ]
 Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words a shingle.")]
+Pairs = Annotated[
+    Path | None,
+    typer.Option(
+        help='File of pairs of texts: a line each, parted by a tab, or JSON with "a" and "b".'
+    ),
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Have methods decide as an index with --exact does.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object a pair.")]
 
 
@@ -71,12 +80,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
     b: Annotated[Path | None, typer.Argument(help="Another one.")] = None,
     *,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            help='File of pairs of texts: a line each, parted by a tab, or JSON with "a" and "b".'
-        ),
-    ] = None,
+    pairs: Pairs = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
@@ -85,10 +89,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
     ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option("--exact", help="Have methods decide as an index with --exact does."),
-    ] = False,
+    exact: Exact = False,
     shingle_width: Width = 5,
     form: Form,
     html: Annotated[

@@ -36,7 +36,8 @@ def evaluate(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, by commas: NAME, NAME+ACCEPT, each with :PARAMETER=VALUE. "
+            help="Methods, by commas: NAME, NAME+ACCEPT, each with :PARAMETER=VALUE, or with "
+            ":exact for --exact. "
             "\\[default: all]"
         ),
     ] = None,
