@@ -235,7 +235,11 @@ def _classifier(trees: int, leaves: int) -> Any:  # noqa: ANN401 - scikit-learn 
             "Training needs scikit-learn; install it with: pip install 'streamer[train]'"
         ) from error
     return HistGradientBoostingClassifier(
-        max_iter=trees, max_leaf_nodes=leaves, learning_rate=RATE, early_stopping=False
+        max_iter=trees,
+        max_leaf_nodes=leaves,
+        learning_rate=RATE,
+        early_stopping=False,
+        random_state=0,  # of many rows it takes some, to find steps between thresholds
     )
 
 
