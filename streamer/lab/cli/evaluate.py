@@ -43,11 +43,7 @@ def evaluate(
     ] = None,
     threshold: Annotated[
         float,
-        typer.Option(
-            min=0.01,
-            max=1.0,
-            help="Least exact resemblance of true duplicates; methods keep theirs.",
-        ),
+        typer.Option(min=0.01, max=1, help="Of true duplicates, exact; methods keep theirs."),
     ] = THRESHOLD,
     own_collection: Annotated[
         bool,
