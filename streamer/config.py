@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, ValidationError
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -36,6 +36,7 @@ from pydantic_settings import (
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
 from streamer.index.types import IndexSettings
+from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
 from streamer.rules import Rule, read_rules, text_rules
@@ -303,6 +304,15 @@ class Settings(BaseSettings):
         RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
     head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    index_memory: ByteSize = _setting(
+        RUNNING,
+        "Memory for what finds kept pages by their keys, as 512MiB; what has no room goes to the "
+        "disk, behind filters that take 23 bytes a page.",
+        ByteSize(0),
+        shown="a quarter of what the process may use",
+        form="BYTES",
+        ge=0,
+    )
     page_bytes_max: int = _setting(
         RUNNING,
         "Bytes of a record, and of what its body expands to, at most.",
@@ -493,6 +503,11 @@ class Settings(BaseSettings):
     def signing_threads(self) -> int:
         """Return the number of signing threads: while one waits for the disk, another goes on."""
         return self.threads or len(os.sched_getaffinity(0)) + 1
+
+    @property
+    def index_memory_bytes(self) -> int:
+        """Return the memory for what finds kept pages; limits of control groups are observed."""
+        return self.index_memory or memory_limit_bytes() // 4
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - checked by the model

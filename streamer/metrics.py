@@ -204,11 +204,18 @@ class ShardMetrics:
         )
         self.key_table_postings = gauge(
             "streamer_shard_key_table_postings",
-            "Postings in the table of all keys that have left the head.",
+            "Postings in the table of keys that have left the head.",
+            ["shard"],
+        )
+        self.frozen_postings = gauge(
+            "streamer_shard_frozen_postings",
+            "Postings for which that table had no room, and which are on disk.",
             ["shard"],
         )
         self.key_table_bytes = gauge(
-            "streamer_shard_key_table_bytes", "Memory of that table.", ["shard"]
+            "streamer_shard_key_table_bytes",
+            "Memory of that table, and of the filters of frozen postings.",
+            ["shard"],
         )
         self.index_bytes = gauge(
             "streamer_shard_index_bytes", "Disk space of the index at the last flush.", ["shard"]

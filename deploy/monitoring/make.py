@@ -195,6 +195,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             each_shard("streamer_shard_head_fill_ratio"), about="A flush is due at 100 %.",
         ),
         Panel("Postings in key tables", "short", each_shard("streamer_shard_key_table_postings")),
+        Panel("Postings frozen on disk", "short", each_shard("streamer_shard_frozen_postings")),
         Panel("Memory of the key tables", "bytes", each_shard("streamer_shard_key_table_bytes")),
         Panel(
             "Postings refused a second", "ops",

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from streamer.config import duration_of
 from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
+from streamer.index.frozen import read_note
 from streamer.index.store import Store
 from streamer.index.types import IndexSettings
 from streamer.kafka.wire import stored_position
@@ -106,7 +107,7 @@ def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
 
 def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot) -> dict[str, Any]:
     disk = meta.shards[number]
-    sizes = _bucket_sizes(store, number)
+    sizes, frozen = _bucket_sizes(store, number), read_note(store, number)
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
     powers = np.bincount(np.ceil(np.log2(sizes)).astype(np.int64)).tolist()
     return {
@@ -114,6 +115,9 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
         "undecided": len(shard.undecided.refs),
         "held": sum(len(pages) for _, pages in shard.held),
         "postings": disk.postings,
+        "postings_frozen": frozen.count,
+        "generations": len(frozen.generations),
+        "filter_bytes": frozen.filter_bytes,
         "buckets": len(sizes),
         "buckets_by_size": {f"<= {1 << i}": int(n) for i, n in enumerate(powers) if n},
         "buckets_saturated": int(np.count_nonzero(sizes >= bucket_max)),
@@ -124,7 +128,7 @@ def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot)
 def _bucket_sizes(store: Store, number: int) -> Any:  # noqa: ANN401 - an array of counts
     """Return the postings of each bucket of a shard."""
     posted = [np.empty(0, np.uint64)]
-    for part in store.keys(number, ROWS_AT_ONCE):
+    for part in store.keys(number, ROWS_AT_ONCE, whole=False):
         columns = np.arange(part.keys.shape[1], dtype=np.uint64)
         posted.append(part.keys[(part.masks[:, None] >> columns & np.uint64(1)).astype(np.bool_)])
     return np.unique(np.concatenate(posted), return_counts=True)[1]
@@ -151,6 +155,9 @@ def _print(report: dict[str, Any]) -> None:
             "undecided",
             "held",
             "postings",
+            "postings_frozen",
+            "generations",
+            "filter_bytes",
             "buckets",
             "buckets_saturated",
             "postings_refused",

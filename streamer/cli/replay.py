@@ -479,8 +479,10 @@ def _run(
         )
     with _other_indexes(settings, folder) as others, _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar(main_text=settings.signature.takes_main_text)
-        in_force = others.named_in(settings.index)
-        judge = replay_judge(folder, in_force, head_pages=settings.head_pages, others=others)
+        judge = replay_judge(
+            folder, others.named_in(settings.index), head_pages=settings.head_pages,
+            index_memory=settings.index_memory_bytes, others=others,
+        )  # fmt: skip
         job = Replay(
             judge, catalogue, parser, new_signer, folder.fingerprint,
             settings.signing_threads, checks,

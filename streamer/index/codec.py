@@ -2,7 +2,8 @@
 
     key                        value
     "r" | block u64            eight rows (row_blocks.py)
-    "k" | block u64            the keys of 512 rows (row_blocks.py)
+    "k" | block u64            the keys of 512 rows, but for what the rows have (row_blocks.py)
+    "b" | number u64           frozen keys (frozen.py)
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
     0xFF                       the state, as MessagePack
@@ -20,6 +21,7 @@ pages are always those of one moment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -148,10 +150,10 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 6  # of this file, row_blocks.py and url_versions.py
-READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had rows and keys only
+FORMAT = 6  # of this file, row_blocks.py, frozen.py and url_versions.py
+READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had rows and whole keys only
 
-ROWS, KEYS, SHINGLES, URLS = b"r", b"k", b"s", b"u"  # families, by what their keys begin with
+ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats
 
 Entry = tuple[bytes, bytes]
@@ -160,6 +162,12 @@ Entry = tuple[bytes, bytes]
 def entry_key(family: bytes, block: int) -> bytes:
     """Return the key of a block."""
     return family + block.to_bytes(8, "big")
+
+
+def entry_keys(family: bytes, blocks: Sequence[int]) -> list[bytes]:
+    """Return the keys of blocks; one by one they would take longer than to read some."""
+    data = np.array(blocks, ">u8").tobytes()
+    return [family + data[start : start + 8] for start in range(0, len(data), 8)]
 
 
 class Stretch(msgspec.Struct):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,10 +40,10 @@ from rocksdict import (
 )
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index.codec import KEYS, ROWS, SHINGLES, URLS, Entry, entry_key
+from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
 from streamer.index.store_errors import damaged, database_error, explained
 
-FAMILIES = {ROWS: "rows", KEYS: "keys", SHINGLES: "shingles", URLS: "urls"}
+FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
 KEYS_ABOUT = "rocksdb.estimate-num-keys"
 STATE = "default"  # the family that each database has
 LOGGED_BYTES_MAX = 4 << 20  # of a flush; more is not written twice
@@ -115,6 +115,31 @@ class Database:
             cursor.status()  # raises what has kept it from being valid, if anything has
             return None
 
+    def note(self, key: bytes) -> bytes | None:
+        """Return what is noted under a key, beside the state.
+
+        Raises:
+            StoreDamaged: it cannot be read.
+        """
+        with _explained(self._path):
+            value: bytes | None = self._opened.get(key)
+            return value
+
+    def put_note(self, key: bytes, value: bytes) -> None:
+        """Note a value under a key that lies before the state's, on the disk; none removes it.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        with _explained(self._path):
+            batch = WriteBatch(raw_mode=True)
+            if value:
+                batch.put(key, value)
+            else:
+                batch.delete(key)
+            self._opened.write(batch)
+            self._opened.flush_wal(True)
+
     def values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         """Return blocks of a family.
 
@@ -125,7 +150,7 @@ class Database:
         entries = self._families.get(family)
         with _explained(self._path):
             for start in range(0, len(blocks), READ_AT_ONCE):
-                keys = [entry_key(family, block) for block in blocks[start : start + READ_AT_ONCE]]
+                keys = entry_keys(family, blocks[start : start + READ_AT_ONCE])
                 found += [None] if entries is None else entries.get(keys)
         if None in found:
             block = blocks[found.index(None)]
@@ -201,18 +226,25 @@ class Database:
             batch.put(key, value, handle)
 
     def _write_past_the_log(self, entries: Sequence[Entry]) -> None:
+        self.write_apart(entries[0][0][:1], entries)
+
+    def write_apart(self, family: bytes, entries: Iterable[Entry]) -> None:
+        """Write entries of a family past the log, and sync them; no state goes with them.
+
+        Raises:
+            StoreUnavailable: the disk refuses. Some may be there then.
+        """
         options = WriteOptions()
         options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
-        mean = sum(len(value) for _, value in entries) // len(entries)
-        at_once = max(1, BATCH_BYTES // (mean + 1))
-        for start in range(0, len(entries), at_once):
-            batch = WriteBatch(raw_mode=True)
-            self._put(batch, entries[start : start + at_once])
-            self._opened.write(batch, options)
-        self._families[entries[0][0][:1]].flush()
+        with _explained(self._path):
+            for own in _batches(entries):
+                batch = WriteBatch(raw_mode=True)
+                self._put(batch, own)
+                self._opened.write(batch, options)
+            self._families[family].flush()
 
-    def delete(self, family: bytes, start: int, end: int) -> None:
-        """Delete the blocks [start, end) of a family, and have their space given back in a thread.
+    def delete(self, family: bytes, ranges: Sequence[tuple[int, int]]) -> None:
+        """Delete blocks [start, end) of a family, and have their space given back in a thread.
 
         The note of what is deleted goes into a file of its own: in one with new entries it would
         reach from the oldest to the newest, and all between would be merged with it.
@@ -221,12 +253,17 @@ class Database:
             StoreDamaged: a file of the database is damaged.
             StoreUnavailable: the disk refuses.
         """
-        entries, limits = self._families[family], (entry_key(family, start), entry_key(family, end))
+        entries = self._families[family]
+        limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
         with _explained(self._path):
-            entries.flush()
-            entries.delete_range(*limits)
-            entries.flush()
-        self._merger.submit(self._compact, entries, *limits)
+            limits = [each for each in limits if _has_entries(entries, *each)]
+            if limits:
+                entries.flush()
+                for each in limits:
+                    entries.delete_range(*each)
+                entries.flush()
+        for each in limits:
+            self._merger.submit(self._compact, entries, *each)
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
         """Delete entries by their keys; `settle` has them gone from the disk.
@@ -268,7 +305,7 @@ class Database:
     def _merge(self) -> None:
         with contextlib.suppress(StreamerError), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
-            for family in (ROWS, KEYS):
+            for family in (ROWS, KEYS):  # bands are merged by whoever writes them
                 entries = self._families[family]
                 own = [file for file in files if file["start_key"].startswith(family)]
                 count = files_to_merge([file["size"] for file in own])
@@ -307,6 +344,26 @@ class Database:
         with contextlib.suppress(StreamerError), _explained(self._path):
             self._opened.close()
         self._opened = None
+
+
+def _has_entries(entries: Any, start: bytes, end: bytes) -> bool:  # noqa: ANN401 - rocksdict has no types
+    cursor = entries.iter()
+    cursor.seek(start)
+    return bool(cursor.valid() and cursor.key() < end)
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Yield entries in lists of about as many bytes as are written in one call."""
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        batch.append(entry)
+        size += len(entry[1])
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def files_to_merge(sizes: Sequence[int]) -> int:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from streamer.errors import StoreDamaged
+from streamer.index.frozen import read_generation, read_note
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
@@ -105,7 +106,21 @@ class _Check:
                 told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
                 _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
         kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
-        return [each for own in zip(*kinds, strict=True) for each in own] + self._urls()
+        findings = [each for own in zip(*kinds, strict=True) for each in own]
+        frozen = (self._frozen(shard) for shard in range(len(shards)))
+        return findings + [each for each in frozen if each is not None] + self._urls()
+
+    def _frozen(self, shard: int) -> Finding | None:
+        """Read the frozen keys of a shard, if there are some."""
+        note = read_note(self._store, shard)
+        finding = Finding(f"frozen keys of shard {shard}", 0)
+        for generation in note.generations:
+            try:
+                for size in read_generation(self._store, shard, generation):
+                    self._advance(finding, size)
+            except StoreDamaged as error:
+                _note(finding, error.what)
+        return finding if note.generations else None
 
     def _urls(self) -> list[Finding]:
         """Read all versions of URLs, if there are any."""
@@ -119,10 +134,13 @@ class _Check:
 
     def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
         for block in self._store.key_blocks:
-            part = _tried(finding, self._store.read_keys, shard, range(block, block + 1))
+            part = _tried(finding, self._keys_of, shard, range(block, block + 1))
             if part is not None:
-                self._advance(finding, part.keys.nbytes + 12 * len(part.rows))
+                self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
                 yield part
+
+    def _keys_of(self, shard: int, blocks: range) -> RowKeys | None:
+        return self._store.read_keys(shard, blocks, whole=False)
 
     def _rows(self, part: RowKeys, finding: Finding) -> None:
         """Read the rows of a block of keys, and compare their marks."""
@@ -135,7 +153,7 @@ class _Check:
         self._advance(finding, len(rows.data) - len(PADDING))
         marks = gather_marks(rows, part.keys.shape[1])
         posted = part.masks[:, None] >> np.arange(marks.shape[1], dtype=np.uint64) & np.uint64(1)
-        if not np.array_equal(marks, (posted * part.keys).astype(np.uint32)):
+        if not np.array_equal(marks, (posted * part.whole(marks).keys).astype(np.uint32)):
             first = int(part.slots[0]) // SLOTS_A_KEY_BLOCK
             _note(finding, f"those of block {first} have other keys than that says")
 

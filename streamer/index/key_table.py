@@ -116,6 +116,17 @@ def take_words(address: int, end: int, out: Keys) -> int:
 
 
 @kernel
+def read_words(address: int, end: int, out: Keys) -> int:
+    """Write the words of a segment to `out` as `take_words`, and leave them there."""
+    found = 0
+    for slot in range(end):
+        word = _read(address, slot)
+        out[found] = word
+        found += word != uint64(FREE_SLOT)
+    return found
+
+
+@kernel
 def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
     """Put words, both old and new ones in order, into a free segment; tell whether they fit."""
     i = j = 0
@@ -264,6 +275,15 @@ class KeyTable:
                 slots = int(self._slots[segment])
                 margin = 2 * (int(self._ends[segment]) - slots)
                 self._grow(segment, words[:0], slots, margin)
+
+    def words(self, segments: range) -> Postings:
+        """Return the postings of some segments, in order; starts are theirs, and the end."""
+        part = slice(segments.start, segments.stop)
+        starts = np.append(0, np.cumsum(self._counts[part]))
+        words = np.empty(int(starts[-1]) + 1, np.uint64)
+        for segment, start in zip(segments, starts.tolist(), strict=False):
+            read_words(self._addresses[segment], self._ends[segment], words[start:])
+        return Postings(words[:-1], starts)
 
     def drop(self, first_row: int, segments: range) -> None:
         """Remove the postings of rows before this one from some segments."""

@@ -3,15 +3,16 @@
 A flush gives its rows slots, one after the other; those of a block of eight slots lie together, and
 of 512 slots their keys. A block of n rows is how many, u32, and how many keys each has, u32; then
 in columns refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], where each URL ends
-u32[n], and the URLs one after the other. A block of keys is n u32, keys u32, shard u64, masks
-u64[n], keys u64[n, keys], and row numbers u32[n]. All is little-endian.
+u32[n], and the URLs one after the other. A block of keys is n u32, keys and 2^31 u32, shard u64; in
+columns row numbers u32[n], masks of a byte for eight keys, and the upper five bytes of each key:
+the others are in the row's marks, and a table does not ask for them. All is little-endian.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +31,10 @@ PADDING = bytes(8)  # behind blocks: kernels take eight bytes at a time, some be
 NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<IIQ"
+_KEY_HEAD_BYTES = 16
+_KEY_BYTES = 5
+_SHORT_KEYS = 1 << 31  # in the number of keys
+_LEFT_BITS = np.uint64(64 - 8 * _KEY_BYTES)  # of a key, which its mark has
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
 Bytes = npt.NDArray[np.uint8]
@@ -110,10 +115,16 @@ def key_entries(shard: int, rows: FlushedRows, first_slot: int) -> Iterator[Entr
     for start in range(0, len(rows.rows), SLOTS_A_KEY_BLOCK):
         part = slice(start, start + SLOTS_A_KEY_BLOCK)
         keys, masks, numbers = rows.keys[part], rows.masks[part], rows.rows[part]
-        head = struct.pack(_KEY_HEAD, *keys.shape, shard)
+        head = struct.pack(_KEY_HEAD, len(keys), keys.shape[1] | _SHORT_KEYS, shard)
         block = (first_slot + start) // SLOTS_A_KEY_BLOCK
-        columns = masks.tobytes(), keys.tobytes(), numbers.astype(np.uint32).tobytes()
+        mask_bytes = masks.view(np.uint8).reshape(-1, 8)[:, : _mask_bytes(keys.shape[1])]
+        key_bytes = np.ascontiguousarray(keys).view(np.uint8).reshape(-1, 8)[:, -_KEY_BYTES:]
+        columns = numbers.astype(np.uint32).tobytes(), mask_bytes.tobytes(), key_bytes.tobytes()
         yield entry_key(KEYS, block), b"".join((head, *columns))
+
+
+def _mask_bytes(keys: int) -> int:
+    return -(-keys // 8)
 
 
 def shingle_entries(rows: FlushedRows, first_slot: int) -> Iterator[Entry]:
@@ -127,7 +138,7 @@ class RowKeys(NamedTuple):
 
     Attributes:
         rows, slots: int64[n].
-        keys: uint64[n, keys at the shard].
+        keys: uint64[n, keys at the shard]; as they come of blocks, their upper 40 bits.
         masks: uint64[n].
     """
 
@@ -136,6 +147,36 @@ class RowKeys(NamedTuple):
     keys: Words
     masks: Words
 
+    def whole(self, marks: Marks) -> RowKeys:
+        """Return them with the lower bits of those that are posted, which the rows' marks have."""
+        left = marks.astype(np.uint64) & ((np.uint64(1) << _LEFT_BITS) - np.uint64(1))
+        return self._replace(keys=self.keys | left)
+
+
+@kernel
+def _unpack_keys(
+    data: Bytes, start: int, places: tuple[int, int, int], widths: tuple[int, int],
+    out: tuple[Places, Words, Words], rows: tuple[int, int],
+) -> None:  # fmt: skip
+    """Write the row numbers, masks and keys of the block that begins at `start`.
+
+    They lie at these places of it; masks and keys are so many bytes. They are rows [first, end) of
+    what is written.
+    """
+    numbers_at, masks_at, keys_at = start + places[0], start + places[1], start + places[2]
+    mask_bytes, key_bytes = widths
+    numbers, masks, keys = out
+    first, end = rows
+    for i in range(first, end):
+        numbers[i] = int64(uint32(load_u64(data, numbers_at)))
+        numbers_at += 4
+        masks[i] = load_u64(data, masks_at) << uint64(64 - 8 * mask_bytes)
+        masks[i] >>= uint64(64 - 8 * mask_bytes)
+        masks_at += mask_bytes
+        for j in range(keys.shape[1]):
+            keys[i, j] = load_u64(data, keys_at) << uint64(64 - 8 * key_bytes)
+            keys_at += key_bytes
+
 
 def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKeys | None:
     """Return what blocks of keys, from the first on, have of a shard; None if that is nothing.
@@ -143,24 +184,35 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
     Raises:
         ValueError: a block is none.
     """
-    columns = []
+    own, slots, total, width, start = [], [], 0, 0, 0
     for number, data in enumerate(blocks, first_block):
-        count, width, owner = struct.unpack_from(_KEY_HEAD, data.ljust(16))
-        if len(data) != 16 + count * (12 + 8 * width):
+        count, keys, owner = struct.unpack_from(_KEY_HEAD, data.ljust(_KEY_HEAD_BYTES))
+        is_whole, keys = not keys & _SHORT_KEYS, keys & ~_SHORT_KEYS  # as those of format 5
+        masks_of, bytes_of = (8, 8) if is_whole else (_mask_bytes(keys), _KEY_BYTES)
+        sizes = {"numbers": 4 * count, "masks": masks_of * count, "keys": bytes_of * keys * count}
+        order = ("masks", "keys", "numbers") if is_whole else ("numbers", "masks", "keys")
+        ends = [*itertools.accumulate((sizes[each] for each in order), initial=_KEY_HEAD_BYTES)]
+        at = dict(zip(order, ends, strict=False))
+        if len(data) != ends[-1]:
             raise ValueError(number)
         if owner == shard:
-            at, after = 16 + 8 * count, 16 + 8 * count * (1 + width)
-            columns.append(
-                (
-                    np.frombuffer(data, np.uint32, count, after).astype(np.int64),
-                    np.arange(count) + number * SLOTS_A_KEY_BLOCK,
-                    np.frombuffer(data, np.uint64, count * width, at).reshape(count, width),
-                    np.frombuffer(data, np.uint64, count, 16),
-                )
-            )
-    if not columns:
+            places = at["numbers"], at["masks"], at["keys"]
+            own.append((data, start, places, (masks_of, bytes_of), (total, total + count)))
+            slots.append(np.arange(count) + number * SLOTS_A_KEY_BLOCK)
+            total, width, start = total + count, keys, start + len(data)
+    if not own:
         return None
-    found = RowKeys(*map(np.concatenate, zip(*columns, strict=True)))
+    # A kernel is compiled anew for bytes that cannot be written.
+    joined = np.frombuffer(bytearray().join([*(each[0] for each in own), PADDING]), np.uint8)
+    found = RowKeys(
+        np.empty(total, np.int64),
+        np.concatenate(slots),
+        np.empty((total, width), np.uint64),
+        np.empty(total, np.uint64),
+    )
+    for _, start, places, widths, rows in own:
+        out = found.rows, found.masks, found.keys
+        _unpack_keys(joined, start, places, widths, out, rows)
     there = found.rows != NO_ROW
     return found if there.all() else RowKeys(*(column[there] for column in found))
 
@@ -178,6 +230,17 @@ class RowPlaces:
     data: Bytes
     starts: Places
     places: Places
+
+
+def rows_at(slots: Places, read: Callable[[Sequence[int]], list[bytes]]) -> RowPlaces:
+    """Return the rows in slots; `read` gives blocks by their numbers, each once."""
+    numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+    wanted, at = np.unique(numbers, return_inverse=True)
+    values = read(wanted.tolist())
+    starts = np.zeros(len(values) + 1, np.int64)
+    np.cumsum([len(value) for value in values], out=starts[1:])
+    data = np.frombuffer(bytearray().join([*values, PADDING]), np.uint8)
+    return RowPlaces(data, starts[at], places)
 
 
 @inline_kernel

@@ -14,8 +14,9 @@ stays as it is.
 from __future__ import annotations
 
 import shutil
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
 from streamer.index.codec import (
+    BANDS,
     FORMAT,
     KEYS,
     READ_FORMATS,
@@ -46,8 +48,10 @@ from streamer.index.row_blocks import (
     ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
     RowKeys,
+    gather_marks,
     key_entries,
     row_entries,
+    rows_at,
     shingle_entries,
     unpack_keys,
 )
@@ -92,6 +96,7 @@ class Store:
         self._is_writing = False
         self._freed = 0  # slots whose space was given back
         self._freed_urls = 0  # generations of versions of URLs
+        self._noting = threading.Lock()
 
     @classmethod
     def open(cls, path: Path, *, writable: bool = True) -> Store:
@@ -242,12 +247,12 @@ class Store:
             if self.has_shingles:
                 blocks[SHINGLES] = 1
             for family, slots in blocks.items():
-                self._to_write().delete(family, self._freed // slots, first_slot // slots)
+                self._to_write().delete(family, [(self._freed // slots, first_slot // slots)])
             self._freed = first_slot
         for meta in self._meta.shards if self._meta else []:  # one of them has some
             first = meta.generations[0].number if meta.generations else 0
             if first > self._freed_urls:
-                self._to_write().delete(URLS, self._freed_urls, first)
+                self._to_write().delete(URLS, [(self._freed_urls, first)])
                 self._freed_urls = first
 
     def _to_write(self) -> Database:
@@ -271,7 +276,8 @@ class Store:
         """
         database = self._to_write()
         folder = self._without_checkpoint()
-        database.checkpoint(folder)
+        with self._noting:  # or it might have a note of what it has not
+            database.checkpoint(folder)
         return folder
 
     def _without_checkpoint(self) -> Path:
@@ -281,16 +287,25 @@ class Store:
             shutil.rmtree(each, ignore_errors=True)
         return folder
 
-    def keys(self, shard: int, rows_at_once: int) -> Iterator[RowKeys]:
+    def keys(
+        self, shard: int, rows_at_once: int, first_slot: int = 0, rows_before: int = 0,
+        *, whole: bool = True,
+    ) -> Iterator[RowKeys]:  # fmt: skip
         """Yield the keys of all rows of a shard, by their slots, so many slots at a time.
+
+        Those in slots before the first, which begins a block, are passed over: they are so many.
+        `whole` is as for `read_keys`.
 
         Raises:
             StoreDamaged: they are, or some are missing.
         """
-        meta, count = self._meta, 0
+        meta, count = self._meta, rows_before
         blocks, at_once = self.key_blocks, max(1, rows_at_once // SLOTS_A_KEY_BLOCK)
-        for first in blocks[::at_once]:
-            if found := self.read_keys(shard, range(first, min(first + at_once, blocks.stop))):
+        for first in range(
+            max(blocks.start, first_slot // SLOTS_A_KEY_BLOCK), blocks.stop, at_once
+        ):
+            part = range(first, min(first + at_once, blocks.stop))
+            if found := self.read_keys(shard, part, whole=whole):
                 count += len(found.rows)
                 yield found
         if meta is not None and count != meta.shards[shard].rows:
@@ -302,16 +317,21 @@ class Store:
         slots = (self._meta.first_slot, self._meta.next_slot) if self._meta else (0, 0)
         return range(*(slot // SLOTS_A_KEY_BLOCK for slot in slots))
 
-    def read_keys(self, shard: int, blocks: range) -> RowKeys | None:
-        """Return what some blocks of keys have of a shard.
+    def read_keys(self, shard: int, blocks: range, *, whole: bool = True) -> RowKeys | None:
+        """Return what some blocks of keys have of a shard; `whole` ones need the rows, too.
+
+        The others are the upper 40 bits. Of keys that a row is not posted under there is no more.
 
         Raises:
             StoreDamaged: one of them is, or is missing.
         """
         try:
-            return unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
+            found = unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
         except ValueError as error:
             raise damaged(self.path, f"block {error} of its keys") from error
+        if found is None or not whole:
+            return found
+        return found.whole(gather_marks(rows_at(found.slots, self.row_blocks), found.keys.shape[1]))
 
     def row_blocks(self, blocks: Sequence[int]) -> list[bytes]:
         """Return blocks of rows.
@@ -373,6 +393,43 @@ class Store:
         """
         if keys:
             self._to_write().remove(URLS, keys)
+
+    def band_blocks(self, blocks: Sequence[int]) -> list[bytes]:
+        """Return blocks of frozen keys.
+
+        Raises:
+            StoreDamaged: one of them is, or is missing.
+        """
+        return self._values(BANDS, blocks)
+
+    def write_bands(self, entries: Iterable[Entry]) -> None:
+        """Write blocks of frozen keys, and sync them; a flush may go on beside.
+
+        Raises:
+            StoreUnavailable: the disk refuses. Some may be there then.
+        """
+        self._to_write().write_apart(BANDS, entries)
+
+    def drop_bands(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Delete blocks [start, end) of frozen keys.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        self._to_write().delete(BANDS, ranges)
+
+    def note(self, key: bytes) -> bytes | None:
+        """Return what was noted under a key, None if nothing was."""
+        return self._database.note(key) if self._database is not None else None
+
+    def put_note(self, key: bytes, value: bytes) -> None:
+        """Note a value under a key; none removes it.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        with self._noting:
+            self._to_write().put_note(key, value)
 
     def _values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         assert self._database is not None, "a store without a flush has no entries"

@@ -1,7 +1,7 @@
 """Reading kept rows by their numbers: from the slots that a flush gave them, a block at a time.
 
-A batch asks twice for the same rows: once whether they are posted under a key, once for what a
-verdict needs. So the blocks of the last batch are remembered.
+A batch asks more than once for the same rows: whether they are posted under a key, and for what a
+verdict needs. So the blocks of a batch are remembered until the next.
 
 Row numbers have gaps where shards further along dropped pages, and a row that was undecided for
 long comes with a later flush than its neighbours. So all rows are held as runs, by their first row:
@@ -24,12 +24,14 @@ from streamer.index.row_blocks import (
     agree,
     gather_marks,
     gather_rows,
+    rows_at,
 )
 from streamer.index.store import Store
 from streamer.index.types import BEFORE_ALL, KeptRows
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 ROWS_A_PART = 4096
+BLOCKS_KEPT = 4096  # of a batch, about 13 MB
 
 RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -72,7 +74,12 @@ class _Slots:
         """Take up rows, and the slots that they have; slots ascend."""
         gaps = np.flatnonzero((np.diff(rows) != 1) | (np.diff(slots) != 1)) + 1
         starts, ends = np.append(0, gaps), np.append(gaps, len(rows))
-        runs = np.stack((rows[starts], rows[ends - 1] + 1, slots[starts]))
+        self.put(np.stack((rows[starts], rows[ends - 1] + 1, slots[starts])))
+
+    def put(self, runs: RowNumbers) -> None:
+        """Take up runs: their first rows, their ends, and the first slots, int64[3, n]."""
+        if not runs.shape[1]:
+            return
         columns = self._first, self._end, self._slot
         with self._lock:
             # Only the last of those that are there come behind one of the new ones.
@@ -95,6 +102,17 @@ class _Slots:
             for column, numbers in zip(columns, runs, strict=True):
                 column.put(1, numbers[left])
 
+    def runs_from(self, slot: int, end: int) -> RowNumbers:
+        """Return the runs in slots from this one on, before the end, as `put` takes them."""
+        with self._lock:
+            runs = np.stack([each.numbers[1:] for each in (self._first, self._end, self._slot)])
+        return runs[:, (runs[2] >= slot) & (runs[2] < end)]
+
+    @property
+    def count(self) -> int:
+        """Return how many rows are there."""
+        return int((self._end.numbers[1:] - self._first.numbers[1:]).sum())
+
     @property
     def first_row(self) -> int:
         """Return the lowest row that is there; where there is none, the one after the dropped."""
@@ -115,10 +133,10 @@ class Blocks(NamedTuple):
 
     numbers: RowNumbers
     data: npt.NDArray[np.uint8]
-    limits: RowNumbers
+    starts: RowNumbers
 
 
-_NO_BLOCKS = Blocks(np.array([-1]), np.empty(0, np.uint8), np.zeros(2, np.int64))
+_NO_BLOCKS = Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
 
 
 class StoredRows:
@@ -130,11 +148,21 @@ class StoredRows:
         self._local = threading.local()
         self._slots = _Slots()
         self.take, self.drop = self._slots.take, self._slots.drop
+        self.put_runs = self._slots.put
+
+    def runs_from(self, slot: int, end: int) -> RowNumbers:
+        """Return the runs of rows in slots from this one on, before the end; as `put_runs`."""
+        return self._slots.runs_from(slot, end)
 
     @property
     def first_row(self) -> int:
         """Return a row before which there is none."""
         return self._slots.first_row
+
+    @property
+    def count(self) -> int:
+        """Return how many rows were taken up, and not dropped."""
+        return self._slots.count
 
     def known(self, rows: RowNumbers) -> Mask:
         """Tell which rows were taken up, and not dropped."""
@@ -147,6 +175,18 @@ class StoredRows:
         told = np.zeros(len(rows), np.bool_)
         told[there] = agree(self._read(slots[there]), keys[there])
         return told
+
+    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
+        """Return the marks of rows, of so many keys each; of one that was dropped, zeros."""
+        slots = self._slots_of(rows)
+        there = slots >= 0
+        marks = np.zeros((len(rows), keys), np.uint32)
+        marks[there] = gather_marks(self._read(slots[there]), keys)
+        return marks
+
+    def begin_batch(self) -> None:
+        """Forget the blocks of the last batch in this thread."""
+        self._local.blocks = _NO_BLOCKS
 
     def rows(self, rows: RowNumbers) -> KeptRows:
         """Return the rows of these numbers, in that order."""
@@ -182,11 +222,22 @@ class StoredRows:
         """Read the blocks of slots, if they are not there yet."""
         blocks: Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
         numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+        new = np.setdiff1d(numbers, blocks.numbers)
+        if len(blocks.numbers) + len(new) > BLOCKS_KEPT:
+            blocks, new = _NO_BLOCKS, np.unique(numbers)
+        if len(new):
+            blocks = self._local.blocks = _joined(blocks, read_blocks(self._store, new))
         at = np.searchsorted(blocks.numbers, numbers)
-        if not np.array_equal(blocks.numbers.take(at, mode="clip"), numbers):
-            blocks = self._local.blocks = read_blocks(self._store, np.unique(numbers))
-            at = np.searchsorted(blocks.numbers, numbers)
-        return RowPlaces(blocks.data, blocks.limits[at], places)
+        return RowPlaces(blocks.data, blocks.starts[at], places)
+
+
+def _joined(some: Blocks, others: Blocks) -> Blocks:
+    if not len(some.numbers):
+        return others
+    numbers = np.concatenate((some.numbers, others.numbers))
+    starts = np.concatenate((some.starts, others.starts + len(some.data)))
+    order = np.argsort(numbers)
+    return Blocks(numbers[order], np.concatenate((some.data, others.data)), starts[order])
 
 
 def read_blocks(store: Store, numbers: RowNumbers) -> Blocks:
@@ -200,7 +251,7 @@ def read_blocks(store: Store, numbers: RowNumbers) -> Blocks:
     np.cumsum([len(value) for value in values], out=limits[1:])
     # A kernel is compiled anew for bytes that cannot be written.
     data = np.frombuffer(bytearray().join([*values, PADDING]), np.uint8)
-    return Blocks(numbers, data, limits)
+    return Blocks(numbers, data, limits[:-1])
 
 
 def read_rows(store: Store, slots: RowNumbers) -> RowPlaces:
@@ -209,10 +260,7 @@ def read_rows(store: Store, slots: RowNumbers) -> RowPlaces:
     Raises:
         StoreDamaged: a block is, or is missing.
     """
-    numbers, places = np.divmod(slots, ROWS_A_BLOCK)
-    wanted, at = np.unique(numbers, return_inverse=True)
-    blocks = read_blocks(store, wanted)
-    return RowPlaces(blocks.data, blocks.limits[at], places)
+    return rows_at(slots, store.row_blocks)
 
 
 class ScannedRows(NamedTuple):
@@ -228,7 +276,7 @@ class ScannedRows(NamedTuple):
 
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     """Yield the rows of a shard that have not expired, some thousand at a time, as they came."""
-    for part in store.keys(shard, ROWS_A_PART):
+    for part in store.keys(shard, ROWS_A_PART, whole=False):
         rows = read_rows(store, part.slots)
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"

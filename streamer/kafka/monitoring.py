@@ -42,9 +42,9 @@ from prometheus_client.metrics_core import Metric
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.index.codec import ShardMeta
-from streamer.index.key_table import KeyTable
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.shard import Shard
+from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.metrics import Metrics, Stage
@@ -222,12 +222,13 @@ class ShardMetrics:
         if committed is not None:
             metrics.log_committed.labels(name).set(committed)
 
-    def observe_store(self, stored: ShardMeta, index_bytes: int, table: KeyTable) -> None:
+    def observe_store(self, stored: ShardMeta, index_bytes: int, lookup: StoredLookup) -> None:
         """Show what is on disk: when an index was opened, and after each flush."""
         metrics, name = self._metrics, self._name
         self._flushed_rows = stored.rows
-        metrics.key_table_postings.labels(name).set(table.count)
-        metrics.key_table_bytes.labels(name).set(table.size_bytes)
+        metrics.key_table_postings.labels(name).set(lookup.table.count)
+        metrics.frozen_postings.labels(name).set(lookup.frozen.note.count)
+        metrics.key_table_bytes.labels(name).set(lookup.memory_bytes)
         metrics.index_bytes.labels(name).set(index_bytes)
         self.observe_state()
 

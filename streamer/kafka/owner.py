@@ -72,7 +72,7 @@ class Owner(Judge):
         StoreUnavailable: it is in use, or the disk refuses.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - most have a default
         self,
         path: Path,
         log: ShardLog,
@@ -83,6 +83,7 @@ class Owner(Judge):
         clock: Callable[[], float] = time.monotonic,
         snapshots: RegularSnapshots | None = None,
         others: OtherIndexes | None = None,
+        index_memory: int | None = None,
     ) -> None:
         self.number = log.number
         self.identity = log.identity
@@ -96,7 +97,8 @@ class Owner(Judge):
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
             super().__init__(
                 folder.store, folder.identity, [log.number], LOG_FLUSHES,
-                head_pages=head_pages, clock=clock, others=others, secret=folder.secret,
+                head_pages=head_pages, clock=clock, index_memory=index_memory, others=others,
+                secret=folder.secret,
             )  # fmt: skip
         except BaseException:
             folder.store.close()
@@ -132,8 +134,7 @@ class Owner(Judge):
         """Show what is on disk: now, and after each flush."""
 
         def show() -> None:
-            table = self.lookups[0].table
-            metrics.observe_store(self.stored, self.store.size_bytes(), table)
+            metrics.observe_store(self.stored, self.store.size_bytes(), self.lookups[0])
             metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
 
         self.observe(metrics.stage, show)

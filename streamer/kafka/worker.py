@@ -280,6 +280,7 @@ class Worker:
             head_pages=settings.head_pages,
             snapshots=self._snapshots(shard),
             others=self._others,
+            index_memory=settings.index_memory_bytes // len(options.shards),
         )
 
     def _snapshots(self, shard: int) -> RegularSnapshots | None:

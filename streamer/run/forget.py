@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import SHINGLES, Entry, ShardMeta, Stretch, entry_key
+from streamer.index.frozen import thaw
 from streamer.index.row_blocks import (
     NO_ROW,
     SLOTS_A_KEY_BLOCK,
@@ -79,13 +80,17 @@ def forget(store: Store, wanted: Wanted, *, dry_run: bool, progress: Callable[[i
         StoreDamaged: something of the index cannot be read.
         StoreUnavailable: the disk refuses; some of the pages may be forgotten then.
     """
-    pages, blocks = 0, store.key_blocks
+    pages, blocks, is_thawed = 0, store.key_blocks, dry_run
     for first in blocks[::_BLOCKS_AT_ONCE]:
         part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
         shards = len(store.meta.shards) if store.meta else 0
         for shard in range(shards):
             found = list(_found(store, shard, part, wanted))
             pages += sum(int(gone.sum()) for *_, gone in found) if shard == 0 else 0
+            if found and not is_thawed:  # what is frozen has their keys
+                for each in range(shards):
+                    thaw(store, each)
+                is_thawed = True
             if found and not dry_run:
                 _write_over(store, shard, found)
         progress(part.stop - blocks.start)

@@ -141,14 +141,16 @@ class PrefetchedLookup:
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.
 
-    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds. `others`
-    are indexes that pages are compared with, too. `secret` is what URLs are hashed with.
+    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds. The key
+    tables of all shards take `index_memory` bytes together, which shows in no verdict; None bounds
+    nothing. `others` are indexes that pages are compared with, too. `secret` is what URLs are
+    hashed with.
 
     Raises:
         StoreMismatch: the state of a shard was written by a later version of the machine.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - most have a default
         self,
         store: Store,
         identity: Identity,
@@ -159,6 +161,7 @@ class Judge:
         clock: Callable[[], float] = time.monotonic,
         others: OtherIndexes | None = None,
         secret: bytes = b"",
+        index_memory: int | None = None,
     ) -> None:
         self.store = store
         self._identity = identity
@@ -168,7 +171,8 @@ class Judge:
         bands, shards, meta = int(identity["bands"]), int(identity["shards"]), store.meta
         self.owner_state = meta.owner if meta else b""  # that of the last flush before
         states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
-        self.lookups = [StoredLookup(store, place, secret) for place in range(len(own))]
+        memory = None if index_memory is None else index_memory // len(own)
+        self.lookups = [StoredLookup(store, place, memory, secret) for place in range(len(own))]
         self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
         lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
         capacity = head_pages + _SPARE_ENTRIES
@@ -333,8 +337,10 @@ class Judge:
     # ---- the end ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the thread that flushes, when it is done with what was begun."""
+        """End the thread that flushes, when it is done with what was begun, and what freezes."""
         self._flush_thread.shutdown()
+        for lookup in self.lookups:
+            lookup.close()
 
     def close(self) -> None:
         """Release the index; what was not flushed is repeated by the next run."""
@@ -349,11 +355,13 @@ def replay_judge(
     head_pages: int = HEAD_PAGES,
     clock: Callable[[], float] = time.monotonic,
     others: OtherIndexes | None = None,
+    index_memory: int | None = None,
 ) -> Judge:
     """Return the judge of all shards of an open index, with these settings in force."""
     judge = Judge(
         folder.store, folder.identity, range(settings.shards), REPLAY_FLUSHES,
-        head_pages=head_pages, clock=clock, others=others, secret=folder.secret,
+        head_pages=head_pages, clock=clock, index_memory=index_memory, others=others,
+        secret=folder.secret,
     )  # fmt: skip
     judge.configure(settings)
     return judge

@@ -170,7 +170,11 @@ def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
         for number, pages in enumerate(each):
             judge.judge(0, number, number + 1, pages, judge.look_up(pages))
             judge.flush(b"")
-        StoredLookup(index.store, 0)  # as an index that is opened again
+        lookup = StoredLookup(index.store, 0)  # as an index that is opened again
+        lookup.freeze()  # as in little memory
+        lookup.wait()
+        lookup.find(judge.shard.own_keys(pages))
+        lookup.close()
         list(scan_rows(index.store, 0))
         judge.close()
 

@@ -49,8 +49,8 @@ def store_of(path: Path, *flushes: int) -> Store:
 
 def observe(metrics: ShardMetrics, store: Store) -> None:
     assert store.meta is not None
-    table = StoredLookup(store, 0).table
-    metrics.observe_store(store.meta.shards[0], store.size_bytes(), table)
+    lookup = StoredLookup(store, 0)
+    metrics.observe_store(store.meta.shards[0], store.size_bytes(), lookup)
     metrics.observe_disk(7, 1 << 30)
 
 

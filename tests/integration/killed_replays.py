@@ -37,7 +37,7 @@ PAGES = 3000
 CHUNK_RECORDS = 100  # small ones, so that there are many moments between two flushes
 
 
-def start_replay(folder: Path, name: str, shards: int) -> int:
+def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
     """Fork a child that replays the sample into index `name`; return its process id."""
     child = os.fork()
     if child:
@@ -49,7 +49,7 @@ def start_replay(folder: Path, name: str, shards: int) -> int:
     verdicts = str(folder / f"{name}.jsonl")
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
-    sys.argv += ["--head-pages", "64", "--shards", str(shards)]
+    sys.argv += ["--head-pages", "64", "--shards", str(shards), "--index-memory", memory]
     sys.argv += ["--exact", "--track-changes"] if shards > 1 else []
     code = 1
     try:
@@ -100,15 +100,18 @@ def main() -> None:
     (folder / "key").write_text("ab" * 32 + "\n")
     load_kernels()
     began = time.monotonic()
-    assert wait(start_replay(folder, "quiet", options.shards)) == 0, "the quiet replay failed"
+    assert wait(start_replay(folder, "quiet", options.shards, "1GiB")) == 0, (
+        "the quiet replay failed"
+    )
     duration = time.monotonic() - began
     wanted = outputs(folder, "quiet")
     kills = rounds = 0
     while kills < options.kills:
         rounds += 1
         code = -1
+        memory = "1" if rounds % 2 else "1GiB"  # with one byte, each flush freezes what it brings
         while code:
-            child = start_replay(folder, f"killed-{rounds}", options.shards)
+            child = start_replay(folder, f"killed-{rounds}", options.shards, memory)
             time.sleep(draw.uniform(0, duration))
             os.kill(child, signal.SIGKILL)
             code = wait(child)

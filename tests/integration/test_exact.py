@@ -217,7 +217,7 @@ def test_an_evaluation_runs_methods_with_shingles_and_without() -> None:
 def test_a_deep_check_names_shingles_that_are_missing(tmp_path: Path) -> None:
     judged(tmp_path, "pages", [page("a", [f"w{i}" for i in range(30)])], "--exact")
     store = Store.open(tmp_path / "index" / "store")
-    store._to_write().delete(SHINGLES, 0, 1)  # noqa: SLF001 - nothing else removes one
+    store._to_write().delete(SHINGLES, [(0, 1)])  # noqa: SLF001 - nothing else removes one
     store.close()
     found = {finding.part: finding.damage for finding in check_index(tmp_path / "index")}
     assert found["shingles of shard 0"] == ["block 0 of its shingles is missing"]

@@ -38,6 +38,7 @@ limits = st.builds(
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)
+bounds = st.sampled_from([None, 0])  # of the memory of a table: with 0 each flush is frozen
 flush_shares = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
 
@@ -59,7 +60,8 @@ def test_one_shard_says_what_the_serial_index_says(
 class StoredIndex:
     """A network whose shards flush to a real store."""
 
-    def __init__(self, folder: Path, rules: IndexSettings) -> None:
+    def __init__(self, folder: Path, rules: IndexSettings, memory_max: int | None = None) -> None:
+        self.memory_max = memory_max
         self.network = Network(rules, BANDS)
         self.store = Store.open(folder / "store")
         self.folder = folder
@@ -67,7 +69,9 @@ class StoredIndex:
         self.connect()
 
     def connect(self) -> None:
-        self.lookups = [StoredLookup(self.store, i) for i in range(len(self.network.shards))]
+        self.lookups = [
+            StoredLookup(self.store, i, self.memory_max) for i in range(len(self.network.shards))
+        ]
         self.network.use(self.lookups, self.flush)
 
     def flush(self, flushed: list[FlushedRows]) -> None:
@@ -78,10 +82,16 @@ class StoredIndex:
             lookup.refresh(postings)
         self.store.free()
 
+    def close(self) -> None:
+        """Close the look-ups and the store."""
+        for lookup in self.lookups:
+            lookup.close()
+        self.store.close()
+
     def open_again(self) -> None:
         """Close everything and go on from what the store holds."""
         self.network.flush()
-        self.store.close()
+        self.close()
         self.store = Store.open(self.folder / "store")
         assert self.store.meta is not None
         states = [shard.state for shard in self.store.meta.shards]
@@ -90,61 +100,63 @@ class StoredIndex:
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]))
+@given(seeds, st.integers(1, 60), limits, st.sampled_from([0.1, 0.5]), bounds)
 def test_flushes_to_a_real_store_do_not_show(
-    seed: int, count: int, rules: IndexSettings, flush_share: float
+    seed: int, count: int, rules: IndexSettings, flush_share: float, memory_max: int | None
 ) -> None:
     pages = family_pages(Random(seed), count)
     expected = serial_verdicts(pages, rules)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules)
+        index = StoredIndex(Path(folder), rules, memory_max)
         assert run(index.network, pages, seed, flush_share) == expected
-        index.store.close()
+        index.close()
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, st.integers(40, 120), st.sampled_from([9, 12, 64]), st.sampled_from([0.1, 0.5]))
+@given(
+    seeds, st.integers(40, 120), st.sampled_from([9, 12, 64]), st.sampled_from([0.1, 0.5]), bounds
+)
 def test_flushes_do_not_show_where_crowded_keys_agree_in_the_bits_of_the_table(
-    seed: int, count: int, bucket_max: int, flush_share: float
+    seed: int, count: int, bucket_max: int, flush_share: float, memory_max: int | None
 ) -> None:
     pages = crowded_pages(Random(seed), count)
     rules = IndexSettings(bucket_max=bucket_max)
     quiet = Network(rules, BANDS)
     expected = run(quiet, pages, seed, 0.0)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules)
+        index = StoredIndex(Path(folder), rules, memory_max)
         assert run(index.network, pages, seed, flush_share) == expected
         assert index.network.shards[0].refused == quiet.shards[0].refused
-        index.store.close()
+        index.close()
 
 
 @settings(max_examples=8, deadline=None)
-@given(seeds, st.lists(st.integers(1, 20), min_size=1, max_size=8), limits)
+@given(seeds, st.lists(st.integers(1, 20), min_size=1, max_size=8), limits, bounds)
 def test_an_index_opened_again_after_each_flush_goes_on_as_if_nothing_had_been(
-    seed: int, sizes: list[int], rules: IndexSettings
+    seed: int, sizes: list[int], rules: IndexSettings, memory_max: int | None
 ) -> None:
     pages = family_pages(Random(seed), sum(sizes))
     verdicts: list[Judged] = []
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules)
+        index = StoredIndex(Path(folder), rules, memory_max)
         at = 0
         for size in sizes:
             verdicts += index.network.give(pages, at, at + size)
             at += size
             index.open_again()
-        index.store.close()
+        index.close()
     assert verdicts == serial_verdicts(pages, rules)
 
 
 @settings(max_examples=6, deadline=None)
-@given(seeds, st.integers(20, 80), st.sampled_from([1, 2, 3]))
+@given(seeds, st.integers(20, 80), st.sampled_from([1, 2, 3]), bounds)
 def test_every_look_up_in_runs_gives_what_dictionaries_give(
-    seed: int, count: int, shards: int
+    seed: int, count: int, shards: int, memory_max: int | None
 ) -> None:
     pages = family_pages(Random(seed), count)
     rules = IndexSettings(shards=shards)
     with tempfile.TemporaryDirectory() as folder:
-        index = StoredIndex(Path(folder), rules)
+        index = StoredIndex(Path(folder), rules, memory_max)
         run(index.network, pages, seed, 0.2)
         index.network.flush()
         for number, (plain, found) in enumerate(zip(index.plain, index.lookups, strict=True)):
@@ -157,4 +169,4 @@ def test_every_look_up_in_runs_gives_what_dictionaries_give(
             assert again.refs == kept.refs
             assert again.urls == kept.urls
             assert again.sketches.tolist() == kept.sketches.tolist()
-        index.store.close()
+        index.close()

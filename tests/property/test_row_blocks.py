@@ -122,7 +122,10 @@ def test_keys_come_back_with_their_rows_and_slots_at_their_own_shard(
         return
     assert found is not None
     assert found.rows.tolist() == given_rows.rows.tolist()
-    assert found.keys.tolist() == given_rows.keys.tolist()
+    left = np.uint64(24)
+    assert found.keys.tolist() == (given_rows.keys >> left << left).tolist()
+    whole = found.whole(given_rows.keys.astype(np.uint32))
+    assert whole.keys.tolist() == given_rows.keys.tolist()
     assert found.masks.tolist() == given_rows.masks.tolist()
     first = 5 * SLOTS_A_KEY_BLOCK
     assert found.slots.tolist() == list(range(first, first + len(given_rows.rows)))

@@ -11,6 +11,7 @@ import pytest
 from streamer.config import PURPOSES, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.index.types import IndexSettings
+from streamer.metrics import memory_limit_bytes
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ def test_flags_go_before_the_environment_before_the_file_before_defaults(
     settings = load_settings(file, threshold=0.5, bands=None)
     assert (settings.threshold, settings.bands, settings.rows) == (0.5, 10, 7)
     assert settings.shingle_width == SignatureSettings().shingle_width
+
+
+def test_memory_is_given_with_a_unit_and_is_a_quarter_of_what_there_is_by_default() -> None:
+    assert load_settings(index_memory="512MiB").index_memory_bytes == 512 << 20
+    assert load_settings().index_memory_bytes == memory_limit_bytes() // 4
 
 
 def test_one_file_does_not_show_in_the_settings_of_the_next_load(file: Path) -> None:
@@ -84,6 +90,8 @@ def test_each_part_gets_what_was_set() -> None:
         ("expire_after", "30 days"),
         ("expire_after", 30),
         ("keep_pages", -1),
+        ("index_memory", "much"),
+        ("index_memory", -1),
         ("colour", "blue"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from streamer.index.deep_check import check_index
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
@@ -140,6 +141,33 @@ def test_what_lies_behind_the_horizon_is_dropped_with_the_flush_that_says_so(
         assert len(stored_postings(store, 0)) == 30
         flush(store, range(40, 50), horizon=after(40))
         assert_holds(store, range(40, 50))
+
+
+def test_what_has_expired_leaves_frozen_keys_too(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+
+    def found(lookup: StoredLookup) -> list[int]:
+        rows: list[int] = np.unique(lookup.find(keys_of(range(400))).rows).tolist()
+        return rows
+
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        contextlib.closing(StoredLookup(store, 0, 0)) as lookup,
+    ):
+        for end in range(10, 310, 10):
+            first = max(0, end - 40)
+            lookup.refresh(flush(store, range(end - 10, end), horizon=after(first)))
+            store.free()
+            lookup.wait()
+            assert found(lookup) == [*range(first, end)]
+            assert lookup.frozen.note.count <= 80 * 3, "twice as many as answer"
+            assert len(lookup.frozen.note.runs) <= 6
+        opened = StoredLookup(store, 0)
+        assert found(opened) == [*range(260, 300)]
+        assert opened.rows(np.array([262, 7])).refs == [269, 0]
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(260, 300))
+    assert not any(finding.damage for finding in check_index(tmp_path))
 
 
 def test_of_a_flush_that_has_not_expired_as_a_whole_nothing_is_dropped(tmp_path: Path) -> None:

@@ -6,15 +6,19 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
+from streamer.index.codec import BANDS
 from streamer.index.deep_check import check_index
+from streamer.index.frozen import read_note
 from streamer.index.store import Store
+from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
 from streamer.run.forget import Wanted, forget
-from tests.helpers.stored_rows import assert_holds, flush
+from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +66,35 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
         )
         flush(store, range(1300, 1310))
         assert_holds(store, [*left, *range(1300, 1310)])
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) -> None:
+    def found(lookup: StoredLookup) -> list[int]:
+        rows: list[int] = np.unique(lookup.find(keys_of(range(400))).rows).tolist()
+        return rows
+
+    folder = tmp_path / "store"
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        contextlib.closing(StoredLookup(store, 0, 0)) as lookup,
+    ):
+        for first in (0, 100, 200):
+            lookup.refresh(flush(store, range(first, first + 100)))
+        lookup.wait()
+    with contextlib.closing(Store.open(folder)) as store:
+        assert forget_all(store, Wanted(before_ms=150_000), dry_run=True) == 150
+        assert read_note(store, 0).count == 300 * POSTINGS_A_ROW
+        assert forget_all(store, Wanted(before_ms=150_000)) == 150
+        assert read_note(store, 0).count == 0
+        frozen = store._to_write()._families[BANDS]  # noqa: SLF001 - nobody else asks for all
+        assert not list(frozen.keys())
+        assert found(StoredLookup(store, 0)) == [*range(150, 300)]
+        with contextlib.closing(StoredLookup(store, 0, 0)) as lookup:
+            lookup.refresh(flush(store, range(300, 310)))
+            lookup.wait()
+            assert found(lookup) == [*range(150, 310)]
+            assert read_note(store, 0).count == 160 * POSTINGS_A_ROW
     assert not any(finding.damage for finding in check_index(tmp_path))
 
 

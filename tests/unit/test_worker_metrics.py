@@ -180,6 +180,7 @@ def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None
     store = store_of(tmp_path, 1000)
     observe(shard_metrics, store)
     assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
+    assert value(metrics, "streamer_shard_frozen_postings", "0") == 0
     assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
     store.close()
 
