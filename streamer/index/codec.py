@@ -60,6 +60,21 @@ class Undecided(msgspec.Struct):
     times: bytes
 
 
+class Forgotten(msgspec.Struct):
+    """What a shard is about to forget, as forgetting.py has it.
+
+    `terms`: kind, value, the row before which it holds, and the command that wants it.
+    """
+
+    terms: list[tuple[str, bytes | int, int, str]] = []
+    doomed: list[int] = []
+    gone: list[int] = []
+    asked: list[str] = []
+    passed_on: list[str] = []
+    counts: dict[str, int] = {}
+    done: dict[str, int] = {}
+
+
 class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     """The state of a shard.
 
@@ -79,6 +94,7 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     held: list[tuple[int, list[PackedPages]]]
     watermark: int = 0
     horizon: Horizon = NO_HORIZON
+    forgotten: Forgotten = msgspec.field(default_factory=Forgotten)
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -133,7 +149,7 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 5  # of this file and row_blocks.py; an index of another format is refused
+FORMAT = 6  # of this file and row_blocks.py; an index of another format is refused
 
 ROWS, KEYS = b"r", b"k"  # families, by what their keys begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats

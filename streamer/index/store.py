@@ -183,7 +183,7 @@ class Store:
     ) -> None:  # fmt: skip
         """Write entries over those that are there, and what the state says of them, in one step.
 
-        Nobody may have the store open for look-ups.
+        Who looks up meanwhile finds a row as it was, or empty.
 
         Raises:
             StoreDamaged, StoreUnavailable: as `flush`.
@@ -193,13 +193,20 @@ class Store:
         after = msgspec.structs.replace(self._meta, seq=seq, shards=shards, stretches=stretches)
         self._write([rows, keys], after, in_place=True)
 
-    def settle(self) -> None:
+    def settle(self, key_blocks: range | None = None) -> None:
         """Have what was written over gone from the disk, when this returns.
+
+        That is anything, or states and what lies in these blocks of keys and the rows' of them.
 
         Raises:
             StoreDamaged, StoreUnavailable: as `flush`.
         """
-        self._to_write().settle()
+        if key_blocks is None:
+            self._to_write().settle()
+            return
+        slots = key_blocks.start * SLOTS_A_KEY_BLOCK, key_blocks.stop * SLOTS_A_KEY_BLOCK
+        rows = range(slots[0] // ROWS_A_BLOCK, slots[1] // ROWS_A_BLOCK)
+        self._to_write().settle({KEYS: key_blocks, ROWS: rows})
 
     def _write(
         self, entries: Sequence[Sequence[Entry]], after: StoreMeta, *, in_place: bool = False

@@ -131,6 +131,10 @@ class StoredRows:
         self._slots = _Slots()
         self.take, self.drop = self._slots.take, self._slots.drop
 
+    def read_anew(self) -> None:
+        """Let go of all blocks that threads remember; while none of them reads."""
+        self._local = threading.local()
+
     @property
     def first_row(self) -> int:
         """Return a row before which there is none."""

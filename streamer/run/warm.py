@@ -130,9 +130,9 @@ def _compile_index(*, main_text: bool) -> None:
     _judge(NATIVE_SIGNATURE, map(_made_up, range(2)))
     sketches = np.zeros((2, SKETCH_WORDS), np.uint64)
     sketch_similarity(0, sketches[0], sketches[1])
-    places, pairs = np.arange(2), np.zeros((1, 2), np.int64)
+    places, pairs, lives = np.arange(2), np.zeros((1, 2), np.int64), np.zeros((2, 2), np.int64)
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
-    matching_pairs(places, starts, sketches, places, (1, 0, 0, 9, 9), met, pairs, posted)
+    matching_pairs(places, starts, sketches, lives, (1, 0, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -12,7 +13,9 @@ from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from streamer.sketch.resemblance import similarity
 
 if TYPE_CHECKING:
-    from streamer.index.types import IndexSettings, Pages, Verdicts
+    from collections.abc import Mapping, Sequence
+
+    from streamer.index.types import Forget, IndexSettings, Pages, Verdicts
 
 
 class Judged(NamedTuple):
@@ -51,14 +54,32 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
 
 
-def serial_verdicts(pages: Pages, settings: IndexSettings) -> list[Judged]:
-    """Return the verdicts on the pages, judged one after another."""
+def is_named(forget: Forget, url: bytes, time: int) -> bool:
+    """Tell whether one of the terms names a page with this URL and time."""
+    host = (urlsplit(url.decode()).hostname or "").encode()
+    return any(
+        (kind, value) in {("url", url), ("host", host)} or (kind == "before" and time < int(value))
+        for kind, value in forget.terms
+    )
+
+
+def serial_verdicts(
+    pages: Pages, settings: IndexSettings, forgets: Mapping[int, Sequence[Forget]] = {}
+) -> list[Judged]:
+    """Return the verdicts on the pages, judged one after another.
+
+    `forgets` are to be forgotten before the page at a place.
+    """
     buckets: dict[int, list[int]] = defaultdict(list)
     times = np.maximum.accumulate(pages.times).tolist()
     rows: dict[int, int] = {}
     age, newest = settings.expire_after_ms or math.inf, settings.keep_pages or math.inf
     result = []
     for place, ref in enumerate(pages.refs.tolist()):
+        for forget in forgets.get(place, ()):
+            named = {other for other in rows if is_named(forget, pages.urls[other], times[other])}
+            for key, row in buckets.items():
+                buckets[key] = [other for other in row if other not in named]
         keys = own_keys(pages, place, settings)
         for key in keys:
             buckets[key] = [

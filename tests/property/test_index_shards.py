@@ -15,6 +15,7 @@ from streamer.index.shard import Shard
 from streamer.index.types import (
     CONFIG,
     Decisions,
+    Forget,
     IndexSettings,
     Output,
     Record,
@@ -45,6 +46,8 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
             content = judged(items)
         elif isinstance(items, Decisions):
             content = (items.refs.tolist(), items.kept.tolist())
+        elif isinstance(items, Forget):
+            content = items.terms
         else:
             content = (items.refs.tolist(), items.keys.tolist(), items.sketches.tolist())
         result.append((output.destination, output.start, output.end, content))

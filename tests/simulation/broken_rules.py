@@ -186,9 +186,9 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _judge(self, pages: Pages) -> None:
+        def _judge(self, pages: Pages) -> Any:
             with patch.object(shard_module, "judge_pages", module.__dict__["judge_pages"]):
-                super()._judge(pages)
+                return super()._judge(pages)
 
     return Broken
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import Hits, KeptRows, Keys, no_hits
+from streamer.index.types import BEFORE_ALL, Hits, KeptRows, Keys, no_hits
+from streamer.run.forget import sweep
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
@@ -78,15 +81,38 @@ class Owner:
                 numbered = enumerate(split(output.items), output.start)
                 self.queues[output.destination] += [(n, item, position) for n, item in numbered]
 
-    def flush(self) -> None:
-        """Move what is kept to the store."""
+    def flush(self, *, sweeps: bool = False, killed_after: int = FOREVER) -> None:
+        """Move what is kept to the store; sweep what is forgotten, if it is said so.
+
+        Raises:
+            Killed: the sweep has written so many times.
+        """
         [brought] = self.store.flush({}, [self.shard.snapshot()], b"")
+        found: list[Counter[str]] = []
+        if sweeps:
+            self.shard.forgetting.begin_sweep()
+            self.store.replace = partial(_replace, self.store.replace, [killed_after])  # type: ignore[method-assign]
+            found = sweep(self.store, again=False)
+            del self.store.replace
         self.shard.flushed()
-        self.lookup.refresh(brought)
+        self.lookup.refresh(brought, swept=sweeps)
+        for each in found:
+            self.shard.forgetting.end_sweep(each)
         self.store.free()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)
+
+
+class Killed(Exception):  # noqa: N818 - it is no error
+    """The process ends here."""
+
+
+def _replace(real: Callable[..., None], left: list[int], *entries: Any) -> None:
+    if not left[0]:
+        raise Killed
+    left[0] -= 1
+    real(*entries)
 
 
 def copy_disk(source: Path, target: Path) -> Path:
@@ -114,7 +140,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 def canon(shard: Shard, store: Store | None) -> Any:
     """Return a shard's state in a form that does not tell head and store apart.
 
-    What lies behind the horizon is left out: whether it was dropped yet must not show.
+    What lies behind the horizon is left out, and what is forgotten: whether it was dropped, or
+    swept yet, must not show.
     """
     head = shard.head
     rows: dict[int, tuple[int, int, bytes, bool]] = {}
@@ -124,10 +151,12 @@ def canon(shard: Shard, store: Store | None) -> Any:
             buckets[key].append(row)
         for part in store.keys(0, 1024):
             stored = shard._lookup.rows(part.rows)  # noqa: SLF001 - a simulator looks inside
+            stored = shard.forgetting.hide(stored, part.rows)
             numbers = part.rows.tolist()
             columns = numbers, stored.times.tolist(), stored.refs, stored.sketches
             for row, time, ref, sketch in zip(*columns, strict=True):
-                rows[row] = (time, ref, sketch.tobytes(), True)
+                if time > BEFORE_ALL:
+                    rows[row] = (time, ref, sketch.tobytes(), True)
     for entry in range(head.count):
         if head.states[entry] == FREE:
             continue
@@ -155,4 +184,6 @@ def canon(shard: Shard, store: Store | None) -> Any:
         horizon,
         shard.applied,
         shard.settings,
+        shard.forgetting.doomed,
+        shard.forgetting.gone,
     )

@@ -12,7 +12,7 @@ from hashlib import shake_128
 
 import numpy as np
 
-from streamer.index.types import Decisions, Items, Pages, Verdicts
+from streamer.index.types import Decisions, Forget, Items, Pages, Verdicts
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6
@@ -30,6 +30,11 @@ def _symbols(component: int, value: int) -> bytes:
     return drawn.translate(FOUR_SYMBOLS)
 
 
+def url_of(ref: int) -> bytes:
+    """Return the URL of a page: pages at equal offsets share one."""
+    return b"https://h%d.example/%d" % (ref % 4, ref % 256)
+
+
 def make_page(ref: int, signature: Signature, time: int) -> Pages:
     """Return one page, as it is signed: what shard 0 says of times is not there yet."""
     symbols = b"".join(_symbols(i, value) for i, value in enumerate(signature))
@@ -44,7 +49,7 @@ def make_page(ref: int, signature: Signature, time: int) -> Pages:
         np.array([32], np.uint8),
         np.array([100], np.uint32),
         np.array([1000], np.int64),
-        [b"url-%d" % ref],
+        [url_of(ref)],
         [None],
         [b""],
         np.array([time]),
@@ -52,12 +57,14 @@ def make_page(ref: int, signature: Signature, time: int) -> Pages:
     )
 
 
-def split(items: Pages | Decisions | Verdicts) -> list[Items | tuple[int, ...]]:
+def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[int, ...]]:
     """Return the items one by one; verdicts as (ref, similarity, basis, representative)."""
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
     if isinstance(items, Decisions):
         return [Decisions(items.refs[i : i + 1], items.kept[i : i + 1]) for i in range(len(items))]
+    if isinstance(items, Forget):
+        return [Forget([term], items.ask) for term in items.terms]
     return list(
         zip(
             items.pages.refs.tolist(),
@@ -69,12 +76,14 @@ def split(items: Pages | Decisions | Verdicts) -> list[Items | tuple[int, ...]]:
     )
 
 
-def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
-    """Return single items of one kind as one block."""
+def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisions | Forget:
+    """Return single items of one kind as one block; of what is to be forgotten there is one."""
     first = items[0]
+    if isinstance(first, Forget):
+        return first
     if isinstance(first, Decisions):
         return Decisions(
-            np.concatenate([d.refs for d in items]),
+            np.concatenate([d.refs for d in items]),  # type: ignore[union-attr]
             np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
         )
     pages = [p for p in items if isinstance(p, Pages)]

@@ -7,16 +7,19 @@ into records anyhow; settings that change on the way. The shard is the real clas
 real store on a real disk.
 
 Pages have times, some older than those before; they expire after some time, or when there are many
-newer ones, or never.
+newer ones, or never. Some are forgotten, by tombstones among them or by commands; owners are killed
+amidst their sweeps.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
-each other; with one shard the verdicts are those of a naive serial index; every restored state and
-every stream is the fold of the logs; nothing stays open.
+each other; none answers that was forgotten, or lies on a disk when a command is told so; with one
+shard the verdicts are those of a naive serial index; every restored state and every stream is the
+fold of the logs; nothing stays open.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections import defaultdict
@@ -29,22 +32,28 @@ from typing import Any
 
 import numpy as np
 
+from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host
 from streamer.index.rule import CONTENT
 from streamer.index.shard import Shard
 from streamer.index.types import (
     CONFIG,
+    FORGET,
     VERDICTS,
+    Forget,
     IndexSettings,
     Pages,
     Record,
+    Term,
+    Tombstone,
+    forget_record,
     shard_name,
-    source_name,
+    source_records,
 )
 from streamer.model import page_ref
 from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
-from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
-from tests.simulation.pages import BANDS, Signature, join, make_page
+from tests.simulation.owner import FOREVER, Killed, NothingFlushed, Owner, canon, copy_disk
+from tests.simulation.pages import BANDS, Signature, join, make_page, url_of
 
 PARTITIONS = 3
 OPEN_MAX = 12  # the gauge at which signers pause
@@ -87,6 +96,8 @@ class World:
         self.flaws = flaws
         self.shards = self.random.choice((1, 1, 2, 3, 4))
         self.disks_made = 0
+        self.forgetful = random.Random(seed + (1 << 40))  # the other draws stay what they were
+        self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -143,12 +154,19 @@ class World:
         self.topic: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.pages: dict[int, Pages] = {}
         self.spoilt: dict[int, float] = {}  # how often signing a page fails
+        self.tombstones: dict[int, bytes] = {}  # by what would be their pages' refs
+        self.commands: list[str] = []
+        self.answers: set[tuple[str, int]] = set()  # commands, and shards that are done
         for i in range(count):
             where = (i % PARTITIONS, int(i >= count // 2))
             offsets = self.topic[where]
             offset = (
                 offsets[-1] + draw.choice((1, 1, 1, 2, 4)) if offsets else draw.choice((0, 0, 3))
             )
+            if self.forgetful.random() < 12 * self.forget_rate:
+                self.tombstones[page_ref(self._source(*where), offset)] = self._some_url()
+                offsets.append(offset)
+                offset += 1
             offsets.append(offset)
             signature: Signature = tuple(
                 draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
@@ -156,6 +174,20 @@ class World:
             ref = page_ref(self._source(*where), offset)
             self.pages[ref] = make_page(ref, signature, 100_000 + 1000 * i - draw.choice(DELAYS))
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
+
+    def _some_url(self) -> bytes:
+        """Return the URL of a page that has been chosen, if there is any."""
+        return url_of(self.forgetful.choice([0, *self.pages]))
+
+    def _command(self) -> None:
+        """Put what a command wants to be forgotten into the log of shard 0."""
+        draw = self.forgetful
+        kinds: list[Term] = [(URL, self._some_url()), (HOST, b"h%d.example" % draw.randrange(4))]
+        kinds.append((BEFORE, 100_000 + 1000 * draw.randrange(60)))
+        terms = draw.choices(kinds, (9, 2, 1), k=draw.choice((1, 1, 2)))
+        self.commands.append(str(len(self.commands)))
+        ask = self.commands[-1]
+        self.logs[0].append(forget_record(Forget([*terms, (ASK, ask.encode())], ask)))
 
     @staticmethod
     def _source(partition: int, incarnation: int) -> int:
@@ -219,19 +251,18 @@ class World:
         source = self._source(signer.partition, signer.incarnation)
         start, signer.position = signer.position, offsets[-1] + 1
         good: list[Pages] = []
-        numbers: list[int] = []
+        tombstones: list[Tombstone] = []
         for offset in offsets:
             ref = page_ref(source, offset)
-            if self.random.random() < self.spoilt[ref]:
+            if ref in self.tombstones:
+                tombstones.append((offset, self.tombstones[ref]))
+            elif self.random.random() < self.spoilt[ref]:
                 self.dead.add(ref)
             else:
                 good.append(self.pages[ref])
-                numbers.append(offset)
         items = join(good) if good else self.pages[next(iter(self.pages))].take([])
-        record = Record(
-            source_name(source), start, signer.position, np.array(numbers, np.int64), items
-        )
-        signer.box.append(record)
+        assert isinstance(items, Pages), items
+        signer.box += source_records(source, start, signer.position, items, tombstones)
 
     def step_owner(self, owner: Owner, now: int) -> None:
         """Flush, apply a record, or publish some outputs; then commit what is published."""
@@ -244,8 +275,11 @@ class World:
             or shard.applied - flushed >= RECORDS_MAX
             or draw.random() < self.flush_rate
         )
-        if owner.live and newest and due and not owner.busy and shard.applied > flushed:
-            owner.flush()
+        asked = shard.forgetting.is_asked and self.forgetful.random() < 0.5
+        unflushed = shard.applied > flushed
+        if owner.live and newest and not owner.busy and (asked or (due and unflushed)):
+            if not self._flush(owner, sweeps=asked or self.forgetful.random() < 0.2, now=now):
+                return
             if draw.random() < 0.3:
                 self._take_snapshot(owner)
             return
@@ -258,6 +292,44 @@ class World:
             committed = self.log_commits[owner.number]
             self.log_commits[owner.number] = max(committed, owner.published())
         assert shard.open_pages <= OPEN_MAX + 40, "open pages are unbounded"
+
+    def _flush(self, owner: Owner, *, sweeps: bool, now: int = FOREVER) -> bool:
+        """Flush an owner; tell whether it was not killed amidst its sweep."""
+        killed_after = FOREVER
+        if now < CALM and self.forgetful.random() < 0.3:
+            killed_after = self.forgetful.choice((0, 1))
+        try:
+            owner.flush(sweeps=sweeps, killed_after=killed_after)
+        except Killed:
+            owner.store.close()
+            self.owners[owner.number][-1] = self._restart(owner.number, owner, now)
+            return False
+        if "answers" not in self.flaws:
+            self._note_answers(owner)
+        return True
+
+    def _note_answers(self, owner: Owner) -> None:
+        """Note which commands a shard is done with; nothing of what they name may be there."""
+        done = owner.shard.forgetting.done
+        if not done:
+            return
+        self._note_times()
+        held = [page.refs for pages in owner.shard._held.values() for page in pages]  # noqa: SLF001 - as above
+        stored = [
+            np.array(owner.lookup.rows(part.rows).refs, np.uint64)
+            for part in owner.store.keys(0, 1024)
+        ]
+        there = {int(ref) for refs in (*held, *stored) for ref in refs}
+        there |= {int(ref) for ref in owner.shard._undecided}  # noqa: SLF001
+        arrived: set[int] = set()
+        for event in self._log_events():
+            if isinstance(event, int):
+                arrived.add(event)
+            elif event.ask in done:
+                left = [ref for ref in arrived & there if self._names(event, ref)]
+                assert not left, ("told to be forgotten, and there", owner.number, left)
+        self.answers |= {(ask, owner.number) for ask in done}
+        done.clear()
 
     @staticmethod
     def _flushed_position(owner: Owner) -> int:
@@ -273,6 +345,9 @@ class World:
         destination = draw.choice([d for d, queue in owner.queues.items() if queue])
         queue = owner.queues[destination]
         cut = queue[: draw.randint(1, 4)]
+        kinds = [type(item) for _, item, _ in cut]  # a record is of one, and forgets one thing
+        same = list(itertools.takewhile(lambda kind: kind is kinds[0], kinds))
+        cut = cut[: 1 if kinds[0] is Forget else len(same)]
         del queue[: len(cut)]
         if now < CALM and draw.random() < 0.02 and owner.doomed == FOREVER:
             owner.doomed = 2
@@ -363,6 +438,8 @@ class World:
                 for number, at in self.change_at.items():
                     if now == at and self.later and "settings-in-code" not in self.flaws:
                         self.logs[number].append(Record(CONFIG, 1, 2, np.array([1]), self.later))
+                if now < CALM and self.forgetful.random() < self.forget_rate:
+                    self._command()
                 self.disturb(now)
                 if not actions and self._done():
                     break
@@ -416,12 +493,14 @@ class World:
 
     def _check(self) -> None:
         verdicts = self._check_verdicts()
-        kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._note_times()
+        self._note_forgotten()
+        kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._check_representatives(verdicts, set(kept))
         if not self.crowded:
             self._check_kept(kept)
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
+        self._check_answers()
         self._check_streams()
         if self.shards == 1 and not self.later:
             assert self._serial() == verdicts, "not the serial index"
@@ -447,6 +526,38 @@ class World:
         self.ages = [each.expire_after_ms or FOREVER for each in both]
         self.newest = min(each.keep_pages or FOREVER for each in both)
 
+    def _names(self, forget: Forget, ref: int) -> bool:
+        """Tell whether one of the terms names a page."""
+        url, time = url_of(ref), self.times[ref]
+        names: list[Term] = [(URL, url), *((HOST, name) for name in names_of_host(url))]
+        return any(
+            (kind == BEFORE and time < int(value)) or (kind, value) in names
+            for kind, value in forget.terms
+        )
+
+    def _note_forgotten(self) -> None:
+        """Note for each page when it came, and when it was named after that."""
+        self.came: dict[int, int] = {}
+        self.named: dict[int, list[int]] = defaultdict(list)
+        for moment, event in enumerate(self._log_events()):
+            if isinstance(event, int):
+                self.came[event] = moment
+            else:
+                for ref in self.came:
+                    if self._names(event, ref):
+                        self.named[ref].append(moment)
+
+    def _check_answers(self) -> None:
+        """Check that each shard is done with each command, and nothing forgotten is stored."""
+        for crowd in self.owners:
+            self._flush(crowd[-1], sweeps=True)
+        wanted = {(ask, shard) for ask in self.commands for shard in range(self.shards)}
+        assert self.answers == wanted, ("not all commands are done", wanted - self.answers)
+        for crowd in self.owners:
+            for part in crowd[-1].store.keys(0, 1024):
+                refs = crowd[-1].lookup.rows(part.rows).refs
+                assert not self.named.keys() & {*refs}, "what is forgotten is stored"
+
     def _similarity(self, a: int, b: int) -> int:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
@@ -459,6 +570,8 @@ class World:
                 assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
                 age = self.times[ref] - self.times[other]
                 assert age <= max(self.ages), ("the representative has expired", ref, other)
+                gone = min(self.named.get(other, ()), default=FOREVER)
+                assert self.came[ref] < gone, ("the representative was forgotten", ref, other)
 
     def _check_kept(self, kept: list[int]) -> None:
         need = (self.later or self.settings).similarity_min
@@ -469,6 +582,8 @@ class World:
             keys = set(self.pages[a].keys[0].tolist())
             for b in kept[:i]:
                 if abs(self.times[a] - self.times[b]) > min(self.ages):
+                    continue
+                if a in self.named or b in self.named:
                     continue
                 if abs(ranks[a] - ranks[b]) > self.newest:
                     continue
@@ -501,10 +616,16 @@ class World:
         verdicts: dict[int, tuple[int, ...]] = {}
         buckets: dict[int, list[int]] = defaultdict(list)
         rank: dict[int, int] = {}
-        for ref in self._log_order():
+        gone: set[int] = set()
+        for ref in self._log_events():
+            if isinstance(ref, Forget):
+                gone |= {other for other in rank if self._names(ref, other)}
+                continue
             keys = self.pages[ref].keys[0].tolist()
             for key in keys:
-                buckets[key] = [r for r in buckets[key] if self._may_answer(r, ref, rank)]
+                buckets[key] = [
+                    r for r in buckets[key] if r not in gone and self._may_answer(r, ref, rank)
+                ]
             found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
             scored = [
                 (-self._similarity(ref, r), rank[r], r)
@@ -528,8 +649,17 @@ class World:
         return in_time and len(rank) - rank[other] <= self.newest
 
     def _log_order(self) -> Iterator[int]:
+        """Yield the pages as shard 0 takes them."""
+        return (event for event in self._log_events() if isinstance(event, int))
+
+    def _log_events(self) -> Iterator[int | Forget]:
+        """Yield the pages, and what is to be forgotten, as shard 0 takes them."""
         positions: dict[str, int] = defaultdict(int)
         for record in self.logs[0]:
+            if record.source == FORGET:
+                assert isinstance(record.items, Forget), record
+                yield record.items
+                continue
             position = positions[record.source]
             if not record.start <= position < record.end:
                 continue
@@ -537,6 +667,9 @@ class World:
             if isinstance(record.items, Pages):
                 numbered = zip(record.numbers.tolist(), record.items.refs.tolist(), strict=True)
                 yield from (ref for number, ref in numbered if number >= position)
+            elif isinstance(record.items, Forget):
+                first = int(np.searchsorted(record.numbers, position))
+                yield Forget(record.items.terms[first:])
 
 
 def run_seed(seed: int, machine: type[Shard] = Shard, flaws: frozenset[str] = frozenset()) -> None:

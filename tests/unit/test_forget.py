@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
+from streamer.errors import StoreUnavailable
 from streamer.index.deep_check import check_index
+from streamer.index.forgetting import BEFORE, URL, Terms
 from streamer.index.store import Store
 from streamer.index.stored_rows import scan_rows
-from streamer.run.forget import Wanted, forget
+from streamer.index.types import Forget, Term
+from streamer.run.forget import forget
+from streamer.run.index_folder import store_folder
 from tests.helpers.stored_rows import assert_holds, flush
 
 if TYPE_CHECKING:
@@ -34,24 +40,24 @@ def rows_left(store: Store) -> list[int]:
     return [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs]
 
 
-def forget_all(store: Store, wanted: Wanted, *, dry_run: bool = False) -> int:
-    return forget(store, wanted, dry_run=dry_run, progress=lambda _blocks: None)
+def forget_all(store: Store, terms: list[Term], *, dry_run: bool = False) -> int:
+    return forget(store, Terms.of(Forget(terms), 1 << 62), dry_run=dry_run)
 
 
 def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     gone = {0, 7, 599, *range(700, 705), 1299}
-    urls = frozenset(f"https://example.org/{row}" for row in gone)
+    urls: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
     left = [row for row in range(1300) if row not in gone]
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(600))
         flush(store, range(600, 1300))
     with contextlib.closing(Store.open(folder)) as store:
-        assert forget_all(store, Wanted(urls), dry_run=True) == len(gone)
+        assert forget_all(store, urls, dry_run=True) == len(gone)
         assert rows_left(store) == [*range(1300)]
     with contextlib.closing(Store.open(folder)) as store:
-        assert forget_all(store, Wanted(urls)) == len(gone)
-        assert forget_all(store, Wanted(urls)) == 0
+        assert forget_all(store, urls) == len(gone)
+        assert forget_all(store, urls) == 0
         assert_holds(store, left)
     with contextlib.closing(Store.open(folder)) as store:
         assert rows_left(store) == left
@@ -68,7 +74,7 @@ def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
 def test_pages_before_a_time_are_forgotten(tmp_path: Path) -> None:
     with contextlib.closing(Store.open(tmp_path / "store")) as store:
         flush(store, range(50))
-        assert forget_all(store, Wanted(before_ms=20_000)) == 20
+        assert forget_all(store, [(BEFORE, 20_000)]) == 20
         assert_holds(store, range(20, 50))
 
 
@@ -130,3 +136,64 @@ def test_what_to_forget_must_be_said(index: Path) -> None:
     for options in ([], ["--before", "soon"]):
         result = runner.invoke(app, ["forget", str(index), *options])
         assert result.exit_code != 0
+
+
+# ---- kills, and folders in use -------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from streamer.index.database import Database
+from streamer.index.forgetting import Terms
+from streamer.index.store import Store
+from streamer.index.types import Forget
+from streamer.run import forget as module
+
+left = [int(sys.argv[2])]
+
+def dying(real):
+    def call(*arguments, **options):
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        left[0] -= 1
+        return real(*arguments, **options)
+    return call
+
+module._BLOCKS_AT_ONCE = 1
+Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+terms = [("before", 10_000), ("url", b"https://example.org/20"), ("url", b"https://example.org/30")]
+module.forget(Store.open(Path(sys.argv[1])), Terms.of(Forget(terms), 1 << 62), dry_run=False)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "store"
+    with contextlib.closing(Store.open(folder)) as store:
+        for first in (0, 15, 25):
+            flush(store, range(first, first + 10))
+    gone = {*range(10), 20, 30}
+    ended = subprocess.run([sys.executable, "-c", KILLED, folder, str(writes)], check=False)
+    assert ended.returncode == -9
+    rows = [*range(10), *range(15, 35)]
+    with contextlib.closing(Store.open(folder)) as store:
+        there = rows_left(store)
+        assert {*rows} - gone <= {*there} <= {*rows}
+        assert len(there) == 30 - {0: 0, 1: 10, 2: 11}.get(writes, 12)
+        assert_holds(store, there)
+        terms: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
+        assert forget_all(store, terms) == len(there) - 18
+        assert_holds(store, [row for row in rows if row not in gone])
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_a_folder_in_use_is_refused(index: Path) -> None:
+    with contextlib.closing(Store.open(store_folder(index))):
+        result = runner.invoke(app, ["forget", str(index), "--host", "a.example"])
+    assert result.exit_code != 0
+    assert isinstance(result.exception, StoreUnavailable)

@@ -161,8 +161,10 @@ def test_the_kernel_compares_what_the_rule_says(
     keys = pages.keys[:, 0].copy()
     rows, starts = buckets(keys, posted)
     met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
+    ends = np.array([i + random.choice((1, 9, 1000)) for i in range(count)], np.int64)
+    lives = np.stack((pages.times, ends), axis=1)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, pages.times, (bucket_max, 6000, 0, age, newest), met, found,
+        rows, starts, pages.sketches, lives, (bucket_max, 6000, 0, age, newest), met, found,
         np.empty(bucket_max, np.int64),
     )  # fmt: skip
     by_key: dict[int, list[int]] = {}
@@ -171,7 +173,9 @@ def test_the_kernel_compares_what_the_rule_says(
     wanted = [
         pair
         for bucket in by_key.values()
-        for pair in met_in_bucket(bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10))
+        for pair in met_in_bucket(
+            bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10) and b < ends[a]
+        )
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
