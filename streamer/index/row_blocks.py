@@ -156,6 +156,8 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
         return None
     found = RowKeys(*map(np.concatenate, zip(*columns, strict=True)))
     there = found.rows != NO_ROW
+    if not there.any():
+        return None
     return found if there.all() else RowKeys(*(column[there] for column in found))
 
 

@@ -7,6 +7,7 @@ stands in the log is done all the same.
 
 from __future__ import annotations
 
+import itertools
 import time
 import uuid
 from collections.abc import Sequence
@@ -57,19 +58,19 @@ async def forget_in_log(
 
 
 async def _shards(reader: Reader, names: Names) -> int:
-    """Return how many logs the index has."""
-    shards = 0
-    while True:
-        try:
-            await reader.partitions(names.log(shards))
-        except InputError as error:
-            if shards:
-                return shards
-            raise InputError(
-                f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one "
-                "with --index-name."
-            ) from error
-        shards += 1
+    """Return how many logs the index has.
+
+    Raises:
+        InputError: none.
+    """
+    there = {*await reader.admin.list_topics()}
+    shards = next(shard for shard in itertools.count() if names.log(shard) not in there)
+    if not shards:
+        raise InputError(
+            f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one with "
+            "--index-name."
+        )
+    return shards
 
 
 async def _identity(reader: Reader, names: Names) -> LogIdentity:
