@@ -24,6 +24,7 @@ URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes
 ASK = "ask"  # names no page: the command, which is to be told when all that came before is done
 
 Rows = npt.NDArray[np.int64]
+Refs = npt.NDArray[np.uint64]
 
 
 class _Mark(NamedTuple):
@@ -61,25 +62,33 @@ class Terms:
         for kind, own in others._by_kind.items():
             self._by_kind[kind] |= own
 
-    def find(
-        self, rows: Rows, refs: Sequence[int], urls: Sequence[bytes], times: Times
-    ) -> dict[int, str]:
+    def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
         """Return the places of the rows that are named, ascending, and the command of each."""
         found: dict[int, str] = {}
         for time, mark in self._by_kind[BEFORE].items():
             early = np.flatnonzero((times < time) & (rows < mark.row_end))
             found |= dict.fromkeys(early.tolist(), mark.ask)
-        columns: list[tuple[str, Iterable[Iterable[Any]]]] = [
-            (HOST, map(names_of_host, urls)), (URL, ((url,) for url in urls)),
-            (REF, ((ref,) for ref in refs)),
-        ]  # fmt: skip
-        for kind, named in columns:
-            if own := self._by_kind[kind]:
-                for place, names in enumerate(named):
-                    for name in names:
-                        if (one := own.get(name)) is not None and rows[place] < one.row_end:
-                            found[place] = one.ask
+        if hosts := self._by_kind[HOST]:
+            for place, url in enumerate(urls):
+                for name in names_of_host(url):
+                    self._note(hosts, name, place, rows, found)
+        columns: tuple[tuple[str, Sequence[Any]], ...] = (
+            (URL, urls), (REF, refs.tolist() if self._by_kind[REF] else ()),
+        )  # fmt: skip
+        for kind, values in columns:
+            own = self._by_kind[kind]
+            if own and not own.keys().isdisjoint(values):  # as a rule none is named
+                for place, value in enumerate(values):
+                    self._note(own, value, place, rows, found)
         return dict(sorted(found.items()))
+
+    @staticmethod
+    def _note(
+        own: dict[Any, _Mark], value: object, place: int, rows: Rows, found: dict[int, str]
+    ) -> None:
+        mark = own.get(value)
+        if mark is not None and rows[place] < mark.row_end:
+            found[place] = mark.ask
 
 
 def names_of_host(url: bytes) -> Iterator[bytes]:
@@ -113,10 +122,11 @@ class Forgetting:
         self._terms = Terms(packed.terms)
         self._swept = Terms()  # by the sweep that goes on
         self.doomed, self.gone = set(packed.doomed), set(packed.gone)
-        self._asked, self._passed_on = packed.asked, packed.passed_on
+        # Who was not told yet waits for another sweep: the one before may have ended too early.
+        self._asked, self._passed_on = packed.asked, [*packed.passed_on, *packed.done]
         self._told_by_sweep: list[str] = []
-        self._counts = Counter(packed.counts)
-        self.done = packed.done
+        self._counts = Counter(packed.counts | packed.done)
+        self.done: dict[str, int] = {}
 
     def packed(self) -> Forgotten:
         """Return all of it as a shard's state has it."""
@@ -166,8 +176,8 @@ class Forgetting:
 
     def hide(self, kept: KeptRows, rows: Rows) -> KeptRows:
         """Return stored rows, those that are forgotten with a time before all others."""
-        hidden = [*self._terms.find(rows, kept.refs, kept.urls, kept.times)]
-        hidden += self._swept.find(rows, kept.refs, kept.urls, kept.times)
+        columns = rows, np.array(kept.refs, np.uint64), kept.urls, kept.times
+        hidden = [*self._terms.find(*columns), *self._swept.find(*columns)]
         if not hidden:
             return kept
         times = kept.times.copy()

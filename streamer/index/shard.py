@@ -456,23 +456,19 @@ class Shard:
         if not self.last:
             self._emit(self.number + 1, own.without_question(forget))
         for page in itertools.chain.from_iterable(self._held.values()):
-            if terms.find(_ROW_0, page.refs.tolist(), page.urls, page.times):
+            if terms.find(_ROW_0, page.refs, page.urls, page.times):
                 own.doomed.add(int(page.refs[0]))
         count = head.count
-        named = terms.find(
-            head.rows[:count], head.refs[:count].tolist(), head.urls, head.times[:count]
-        )
+        named = terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count])
         states = head.states[[*named]]
         there = (states == UNDECIDED) | (states == KEPT)  # a flushed one is counted in the store
         own.count(itertools.compress(named.values(), there.tolist()))
         head.states[[*named]] = FREE
-        for entry in itertools.compress(named, (states == UNDECIDED).tolist()):
-            ref = int(head.refs[entry])
+        undecided = list(itertools.compress(named, (states == UNDECIDED).tolist()))
+        for ref in head.refs[undecided].tolist():
             del self._undecided[ref]
             own.gone.add(ref)
-        freed = [
-            int(head.rows[e]) for e in itertools.compress(named, (states == UNDECIDED).tolist())
-        ]
+        freed = head.rows[undecided].tolist()
         for page in [page for row in freed for page in self._held.pop(row, ())]:
             self._judge_held(page)
 

@@ -114,7 +114,7 @@ def _found(
         if keys is None or not len(keys.rows):
             continue
         kept = gather_rows(read_rows(store, keys.slots))
-        if named := wanted.find(keys.rows, kept.refs, kept.urls, kept.times):
+        if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
             counts.update(named.values())
             gone = np.zeros(len(keys.rows), np.bool_)
             gone[[*named]] = True

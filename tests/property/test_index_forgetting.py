@@ -24,7 +24,7 @@ from tests.helpers.serial_index import Judged, is_named, judged, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages
 
 if TYPE_CHECKING:
-    from streamer.index.types import Pages, Tombstone
+    from streamer.index.types import Pages, Term, Tombstone
     from streamer.run.judge import Found, Judge
 
 SIGNATURE = SignatureSettings(bands=BANDS)
@@ -68,7 +68,11 @@ class Events:
 
     def _command(self, random: Random, place: int) -> Forget:
         host = b"h%d.example" % random.randrange(3)
-        terms = [("url", random.choice(self.pages.urls)), ("host", host), ("before", 500 * place)]
+        terms: list[Term] = [
+            ("url", random.choice(self.pages.urls)),
+            ("host", host),
+            ("before", 500 * place),
+        ]
         return Forget(random.choices(terms, (6, 2, 1), k=random.choice((1, 2))))
 
     def apply(self, judge: Judge, random: Random) -> list[Judged]:

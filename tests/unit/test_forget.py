@@ -6,20 +6,25 @@ import contextlib
 import json
 import subprocess
 import sys
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import StoreUnavailable
+from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.deep_check import check_index
-from streamer.index.forgetting import BEFORE, URL, Terms
+from streamer.index.forgetting import ASK, BEFORE, URL, Terms
 from streamer.index.store import Store
 from streamer.index.stored_rows import scan_rows
-from streamer.index.types import Forget, Term
+from streamer.index.types import Forget, IndexSettings, Term
 from streamer.run.forget import forget
-from streamer.run.index_folder import store_folder
+from streamer.run.index_folder import IndexFolder, store_folder
+from streamer.run.judge import Judge, replay_judge
+from streamer.sketch.settings import SignatureSettings
+from tests.helpers.fleet import ROOT
+from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import assert_holds, flush
 
 if TYPE_CHECKING:
@@ -144,9 +149,15 @@ def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
 
 
 def test_what_to_forget_must_be_said(index: Path) -> None:
-    for options in ([], ["--before", "soon"]):
+    for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"]):
         result = runner.invoke(app, ["forget", str(index), *options])
         assert result.exit_code != 0
+
+
+def test_to_count_needs_a_folder() -> None:
+    result = runner.invoke(app, ["forget", "--url", "a", "--dry-run"])
+    assert isinstance(result.exception, SettingsError)
+    assert "name one, as my-index/shard-0" in str(result.exception)
 
 
 # ---- kills, and folders in use -------------------------------------------------------------------
@@ -208,3 +219,65 @@ def test_a_folder_in_use_is_refused(index: Path) -> None:
         result = runner.invoke(app, ["forget", str(index), "--host", "a.example"])
     assert result.exit_code != 0
     assert isinstance(result.exception, StoreUnavailable)
+
+
+SWEPT = """
+import os, signal, sys
+from pathlib import Path
+from tests.unit.test_forget import give, opened_judge
+from streamer.index.database import Database
+
+judge = opened_judge(Path(sys.argv[1]))
+left = [int(sys.argv[2])]
+
+def dying(real):
+    def call(*arguments, **options):
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        left[0] -= 1
+        return real(*arguments, **options)
+    return call
+
+Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+give(judge)
+judge.flush(b"")
+judge.finish()
+os.kill(os.getpid(), 9)
+"""
+SWEPT_URL = b"https://a.example/forgotten"
+
+
+def opened_judge(folder: Path) -> Judge:
+    signature = SignatureSettings(bands=BANDS)
+    return replay_judge(IndexFolder.open(folder, signature, 1), IndexSettings(), head_pages=100)
+
+
+def give(judge: Judge) -> None:
+    """Give pages that are flushed, and what a command and a tombstone want to be forgotten."""
+    pages = family_pages(Random(5), 60)
+    pages.urls[7] = pages.urls[20] = SWEPT_URL
+    judge.judge(0, 0, 60, pages)
+    if judge.changed and not judge.store.meta:
+        judge.flush(b"")
+    judge.judge(0, 60, 61, pages.take([]), tombstones=[(60, SWEPT_URL)])
+    judge.forget(Forget([(BEFORE, 0), (ASK, b"command")], "command"), 1)
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "index"
+    ended = subprocess.run(
+        [sys.executable, "-c", SWEPT, folder, str(writes)], check=False, cwd=ROOT
+    )
+    assert ended.returncode == -9
+    judge = opened_judge(folder)
+    assert not judge.shard.forgetting.done
+    give(judge)
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert [*judge.shard.forgetting.done] == ["command"]
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert SWEPT_URL not in held
+    judge.close()

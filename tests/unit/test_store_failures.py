@@ -74,7 +74,7 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 5\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 6\. Use the version"):
             Store.open(folder)
     monkeypatch.setattr("streamer.index.store.FORMAT", 99)
     with contextlib.closing(Store.open(folder)) as store:
@@ -87,7 +87,7 @@ def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: 
         database.write([], (b"\0" * 7 + b"\7\xff", state))
     before = digests(folder.parent)
     for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 5\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 6\. Use the version"):
             Store.open(folder, writable=writable)
     assert digests(folder.parent) == before
 

@@ -10,7 +10,16 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
-from streamer.index.types import CONFIG, Decisions, IndexSettings, Items, Pages, Record
+from streamer.index.types import (
+    CONFIG,
+    Decisions,
+    Forget,
+    IndexSettings,
+    Items,
+    Pages,
+    Record,
+    Term,
+)
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 
@@ -52,6 +61,13 @@ def test_a_record_of_the_version_before_has_pages_without_times() -> None:
     assert got.urls == sent.items.urls
 
 
+def test_what_is_to_be_forgotten_comes_back() -> None:
+    terms: list[Term] = [("url", b"\xff"), ("host", b".example"), ("before", -7), ("ref", 1 << 63)]
+    sent = record(Forget(terms, "command"), 4)
+    got = unpack_record(pack_record(sent, IDENTITY), IDENTITY)
+    assert (got.items, got.numbers.tolist()) == (sent.items, sent.numbers.tolist())
+
+
 def test_an_interval_without_pages_comes_back() -> None:
     got = unpack_record(pack_record(record(pages(1).take([]), 0), IDENTITY), IDENTITY)
     assert (got.start, got.end, len(got.numbers)) == (10, 10, 0)
@@ -75,8 +91,8 @@ def test_equal_records_have_equal_bytes() -> None:
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
-    later = msgspec.msgpack.encode([3, *parts[1:], "what we do not know"])
-    with pytest.raises(StoreMismatch, match=r"version 3, this program reads 2.*that wrote it"):
+    later = msgspec.msgpack.encode([4, *parts[1:], "what we do not know"])
+    with pytest.raises(StoreMismatch, match=r"version 4, this program reads 3.*that wrote it"):
         unpack_record(later, IDENTITY)
 
 
