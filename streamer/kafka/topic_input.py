@@ -193,7 +193,8 @@ class LogOrder:
         record = unpack_record(data, self._identity)
         if record.source == FORGET:
             assert isinstance(record.items, Forget), record.items
-            return Forgetting.without_question(record.items)
+            wanted = Forgetting.without_question(record.items)
+            return wanted if len(wanted) else None
         position = self._positions.get(record.source, 0)
         if not record.start <= position < record.end:
             return None

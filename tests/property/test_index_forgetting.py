@@ -107,7 +107,7 @@ def opened(folder: Path, rules: IndexSettings) -> Judge:
 seeds, counts = st.integers(0, 2**32), st.integers(1, 90)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, counts, st.sampled_from(LIMITS))
 def test_verdicts_are_those_of_a_serial_index_that_forgets(
     seed: int, count: int, rules: IndexSettings
@@ -122,7 +122,7 @@ def test_verdicts_are_those_of_a_serial_index_that_forgets(
     assert verdicts == serial_verdicts(events.pages, rules, events.forgets)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seeds, counts, st.sampled_from([1, 3]))
 def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
     seed: int, count: int, shards: int

@@ -600,15 +600,16 @@ def test_a_log_that_does_not_begin_at_its_beginning_gives_no_order(topics: Topic
 def test_what_is_forgotten_comes_from_the_log_at_its_place(topics: Topics) -> None:
     gone = Record("pages:0", 3, 8, np.array([3, 5]), Forget([("url", b"a"), ("url", b"b")]))
     command = Forget([("host", b"h"), ("ask", b"id")], "id")
-    log = [
-        config(0, 0.8), pages_record(0, 0, 3, [2]), pack_record(forget_record(command), IDENTITY), pack_record(gone, IDENTITY),
-        pack_record(forget_record(Forget([("ask", b"id")], "id")), IDENTITY),
-    ]  # fmt: skip
-    topic = topics(TWO, TWO_BOUNDS, log)
+    question = Forget([("ask", b"id")], "id")
+    records = [forget_record(command), gone, forget_record(question)]
+    log = [config(0, 0.8), pages_record(0, 0, 3, [2])]
+    log += [pack_record(record, IDENTITY) for record in records]
     for at, wanted in ((0, [(3, b"a"), (5, b"b")]), (5, [(5, b"b")]), (8, [])):
-        pages, catalogue = ordered(topic), Catalogue()
-        pages.enter(catalogue)
+        catalogue = Catalogue()
+        ordered(topics(TWO, TWO_BOUNDS, log)).enter(catalogue)
         catalogue.entries[0].position = at
+        pages = ordered(topics(TWO, TWO_BOUNDS, log))
+        pages.enter(catalogue)
         steps = list(pages.steps())
         chunks = [step for step in steps if isinstance(step, Chunk)]
         assert [each for chunk in chunks for each in chunk.tombstones] == wanted
