@@ -236,6 +236,13 @@ class Settings(BaseSettings):
         form="NAME=FOLDER",
     )
 
+    tombstones: Literal["ignore", "forget"] = _setting(
+        VERDICTS,
+        "What a message without a value is, in a topic: nothing (it is counted), or the wish to "
+        "forget the pages before it whose URL is its key.",
+        "ignore",
+    )
+
     method: str = _setting(
         SIGNATURE,
         "How pages are compared: a method or preset that `streamer methods` lists, or two of them, "

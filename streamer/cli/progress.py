@@ -56,7 +56,7 @@ def progress_bar(sources: Sequence[Source], console: Console | None = None) -> I
 
 
 @contextmanager
-def amount_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Yield a function to be told how much of `total` is done; it draws on standard error."""
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -47,7 +47,9 @@ def topic_input(options: FromTopic, settings: Settings, console: Console) -> Ite
             pages: PartitionsInput | OrderedInput = (
                 OrderedInput(topic, log, fingerprint)
                 if options.order_of
-                else PartitionsInput(topic, ranges)
+                else PartitionsInput(
+                    topic, ranges, takes_tombstones=settings.tombstones == "forget"
+                )
             )
             return pages, _share_bar(pages.amount_in_all, console)
 

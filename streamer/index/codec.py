@@ -70,6 +70,23 @@ class Undecided(msgspec.Struct, omit_defaults=True):
     shingles: list[bytes] = []
 
 
+class Forgotten(msgspec.Struct):
+    """What a shard is about to forget, as forgetting.py has it.
+
+    `terms`: kind, value, the row before which it holds, the command that wants it, and which record
+    it came by. `records`: how many such records the shard has had.
+    """
+
+    terms: list[tuple[str, bytes | int, int, str, int]] = []
+    doomed: list[int] = []
+    gone: list[int] = []
+    asked: list[str] = []
+    passed_on: list[str] = []
+    counts: dict[str, int] = {}
+    done: dict[str, int] = {}
+    records: int = 0
+
+
 class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     """The state of a shard.
 
@@ -91,6 +108,7 @@ class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
     watermark: int = 0
     horizon: Horizon = NO_HORIZON
     generation: tuple[int, int, int] = (0, 0, 0)
+    forgotten: Forgotten = msgspec.field(default_factory=Forgotten)
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -192,7 +210,8 @@ class ShardMeta(msgspec.Struct):
     """How many rows and postings the store has of one shard, and the shard's own state.
 
     Some of the rows may lie behind the `horizon`: they are dropped together with later ones.
-    `generations` are those of the versions of URLs, oldest first.
+    `generations` are those of the versions of URLs, oldest first. `forgotten` is how many rows were
+    written over, some of which may have been dropped since.
     """
 
     rows: int = 0
@@ -200,6 +219,7 @@ class ShardMeta(msgspec.Struct):
     state: bytes = b""
     horizon: Horizon = NO_HORIZON
     generations: list[Generation] = []
+    forgotten: int = 0
 
 
 class StoreMeta(msgspec.Struct):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -280,8 +280,10 @@ class Database:
             self._opened.write(batch)
             self._opened.flush_wal(True)
 
-    def settle(self) -> None:
-        """Write all entries anew, without those that were written over or deleted.
+    def settle(self, blocks: Mapping[bytes, range] | None = None) -> None:
+        """Write entries anew, without those that were written over or deleted.
+
+        These are all entries, or the state and some blocks of families.
 
         Raises:
             StoreDamaged: a file of the database is damaged.
@@ -290,8 +292,13 @@ class Database:
         with _explained(self._path):
             for entries in (self._opened, *self._families.values()):  # the log goes with the last
                 entries.flush()
-            for entries in (self._opened, *self._families.values()):
-                entries.compact_range(None, None, _merging())
+            self._opened.compact_range(None, None, _merging())
+            for family, entries in self._families.items():
+                if blocks is None:
+                    entries.compact_range(None, None, _merging())
+                elif own := blocks.get(family):
+                    limits = entry_key(family, own.start), entry_key(family, own.stop)
+                    entries.compact_range(*limits, _merging())
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
         with contextlib.suppress(StreamerError), _explained(self._path):

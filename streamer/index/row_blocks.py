@@ -214,6 +214,8 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
         out = found.rows, found.masks, found.keys
         _unpack_keys(joined, start, places, widths, out, rows)
     there = found.rows != NO_ROW
+    if not there.any():
+        return None
     return found if there.all() else RowKeys(*(column[there] for column in found))
 
 

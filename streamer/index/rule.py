@@ -188,7 +188,7 @@ def matching_pairs(
     rows: Places,
     starts: Places,
     sketches: Keys,
-    times: Times,
+    lives: Times,
     limits: tuple[int, int, int, int, int],
     met: Places,
     pairs: Places,
@@ -200,7 +200,7 @@ def matching_pairs(
         rows: int64, the rows of all buckets, ascending in each.
         starts: int64, where each bucket starts in `rows`, and the end of the last.
         sketches: uint64[rows, 33].
-        times: int64[rows].
+        lives: int64[rows, 2], the time of each, and the row from which on it is forgotten.
         limits: bucket_max, similarity_min, measure, expire_after, keep_pages, as in `Limits`.
         met: int64[rows], to which the number of comparisons of each row with earlier ones is added.
         pairs: int64[n, 2], takes the first n matching pairs, the earlier row first.
@@ -215,8 +215,9 @@ def matching_pairs(
             left = 0
             for i in range(count):
                 posted[left] = posted[i]
-                is_new = times[posted[i]] >= times[later] - expire_after
-                left += is_new and posted[i] >= later - keep_pages
+                is_new = lives[posted[i], 0] >= lives[later, 0] - expire_after
+                is_new &= posted[i] >= later - keep_pages
+                left += is_new and later < lives[posted[i], 1]
             count = left
             met[later] += count
             for i in range(count):

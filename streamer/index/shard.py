@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import (
+    Forgotten,
     Snapshot,
     Undecided,
     pack_pages,
@@ -29,6 +30,7 @@ from streamer.index.codec import (
     unpack_settings,
     unpack_snapshot,
 )
+from streamer.index.forgetting import REF, Forgetting, Terms
 from streamer.index.head import Head
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
@@ -57,12 +59,14 @@ from streamer.index.rule import (
     new_judged,
 )
 from streamer.index.types import (
+    FORGET,
     MACHINE_VERSION,
     NO_HORIZON,
     VERDICTS,
     Corpus,
     Decisions,
     FlushedRows,
+    Forget,
     Horizon,
     IndexSettings,
     Items,
@@ -87,6 +91,7 @@ from streamer.sketch.hash_sets import decided_similarity, set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 Places = npt.NDArray[np.int64]
+_ROW_0 = np.zeros(1, np.int64)
 _NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
 
 
@@ -200,6 +205,7 @@ class Shard:
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
+        self.forgetting = Forgetting(Forgotten())
         self._outputs: list[Output] = []
         if state:
             self._restore(unpack_snapshot(state))
@@ -218,10 +224,14 @@ class Shard:
         first = self._accept(record)
         if first is not None:
             self._apply_items(record.items, first)
+        if (questions := self.forgetting.pass_on()) and not self.last:
+            self._emit(self.number + 1, questions)
         return self._outputs
 
     def _accept(self, record: Record) -> int | None:
         """Apply the rule of intervals; return the first new item's place, None to pass over."""
+        if record.source == FORGET:
+            return 0
         position = self.positions.get(record.source, 0)
         if not record.start <= position < record.end:
             self.passed_over += 1
@@ -235,6 +245,8 @@ class Shard:
         elif isinstance(items, Pages):
             if first < len(items):
                 self._take(items.take(range(first, len(items))) if first else items)
+        elif isinstance(items, Forget):
+            self._forget(Forget(items.terms[first:], items.ask))
         else:
             for ref, kept in zip(
                 items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True
@@ -255,7 +267,7 @@ class Shard:
         self._horizon = self.horizon
         self.settings = settings
 
-    def _emit(self, destination: int, items: Pages | Decisions | Verdicts) -> None:
+    def _emit(self, destination: int, items: Pages | Decisions | Forget | Verdicts) -> None:
         if len(items):
             name = destination_name(destination)
             start = self.sent.get(name, 0)
@@ -294,8 +306,11 @@ class Shard:
         self._judge(pages, arrive=True)
         self._watermark = max(self._watermark, int(pages.watermarks[-1]))
 
-    def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
-        """Decide, hold, or insert and forward pages, in order; they `arrive` or were held."""
+    def _judge(self, pages: Pages, *, arrive: bool = False) -> npt.NDArray[np.uint8]:
+        """Decide, hold, or insert and forward pages, in order; return what became of each.
+
+        They `arrive`, or were held.
+        """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
         count = len(pages)
@@ -308,10 +323,15 @@ class Shard:
         keys, masks = self._own_keys_of(pages, comparable)
         hits = self._lookup.find(keys, self._let_go)
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
+        hides = self.forgetting.hides
         fetched, places = fetch_candidates(
             self._lookup, hits, masks, self._own_keys,
-            _NO_LIMIT if expires else settings.candidates_max,
+            _NO_LIMIT if expires or hides else settings.candidates_max,
         )  # fmt: skip
+        if hides:
+            rows = np.empty(len(fetched.refs), np.int64)
+            rows[places[places >= 0]] = hits.rows[places >= 0]
+            fetched = self.forgetting.hide(fetched, rows)
         limits = Limits(
             settings.bucket_max,
             settings.candidates_max,
@@ -358,6 +378,7 @@ class Shard:
         self._note_inserted(pages, inserted, before)
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
         self._publish(pages, judged, basis, fetched, nearest)
+        return judged.outcome
 
     def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
@@ -423,7 +444,7 @@ class Shard:
             np.maximum(rows - limits.keep_pages, limits.oldest_row),
         )
         found = self._lookup.urls(pages.urls, self._let_go)
-        return replace(pages, changes=self._urls.take(pages, found, by))
+        return replace(pages, changes=self._urls.take(pages, found, by, self.forgetting))
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -493,13 +514,24 @@ class Shard:
         """Take the fate of an undecided page, and free those that wait for it."""
         entry = self._undecided.pop(ref, None)
         if entry is None:
+            self.forgetting.gone.discard(ref)
             return
         self.head.states[entry] = KEPT if kept else FREE
         for page in self._held.pop(int(self.head.rows[entry]), ()):
             if kept:
                 self._duplicate_of(page, entry)
+                self.forgetting.doomed.discard(int(page.refs[0]))
             else:
-                self._judge(page)
+                self._judge_held(page)
+
+    def _judge_held(self, page: Pages) -> None:
+        """Judge a page that was held; forget it behind that, if it was named meanwhile."""
+        doomed, ref = self.forgetting.doomed, int(page.refs[0])
+        outcome = self._judge(page)[0]
+        if ref in doomed and outcome != HELD:
+            doomed.remove(ref)
+            if outcome == UNIQUE:
+                self._forget(Forget([(REF, ref)]))
 
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
@@ -530,12 +562,45 @@ class Shard:
         posted = bit >= 0 and bool(self.head.masks[entry] >> np.uint64(bit) & np.uint64(1))
         return posted and bool(page.keys[0, -1] == self.head.keys[entry, bit])
 
+    # ---- forgetting -----------------------------------------------------------------------------
+
+    def _forget(self, forget: Forget) -> None:
+        """Forget what a record names, pass that on, and judge the pages that waited for any of it.
+
+        What is held when its record comes counts as judged after it.
+        """
+        own, head = self.forgetting, self.head
+        own.records += 1
+        terms = Terms.of(forget, self.next_row, own.records)
+        own.take(forget, terms)
+        if not len(terms):
+            return
+        if not self.last:
+            self._emit(self.number + 1, own.without_question(forget))
+        for page in itertools.chain.from_iterable(self._held.values()):
+            if terms.find(_ROW_0, page.refs, page.urls, page.times):
+                own.doomed.add(int(page.refs[0]))
+        count = head.count
+        named = terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count])
+        states = head.states[[*named]]
+        there = (states == UNDECIDED) | (states == KEPT)  # a flushed one is counted in the store
+        own.count(itertools.compress(named.values(), there.tolist()))
+        head.states[[*named]] = FREE
+        undecided = list(itertools.compress(named, (states == UNDECIDED).tolist()))
+        for ref in head.refs[undecided].tolist():
+            del self._undecided[ref]
+            own.gone.add(ref)
+        freed = head.rows[undecided].tolist()
+        for page in [page for row in freed for page in self._held.pop(row, ())]:
+            self._judge_held(page)
+
     # ---- state ----------------------------------------------------------------------------------
 
     @property
     def open_pages(self) -> int:
         """Return the pages that came and have no verdict yet: undecided and held ones."""
-        return len(self._undecided) + sum(map(len, self._held.values()))
+        held = sum(map(len, self._held.values()))
+        return len(self._undecided) + held + len(self.forgetting.gone)
 
     @property
     def undecided_pages(self) -> int:
@@ -586,6 +651,7 @@ class Shard:
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 pack_undecided(self.head), held, self._watermark, self._horizon,
                 self._urls.generation,
+                self.forgetting.packed(),
             )
         )  # fmt: skip
 
@@ -600,6 +666,7 @@ class Shard:
         )
         self._watermark, self._horizon = snapshot.watermark, snapshot.horizon
         self._urls.generation = snapshot.generation
+        self.forgetting = Forgetting(snapshot.forgotten)
         self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
         restore_undecided(self.head, snapshot.undecided)
         self._undecided = undecided_entries(self.head)

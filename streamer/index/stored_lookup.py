@@ -135,12 +135,12 @@ class StoredLookup:
             with suppress(StreamerError):  # the start takes longer then
                 self.frozen.freeze(self._full, self._store.meta.next_slot, self._let_go)
 
-    def refresh(self, brought: Brought) -> None:
+    def refresh(self, brought: Brought, *, swept: bool = False) -> None:
         """Take up what a flush has brought; in the thread that flushes.
 
         Look-ups go on between the parts of the table. The flush's rows are found from the end on;
-        until then they are in the head. What the store has dropped is not found any more: once this
-        returns, nobody reads it.
+        until then they are in the head. What the store has dropped, or written over (`swept`), is
+        not found any more: once this returns, nobody reads it.
         """
         for part in range(PARTS):
             with self._lock.alone():
@@ -148,6 +148,8 @@ class StoredLookup:
         with self._lock.alone():
             if len(brought.rows):
                 self._rows.take(brought.rows, brought.slots)
+            if swept:
+                self._rows.read_anew()
             self.flushes = self._store.flushes - self._flushes_before
         self._drop()
         if self.table.count and self.table.size_bytes > self._tables_max() // 2:

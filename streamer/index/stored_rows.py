@@ -154,6 +154,10 @@ class StoredRows:
         """Return the runs of rows in slots from this one on, before the end; as `put_runs`."""
         return self._slots.runs_from(slot, end)
 
+    def read_anew(self) -> None:
+        """Let go of all blocks that threads remember; while none of them reads."""
+        self._local = threading.local()
+
     @property
     def first_row(self) -> int:
         """Return a row before which there is none."""

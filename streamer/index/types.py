@@ -7,14 +7,16 @@ ordinal); what a shard emits is numbered by the shard, for each destination.
 
 Settings that change a verdict but not a signature come by a CONFIG record, and hold from its place
 in the log on: a replay of the log gives what was given, whatever the settings or the version of the
-program that replays it.
+program that replays it. What is to be forgotten comes by a FORGET record in the same way; a command
+does not number it, since nobody does so for all commands, and to forget twice does no harm.
 
 `Lookup` and `FlushedRows` are the two seams between the state machine and the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -28,9 +30,10 @@ from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
-# indexes, and no changes of URLs.
+# indexes, no changes of URLs, and no forgetting.
 MACHINE_VERSION = 3
 CONFIG = "config"  # the source of settings
+FORGET = "forget"  # the source of what commands ask for; its records are not numbered
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
 
 BEFORE_ALL = -(1 << 62)  # a time
@@ -282,6 +285,25 @@ class Others(Protocol):
         """
 
 
+Term = tuple[str, bytes | int]
+"""A kind of forgetting.py, and its value."""
+
+
+@dataclass(slots=True)
+class Forget:
+    """What is to be forgotten of all that came before; `ask` is the command that wants it, if any.
+
+    Attributes:
+        terms: a page is forgotten if one of them names it.
+    """
+
+    terms: list[Term]
+    ask: str = ""
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+
 @dataclass(slots=True)
 class Verdicts:
     """Verdicts in columns; representatives hold 0 and b"" where the page is unique.
@@ -308,7 +330,7 @@ class Verdicts:
         return len(self.pages)
 
 
-Items = Pages | Decisions | IndexSettings
+Items = Pages | Decisions | IndexSettings | Forget
 
 
 @dataclass(slots=True)
@@ -343,13 +365,43 @@ def config_record(settings: IndexSettings, number: int) -> Record:
     return Record(CONFIG, number, number + 1, np.array([number]), settings)
 
 
+def forget_record(forget: Forget) -> Record:
+    """Return what a command wants as a record."""
+    return Record(FORGET, 0, 1, np.zeros(len(forget), np.int64), forget)
+
+
+Tombstone = tuple[int, bytes]
+"""The number of a message without a value, and its key: the URL of what is to be forgotten."""
+
+
+def source_records(
+    source: int, start: int, end: int, pages: Pages, tombstones: Sequence[Tombstone]
+) -> Iterator[Record]:
+    """Yield the records of what was read in [start, end) of a page source, each of one kind."""
+    numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+    places = np.searchsorted(numbers, [number for number, _ in tombstones]).tolist()
+    first = 0
+    for place, group in itertools.groupby(zip(places, tombstones, strict=True), lambda one: one[0]):
+        found = [tombstone for _, tombstone in group]
+        if first < place:
+            before, start = start, found[0][0]
+            yield page_record(source, before, start, pages.take(range(first, place)))
+        stop = int(numbers[place]) if place < len(numbers) else end
+        terms: list[Term] = [("url", url) for _, url in found]
+        own = np.array([number for number, _ in found], np.int64)
+        yield Record(source_name(source), start, stop, own, Forget(terms))
+        first, start = place, stop
+    if start < end:
+        yield page_record(source, start, end, pages.take(range(first, len(pages))))
+
+
 @dataclass(slots=True)
 class Output:
     """Items for one destination, VERDICTS or a shard, numbered from `start` on without gaps."""
 
     destination: int
     start: int
-    items: Pages | Decisions | Verdicts
+    items: Pages | Decisions | Forget | Verdicts
 
     @property
     def end(self) -> int:

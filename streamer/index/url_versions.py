@@ -11,8 +11,11 @@ A version is no older than a kept page may be that answers: else the page is `ne
 its time, and by how many rows came since, so neither a flush nor a sweep shows. Versions go to the
 store by generations, which are dropped whole; a URL's newest version is that of the newest one.
 
-A version is 288 bytes and the URL: content key u64, time i64, rows before it u32, distinct shingles
-u32, sketch u64[33]. All is little-endian.
+What is forgotten is named by a record of the log, and is what came before that: a version knows how
+many such records had come. So it is hidden at once, and may stay until it is swept.
+
+A version is 296 bytes and the URL: content key u64, time i64, rows before it u32, distinct shingles
+u32, records of forgetting before it u64, sketch u64[33]. All is little-endian.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import URLS, Entry, entry_key
+from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.types import FlushedUrls, FoundUrls, Horizon, IndexSettings, Pages, Times
 from streamer.model import SIMILARITY_ONE, Change
 from streamer.sketch.measures import sketch_similarity
@@ -35,7 +39,7 @@ NEW, UNCHANGED, EDITED, REPLACED = range(len(CHANGE_NAMES))
 GENERATIONS = 4  # in the age at which pages expire: more of them are more look-ups for a new URL
 
 _CODE_BITS = 2
-_WORDS = 3 + SKETCH_WORDS
+_WORDS = 4 + SKETCH_WORDS
 _URL_AT = 8 * _WORDS
 
 Codes = npt.NDArray[np.int32]
@@ -92,6 +96,20 @@ def rows_before(version: bytes) -> int:
     return int.from_bytes(version[16:20], "little")
 
 
+def names_version(terms: Terms, version: bytes) -> bool:
+    """Tell whether a version is to be forgotten."""
+    return terms.name(url_of(version), time_of(version), _records_before(version))
+
+
+def is_hidden(forgetting: Forgetting, version: bytes) -> bool:
+    """Tell whether a version is forgotten."""
+    return forgetting.hides_version(url_of(version), time_of(version), _records_before(version))
+
+
+def _records_before(version: bytes) -> int:
+    return int.from_bytes(version[24:32], "little")
+
+
 class Tracking(NamedTuple):
     """What pages are compared by with the last versions of their URLs, one entry a page.
 
@@ -123,17 +141,19 @@ class UrlVersions:
         """Return how many would go with the next flush."""
         return len(self._recent)
 
-    def take(self, pages: Pages, found: FoundUrls, by: Tracking) -> Codes:
+    def take(self, pages: Pages, found: FoundUrls, by: Tracking, forgetting: Forgetting) -> Codes:
         """Take pages as the newest versions of their URLs, in order; return their changes.
 
         `found` is what the store has; it lacks what came since the flush that it has seen, no more.
         """
         places: list[int] = []
         before: list[bytes] = []
-        columns = zip(found.keys, _packed(pages, by.rows), found.versions, pages.urls, strict=True)
+        packed = _packed(pages, by.rows, forgetting.records)
+        columns = zip(found.keys, packed, found.versions, pages.urls, strict=True)
         for i, (key, version, stored, url) in enumerate(columns):
             last = self._recent.get(key) or self._flushing.get(key) or stored
-            if last is not None and last.endswith(url) and len(last) == _URL_AT + len(url):
+            is_url = last is not None and last.endswith(url) and len(last) == _URL_AT + len(url)
+            if last and is_url and not (forgetting.hides and is_hidden(forgetting, last)):
                 places.append(i)
                 before.append(last)
             self._recent[key] = version
@@ -165,13 +185,14 @@ class UrlVersions:
         self._flushing = {}
 
 
-def _packed(pages: Pages, rows: Rows) -> list[bytes]:
-    """Return pages as versions."""
+def _packed(pages: Pages, rows: Rows, records: int) -> list[bytes]:
+    """Return pages as versions, with so many records of forgetting before them."""
     words = np.empty((len(pages), _WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
     words[:, 1] = pages.times.view(np.uint64)
     words[:, 2] = rows.astype(np.uint64) | pages.distinct.astype(np.uint64) << np.uint64(32)
-    words[:, 3:] = pages.sketches
+    words[:, 3] = records
+    words[:, 4:] = pages.sketches
     data = words.tobytes()
     return [data[i * _URL_AT : (i + 1) * _URL_AT] + url for i, url in enumerate(pages.urls)]
 
@@ -187,7 +208,7 @@ def _compared(pages: Pages, places: Rows, before: Sequence[bytes], by: Tracking)
     answers = (times >= by.oldest_times[places]) & (rows >= by.oldest_rows[places])
     same = words[:, 0] == pages.keys[places, -1]
     similarities = np.where(answers & same, SIMILARITY_ONE, -1).astype(np.int32)
-    sketches = np.ascontiguousarray(words[:, 3:])
+    sketches = np.ascontiguousarray(words[:, 4:])
     for i in np.flatnonzero(answers & ~same & comparable).tolist():
         own = pages.sketches[places[i]]
         similarities[i] = sketch_similarity(by.measure, own, sketches[i])

@@ -5,6 +5,8 @@ to a topic of its own, when it changes, and every ten seconds whatever it holds:
 and a signer that starts must hear of it soon. Each signer counts the pages that it published and
 that shard 0 has not taken yet. A lag in records would not do: it knows nothing of pages that are
 held or undecided.
+
+Owners answer commands in the same topic, by messages with a key: what is forgotten at a shard.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from streamer.kafka.reader import Options, Reader, stop_consumer
 POLL_MILLISECONDS = 500
 REPEAT_SECONDS = 10.0
 FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of shard 0
+ANSWER = b"answer"  # the key of what is no gauge
+GAUGES_BEFORE = 256  # messages among which the newest gauge is looked for
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
 
 
@@ -40,6 +44,24 @@ def pack_gauge(gauge: Gauge) -> bytes:
 def unpack_gauge(data: bytes) -> Gauge:
     """Return the gauge in `data`."""
     return msgspec.msgpack.decode(data, type=Gauge)
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """A shard has forgotten what a command asked for: so many pages."""
+
+    ask: str
+    shard: int
+    pages: int
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """Return an answer as bytes."""
+    return msgspec.msgpack.encode(answer)
+
+
+def unpack_answer(data: bytes) -> Answer:
+    """Return the answer in `data`."""
+    return msgspec.msgpack.decode(data, type=Answer)
 
 
 class FlowControl:
@@ -109,8 +131,9 @@ async def last_gauge(reader: Reader, topic: str) -> Gauge | None:
     start, end = await reader.bounds(topic, 0)
     newest = None
     if start < end:
-        async for chunk in reader.read(topic, 0, end - 1, end):
-            newest = unpack_gauge(chunk.records[-1].value)
+        async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE), end):
+            for record in chunk.records:
+                newest = unpack_gauge(record.value) if record.key is None else newest
     return newest
 
 
@@ -126,7 +149,7 @@ async def follow(options: Options, topic: str, flow: FlowControl) -> None:
         await consumer.seek_to_end(place)
         while True:
             answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            if records := answer.get(place):
+            if records := [record for record in answer.get(place, ()) if record.key is None]:
                 flow.note_gauge(unpack_gauge(records[-1].value))
     finally:
         await stop_consumer(consumer)

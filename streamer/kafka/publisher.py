@@ -83,7 +83,7 @@ class Publisher:
                     "repeats what has not arrived, once the brokers can be reached."
                 ) from error
 
-    async def tell(self, topic: str, data: bytes) -> bool:
+    async def tell(self, topic: str, data: bytes, key: bytes | None = None) -> bool:
         """Send a message that may be lost to partition 0; tell whether it has arrived.
 
         It goes by a producer of its own, so that nothing else waits for it, or stops with it: a
@@ -103,7 +103,7 @@ class Publisher:
                     await teller.stop()
                     raise
                 self._teller = teller
-            await self._teller.send_and_wait(topic, data, partition=0)
+            await self._teller.send_and_wait(topic, data, key=key, partition=0)
         except KafkaError as error:
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):

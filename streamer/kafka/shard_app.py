@@ -22,7 +22,14 @@ from faust.types import TP
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, IndexSettings, config_record
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
-from streamer.kafka.gauge import REPEAT_SECONDS, Gauge, pack_gauge
+from streamer.kafka.gauge import (
+    ANSWER,
+    REPEAT_SECONDS,
+    Answer,
+    Gauge,
+    pack_answer,
+    pack_gauge,
+)
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
@@ -384,8 +391,22 @@ class ShardApp:
                 if self.owner.flush_is_due and not self._applying.locked():
                     async with self._applying:
                         await self._begin_flush()
+                await self._answer()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
+
+    async def _answer(self) -> None:
+        """Tell the commands that have asked what is forgotten, until that has arrived."""
+        if self.owner.sweep_has_ended and not self._applying.locked():
+            async with self._applying:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._judge, self.owner.finish)
+        done, number = self.owner.shard.forgetting.done, self.owner.number
+        for ask, pages in done.copy().items():
+            answer = pack_answer(Answer(ask, number, pages))
+            if await self._publisher.tell(self._names.gauge, answer, ANSWER):
+                done.pop(ask)
+                _log.info("forgotten", shard=number, pages=pages, command=ask)
 
     async def _tell_gauge(self) -> None:
         """Publish the gauge as the owner: when it has changed, and again before it is forgotten."""

@@ -18,16 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from aiokafka.codec import zstd_encode
 
-from streamer.index.types import Pages, Record, page_record
+from streamer.index.types import Forget, Items, Pages, Record, Tombstone, source_records
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import HEADERS_BYTES_MAX, LOG_BYTES_MAX, Names
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
-from streamer.pages.parse import PageParser
+from streamer.pages.parse import PageParser, tombstones_in
 from streamer.run.ahead import OneAThread
 from streamer.run.stages import sign
 from streamer.sketch.signer import PageSigner
@@ -102,8 +101,14 @@ class ChunkSigner:
     """Signs chunks; safe to use from several threads, each of which gets a signer of its own."""
 
     def __init__(
-        self, parser: PageParser, make_signer: Callable[[], PageSigner], identity: LogIdentity
+        self,
+        parser: PageParser,
+        make_signer: Callable[[], PageSigner],
+        identity: LogIdentity,
+        *,
+        takes_tombstones: bool = False,
     ) -> None:
+        self._takes_tombstones = takes_tombstones
         self._parser = parser
         self._signers = OneAThread(make_signer)
         self._identity = identity
@@ -117,10 +122,13 @@ class ChunkSigner:
         times = (max(0, each.timestamp) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
         pages = sign(self._signers.get(), chunk.partition, batch)
-        record = page_record(chunk.partition, chunk.start, chunk.end, pages)
+        gone: list[Tombstone] = []
+        if self._takes_tombstones:
+            gone = tombstones_in((each.offset, each.key, each.value) for each in chunk.records)
+        records = source_records(chunk.partition, chunk.start, chunk.end, pages, gone)
         originals = {message.offset: message for message in chunk.records} if batch.dead else {}
         return Signed(
-            packed_records(record, self._identity),
+            [packed for each in records for packed in packed_records(each, self._identity)],
             chunk.partition,
             chunk.end,
             len(pages),
@@ -131,20 +139,27 @@ class ChunkSigner:
 
 
 def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
-    """Return a record of pages as bytes, cut in two as often as it is larger than the log takes."""
-    packed, pages = pack_record(record, identity), record.items
+    """Return a record as bytes, cut in two as often as it is larger than the log takes."""
+    packed, items = pack_record(record, identity), record.items
     half = len(record.numbers) // 2
     if len(packed) <= RECORD_BYTES_MAX or not half:
         return [packed]
-    assert isinstance(pages, Pages), type(pages)
-    middle, places = int(record.numbers[half]), np.arange(len(record.numbers))
-    first = replace(
-        record, end=middle, numbers=record.numbers[:half], items=pages.take(places[:half])
-    )
+    middle = int(record.numbers[half])
+    first = replace(record, end=middle, numbers=record.numbers[:half], items=_part(items, 0, half))
     second = replace(
-        record, start=middle, numbers=record.numbers[half:], items=pages.take(places[half:])
+        record,
+        start=middle,
+        numbers=record.numbers[half:],
+        items=_part(items, half, len(record.numbers)),
     )
     return packed_records(first, identity) + packed_records(second, identity)
+
+
+def _part(items: Items, start: int, end: int) -> Items:
+    if isinstance(items, Forget):
+        return Forget(items.terms[start:end], items.ask)
+    assert isinstance(items, Pages), type(items)
+    return items.take(range(start, end))
 
 
 def _carried_key(key: bytes | None) -> bytes | None:

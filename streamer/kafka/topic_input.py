@@ -39,7 +39,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamer.errors import InputError, SettingsError, StreamerError
-from streamer.index.types import IndexSettings, Pages, source_name
+from streamer.index.forgetting import Forgetting
+from streamer.index.types import FORGET, Forget, IndexSettings, Pages, Tombstone, source_name
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import Fetched, Options, Reader, fetch, open_reader, reach
 from streamer.kafka.topics import topic_id
@@ -162,12 +163,16 @@ _PARTITION = source_name(0)[:-1]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The offsets [start, end) of a partition, and at which of them there are pages, ascending."""
+    """The offsets [start, end) of a partition, and at which of them there are pages, ascending.
+
+    `tombstones` are the offsets of messages that mean to forget, and their keys.
+    """
 
     partition: int
     start: int
     end: int
     pages: list[int]
+    tombstones: list[Tombstone] = field(default_factory=list)
 
 
 class LogOrder:
@@ -177,8 +182,8 @@ class LogOrder:
         self._identity = identity
         self._positions: dict[str, int] = {}
 
-    def take(self, data: bytes) -> Interval | IndexSettings | None:
-        """Return what the next record says that is new: pages taken, or settings in force.
+    def take(self, data: bytes) -> Interval | IndexSettings | Forget | None:
+        """Return what is new: pages taken, settings in force, or what a command wants forgotten.
 
         None is for what other shards wrote, and for what is passed over.
 
@@ -186,17 +191,25 @@ class LogOrder:
             StoreMismatch: the record is of a later version, or not of this index.
         """
         record = unpack_record(data, self._identity)
+        if record.source == FORGET:
+            assert isinstance(record.items, Forget), record.items
+            wanted = Forgetting.without_question(record.items)
+            return wanted if len(wanted) else None
         position = self._positions.get(record.source, 0)
         if not record.start <= position < record.end:
             return None
         self._positions[record.source] = record.end
         if isinstance(record.items, IndexSettings):
             return record.items
-        if not isinstance(record.items, Pages) or not record.source.startswith(_PARTITION):
+        if not record.source.startswith(_PARTITION):
             return None
-        partition = int(record.source.removeprefix(_PARTITION))
-        pages = record.numbers[record.numbers >= position].tolist()
-        return Interval(partition, position, record.end, pages)
+        partition, items = int(record.source.removeprefix(_PARTITION)), record.items
+        numbers = record.numbers[record.numbers >= position].tolist()
+        if isinstance(items, Pages):
+            return Interval(partition, position, record.end, numbers)
+        assert isinstance(items, Forget), items
+        urls = [value for _, value in items.terms[-len(numbers) :] if isinstance(value, bytes)]
+        return Interval(partition, position, record.end, [], list(zip(numbers, urls, strict=True)))
 
 
 PATIENCE_S = 60.0

@@ -11,24 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.types import IndexSettings
+from streamer.index.types import Forget, IndexSettings
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
 from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
 from streamer.kafka.wire import LogIdentity
 from streamer.pages.chunk import Chunk
+from streamer.pages.parse import tombstones_in
 from streamer.run.catalogue import Catalogue
-from streamer.run.reading import InputReport, SettingsChange, Step
+from streamer.run.reading import Forgotten, InputReport, SettingsChange, Step
 
 
 class PartitionsInput:
     """Partitions one after the other, by number; amounts are offsets.
 
+    With `takes_tombstones` a message without a value means to forget the URL that is its key.
     The first chunk of a partition covers all offsets from the index's position on, also those that
     are not asked for or have expired: they are passed over for good.
     """
 
-    def __init__(self, topic: PageTopic, ranges: Mapping[int, Range]) -> None:
+    def __init__(
+        self, topic: PageTopic, ranges: Mapping[int, Range], *, takes_tombstones: bool = False
+    ) -> None:
         self._topic = topic
+        self._takes_tombstones = takes_tombstones
         self._ranges = ranges
         self._entered: dict[int, tuple[int, int]] = {}  # by partition: number, position
         self.amount_in_all = sum(wanted.end - wanted.start for wanted in ranges.values())
@@ -64,7 +69,11 @@ class PartitionsInput:
                     partition, wanted.end, RECORDS_MAX, BYTES_MAX
                 )
                 amount = before + start - wanted.start
-                yield Chunk(position, start, amount, messages=messages, times=times, source=number)
+                gone = tombstones_in(messages) if self._takes_tombstones else []
+                yield Chunk(
+                    position, start, amount, messages=messages, times=times, source=number,
+                    tombstones=gone,
+                )  # fmt: skip
                 position = start
             before += wanted.end - wanted.start
 
@@ -115,6 +124,8 @@ class OrderedInput:
                 if settings is not None and found.shards != settings.shards:
                     break  # the index was given other shards, whose logs are others
                 settings = found
+            elif isinstance(found, Forget):
+                yield Forgotten(found, offset)
             elif found is not None and (chunk := self._chunk(found, offset + 1)) is not None:
                 if settings is not None and settings != announced:
                     yield SettingsChange(settings)
@@ -144,8 +155,9 @@ class OrderedInput:
             )
         messages, times, _ = self._topic.take(partition, end) if end > first else ([], [], end)
         return Chunk(
-            start, end, amount, messages=messages, times=times, source=number, told_pages=pages
-        )
+            start, end, amount, messages=messages, times=times, source=number, told_pages=pages,
+            tombstones=[each for each in interval.tombstones if each[0] >= start],
+        )  # fmt: skip
 
 
 def _enter(

@@ -23,12 +23,12 @@ import numpy as np
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
-from streamer.index.types import Decisions, IndexSettings, Items, Pages, Record
+from streamer.index.types import Decisions, Forget, IndexSettings, Items, Pages, Record, Term
 
 WIRE_VERSION = 3
 READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles, no changes
 
-_PAGES, _DECISIONS, _CONFIG = 1, 2, 3
+_PAGES, _DECISIONS, _CONFIG, _FORGET = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,17 @@ class _Decisions(msgspec.Struct, array_like=True):
     kept: bytes
 
 
+class _Forget(msgspec.Struct, array_like=True):
+    terms: list[Term]
+    ask: str
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decode_version = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 _decode_pages = msgspec.msgpack.Decoder(PackedPages).decode
 _decode_decisions = msgspec.msgpack.Decoder(_Decisions).decode
+_decode_forget = msgspec.msgpack.Decoder(_Forget).decode
 
 
 def pack_record(record: Record, identity: LogIdentity) -> bytes:
@@ -75,6 +81,8 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
         kind, packed = _PAGES, pack_pages(items)
     elif isinstance(items, Decisions):
         kind, packed = _DECISIONS, _Decisions(items.refs.tobytes(), items.kept.tobytes())
+    elif isinstance(items, Forget):
+        kind, packed = _FORGET, _Forget(items.terms, items.ask)
     else:
         kind, packed = _CONFIG, items.model_dump()
     head = _Head(
@@ -154,6 +162,9 @@ def _items(head: _Head) -> Items:
         return Decisions(
             np.frombuffer(packed.refs, np.uint64), np.frombuffer(packed.kept, np.bool_)
         )
+    if head.kind == _FORGET:
+        wanted = _decode_forget(head.items)
+        return Forget(wanted.terms, wanted.ask)
     return IndexSettings.model_validate(msgspec.msgpack.decode(head.items))
 
 

@@ -306,8 +306,9 @@ class Worker:
         options, settings = self.options, self.options.settings
         secret = read_secret(options.key_file)
         signer = ChunkSigner(
-            options.parser, lambda: make_signer(settings.signature, secret), prepared.identity
-        )
+            options.parser, lambda: make_signer(settings.signature, secret), prepared.identity,
+            takes_tombstones=settings.tombstones == "forget",
+        )  # fmt: skip
         self.signers = SignApp(
             options.names,
             signer,

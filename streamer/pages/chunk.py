@@ -72,6 +72,7 @@ class Chunk:
         times: those of the messages in milliseconds, where a topic has them.
         told_pages: the ordinals of what must be a page, where that is known.
         codes: those of the dead letters that its messages were before, by ordinal.
+        tombstones: ordinals of messages without a value that mean to forget, and their keys.
     """
 
     start: int
@@ -88,6 +89,7 @@ class Chunk:
     times: list[int] = field(default_factory=list)
     told_pages: list[int] | None = None
     codes: dict[int, str] | None = None
+    tombstones: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -340,6 +340,15 @@ class PageParser:
             self._add_page(batch, bodies, record.sequence, None, page)
 
 
+def tombstones_in(messages: Iterable[Message]) -> list[tuple[int, bytes]]:
+    """Return the ordinals and keys of messages without a value whose key may be a page's URL."""
+    return [
+        (ordinal, key)
+        for ordinal, key, value in messages
+        if value is None and key and len(key) <= URL_BYTES_MAX
+    ]
+
+
 def _time_in(value: bytes) -> int:
     """Return a time as JSON has it, in milliseconds since 1970; 0 for what is none."""
     try:

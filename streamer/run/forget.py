@@ -1,23 +1,34 @@
-"""Forgetting kept pages of an index that nobody judges with: found by a scan, and written over.
+"""Forgetting kept pages that are stored: found by a scan, and written over.
 
 A row that is forgotten leaves its slot empty: no number, no key, no URL, no sketch. Blocks are
 written anew, some at a time, together with what the state says of them; so a kill leaves an index
-that has forgotten some of the pages, and the same command goes on. In the end all files are written
-anew, or the old bytes would stay in them.
+that has forgotten some of the pages, and whoever began it begins again. In the end the files of
+these blocks are written anew, or the old bytes would stay in them.
+
+While nobody judges, a command says what to forget. Else it stands in the shards' states; a sweep
+comes behind a flush, and the states lose it when all is done.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import SHINGLES, Entry, ShardMeta, Stretch, entry_key
+from streamer.index.codec import (
+    SHINGLES,
+    Entry,
+    ShardMeta,
+    Stretch,
+    entry_key,
+    pack_snapshot,
+    unpack_snapshot,
+)
+from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.frozen import thaw
 from streamer.index.row_blocks import (
     NO_ROW,
@@ -30,101 +41,111 @@ from streamer.index.row_blocks import (
 from streamer.index.store import Store
 from streamer.index.stored_rows import read_rows
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
-from streamer.index.url_versions import time_of, url_of
+from streamer.index.url_versions import names_version
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
 _VERSIONS_AT_ONCE = 4096
 
 Mask = npt.NDArray[np.bool_]
+Progress = Callable[[int], None]  # is told how many blocks of keys are read
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be forgotten: pages with one of these URLs or hosts, or a time before this one.
+def forget(
+    store: Store, wanted: Terms, *, dry_run: bool, progress: Progress = lambda _blocks: None
+) -> int:
+    """Forget kept pages while nobody judges, or only count them; return how many they are.
 
-    A host that begins with a dot stands for all below it, too. Times are in milliseconds.
-    """
-
-    urls: frozenset[str] = frozenset()
-    hosts: frozenset[str] = frozenset()
-    before_ms: int = BEFORE_ALL
-
-    def __call__(self, rows: KeptRows) -> Mask:
-        """Tell which rows are to be forgotten."""
-        named = [bool(self.urls or self.hosts) and self._names(url) for url in rows.urls]
-        return np.array(named, np.bool_) | (rows.times < self.before_ms)
-
-    def _names(self, url: bytes) -> bool:
-        text = url.decode()
-        return text in self.urls or (bool(self.hosts) and self._names_host(text))
-
-    def _names_host(self, url: str) -> bool:
-        try:
-            host = urlsplit(url).hostname or ""
-        except ValueError:  # none of a URL's forms
-            return False
-        parts = host.split(".")
-        below = ("." + ".".join(parts[i:]) for i in range(len(parts)))
-        return host in self.hosts or any(each in self.hosts for each in below)
-
-
-def forget(store: Store, wanted: Wanted, *, dry_run: bool, progress: Callable[[int], None]) -> int:
-    """Forget kept pages, or only count them; return how many they are.
-
-    The versions of URLs that the same is wanted of go with them.
-
-    `progress` is told how many blocks of keys are read. When this returns, nothing of the pages is
-    in the store.
+    The versions of URLs that are named go with them. When this returns, nothing of the pages is in
+    the store.
 
     Raises:
         StoreDamaged: something of the index cannot be read.
         StoreUnavailable: the disk refuses; some of the pages may be forgotten then.
     """
-    pages, blocks, is_thawed = 0, store.key_blocks, dry_run
-    for first in blocks[::_BLOCKS_AT_ONCE]:
-        part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
-        shards = len(store.meta.shards) if store.meta else 0
-        for shard in range(shards):
-            found = list(_found(store, shard, part, wanted))
-            pages += sum(int(gone.sum()) for *_, gone in found) if shard == 0 else 0
-            if found and not is_thawed:  # what is frozen has their keys
-                for each in range(shards):
-                    thaw(store, each)
-                is_thawed = True
-            if found and not dry_run:
-                _write_over(store, shard, found)
-        progress(part.stop - blocks.start)
+    shards = len(store.meta.shards) if store.meta else 0
+    for shard in range(0 if dry_run else shards):
+        thaw(store, shard)  # what is frozen has their keys
+    found, _ = _write_over_all(store, [wanted] * shards, dry_run=dry_run, progress=progress)
     if not dry_run:
-        forget_versions(store, wanted)
+        _forget_versions(store, wanted)
         store.settle()
-    return pages
+    return found[0].total() if found else 0
 
 
-def forget_versions(store: Store, wanted: Wanted) -> None:
-    """Forget versions of URLs: the next page of such a URL is new. `Store.settle` wipes them out.
+def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
+    """Have nothing stored any more of what the states say is to be forgotten, nor in the states.
+
+    It is done `again` where a process may have ended in the midst of it. Others may look up
+    meanwhile. Return for each shard how many rows that were, by the commands that wanted it.
 
     Raises:
         StoreDamaged, StoreUnavailable: as `forget`.
     """
-    versions = store.scan_urls()
+    assert store.meta is not None, "a flush comes before a sweep"
+    states = [unpack_snapshot(shard.state) for shard in store.meta.shards]
+    own = [Forgetting(state.forgotten) for state in states]
+    terms = [Terms(state.forgotten.terms) for state in states]
+    found, blocks = _write_over_all(store, terms)
+    versions = _forget_versions(store, terms[0])  # shard 0 has them, or none here
+    store.settle(None if again else blocks, urls=versions)
+    for state, each, counts in zip(states, own, found, strict=True):
+        each.begin_sweep()
+        each.end_sweep(counts)
+        state.forgotten = each.packed()
+    shards = [
+        msgspec.structs.replace(shard, state=pack_snapshot(state))
+        for shard, state in zip(store.meta.shards, states, strict=True)
+    ]
+    store.replace([], shards, store.meta.stretches)
+    store.settle(range(0))  # what the states before have named
+    return found
+
+
+def _write_over_all(
+    store: Store, terms: Sequence[Terms], *, dry_run: bool = False,
+    progress: Progress = lambda _blocks: None,
+) -> tuple[list[Counter[str]], range]:  # fmt: skip
+    """Write over what the terms of each shard name; return counts, and what blocks these are in."""
+    counts: list[Counter[str]] = [Counter() for _ in terms]
+    blocks, written = store.key_blocks, list[int]()
+    for first in blocks[::_BLOCKS_AT_ONCE] if any(map(len, terms)) else ():
+        part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
+        for shard, wanted in enumerate(terms):
+            found = list(_found(store, shard, part, wanted, counts[shard])) if len(wanted) else []
+            if found and not dry_run:
+                _write_over(store, shard, found)
+                written += [part.start, part.stop]
+        progress(part.stop - blocks.start)
+    return counts, range(min(written, default=0), max(written, default=0))
+
+
+def _forget_versions(store: Store, wanted: Terms) -> bool:
+    """Forget the versions of URLs that are named; tell whether there were any."""
+    any_named = False
+    versions = store.scan_urls() if len(wanted) else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
-        urls, times = [url_of(version) for _, version in part], [time_of(v) for _, v in part]
-        gone = wanted(KeptRows(np.empty((0, 0), np.uint64), [], urls, np.array(times)))
-        store.forget_urls([key for (key, _), each in zip(part, gone.tolist(), strict=True) if each])
+        named = [key for key, version in part if names_version(wanted, version)]
+        store.forget_urls(named)
+        any_named |= bool(named)
+    return any_named
 
 
 Found = tuple[RowKeys, KeptRows, Mask]
 
 
-def _found(store: Store, shard: int, blocks: range, wanted: Wanted) -> Iterator[Found]:
+def _found(
+    store: Store, shard: int, blocks: range, wanted: Terms, counts: Counter[str]
+) -> Iterator[Found]:
     """Yield each block of keys with its rows, and which of them are to be forgotten, if any."""
     for number in blocks:
         keys = store.read_keys(shard, range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
         kept = gather_rows(read_rows(store, keys.slots))
-        gone = wanted(kept)
-        if gone.any():
+        if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
+            counts.update(named.values())
+            gone = np.zeros(len(keys.rows), np.bool_)
+            gone[[*named]] = True
             yield keys, kept, gone
 
 
@@ -175,7 +196,10 @@ def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRo
 
 
 def _fewer(meta: ShardMeta, rows: int, postings: int) -> ShardMeta:
-    return msgspec.structs.replace(meta, rows=meta.rows - rows, postings=meta.postings - postings)
+    return msgspec.structs.replace(
+        meta, rows=meta.rows - rows, postings=meta.postings - postings,
+        forgotten=meta.forgotten + rows,
+    )  # fmt: skip
 
 
 def _fewer_in(

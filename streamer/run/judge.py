@@ -13,8 +13,9 @@ for the last, and whoever began it waits too.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -30,6 +31,7 @@ from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     CONFIG,
     FlushedRows,
+    Forget,
     FoundUrls,
     Hits,
     IndexSettings,
@@ -39,12 +41,15 @@ from streamer.index.types import (
     Output,
     Pages,
     Record,
+    Tombstone,
     Verdicts,
     config_record,
     page_record,
     source_name,
+    source_records,
 )
 from streamer.metrics import Stage
+from streamer.run.forget import sweep
 from streamer.run.index_folder import Identity, IndexFolder
 from streamer.run.others import Ahead, OtherIndexes
 
@@ -72,6 +77,10 @@ LOG_FLUSHES = FlushRule(
     records=4096,  # of the log, each with the pages of a chunk: as above
     seconds=3600.0,  # a restart folds what came since; a flush's entries stay
 )
+SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for,
+SWEEP_SECONDS = 3600.0  # or so long
+SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
+_COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
 _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
 
 
@@ -185,6 +194,11 @@ class Judge:
         self._by_number = dict(zip(own, self.shards, strict=True))
         self._applied = 0  # records since the last flush
         self._flushed_at = clock()
+        self._is_sweeping = False
+        self._next_sweep = clock()
+        self._swept: list[Counter[str]] = []  # by the newest sweep
+        self._swept_by_half = any(shard.forgetting.pending for shard in self.shards)
+        self._named_at: float | None = None  # when the first was named that is still to be swept
         self._timed: Timed = lambda _stage: nullcontext()
         self._written: Callable[[], None] = lambda: None
         self._flush_thread = ThreadPoolExecutor(1, "flush")
@@ -239,6 +253,8 @@ class Judge:
                 else:
                     outputs.append(output)
         self._applied += records
+        if self._named_at is None and any(shard.forgetting.pending for shard in self.shards):
+            self._named_at = self._clock()
         return outputs
 
     def judge(
@@ -249,15 +265,29 @@ class Judge:
         pages: Pages,
         found: Found | None = None,
         numbers: npt.NDArray[np.int64] | None = None,
+        tombstones: Sequence[Tombstone] = (),
     ) -> list[Verdicts]:
         """Apply the pages read in [start, end) of a source, where all shards are here.
 
-        Return their verdicts. `found` is as for `apply`, `numbers` as for `page_record`.
+        Return their verdicts. `found` is as for `apply`, `numbers` as for `page_record`: not given
+        where there are `tombstones`.
         """
-        record = page_record(source, start, end, pages, numbers)
-        verdicts = [output.items for output in self.apply(record, found, end - start)]
+        if tombstones:
+            records = source_records(source, start, end, pages, tombstones)
+            each = [self.apply(record, None, record.end - record.start) for record in records]
+            outputs = list(itertools.chain.from_iterable(each))
+        else:
+            record = page_record(source, start, end, pages, numbers)
+            outputs = self.apply(record, found, end - start)
+        verdicts = [output.items for output in outputs]
         assert all(isinstance(each, Verdicts) for each in verdicts), "not all shards are here"
         return [each for each in verdicts if isinstance(each, Verdicts)]
+
+    def forget(self, forget: Forget, number: int) -> None:
+        """Forget, once, what a command wanted at `number` of a log that is replayed here."""
+        numbers = np.full(len(forget), number)
+        outputs = self.apply(Record(_COMMANDS, 0, number + 1, numbers, forget))
+        assert not outputs, outputs
 
     # ---- flushes ---------------------------------------------------------------------------------
 
@@ -276,20 +306,41 @@ class Judge:
         return (
             any(shard.unflushed >= self._head_pages for shard in self.shards)
             or self._applied >= self._rule.records
+            or self._sweep_is_due
             or (self.changed and self._clock() - self._flushed_at >= self._rule.seconds)
         )
 
-    def begin_flush(self, owner_state: Callable[[], bytes]) -> None:
+    @property
+    def _sweep_is_due(self) -> bool:
+        """Tell whether a command waits for it, or there is enough to do, or for long enough."""
+        if self._clock() < self._next_sweep:
+            return False
+        forgetting = [shard.forgetting for shard in self.shards]
+        late = self._named_at is not None and self._clock() - self._named_at >= SWEEP_SECONDS
+        return (
+            any(each.is_asked for each in forgetting)
+            or sum(each.pending for each in forgetting) >= SWEEP_TERMS
+            or late
+        )
+
+    def begin_flush(self, owner_state: Callable[[], bytes], *, sweep: bool = False) -> None:
         """Begin to write all state in one atomic step, after the flush before.
 
         `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
-        of must be safe.
+        of must be safe. With `sweep`, or where that is due, what is forgotten is gone from the disk
+        at the end of it.
 
         Raises:
             StoreUnavailable: the flush before failed; the index is what it was.
         """
         self.finish()
         snapshots = [shard.snapshot() for shard in self.shards]
+        pending = any(shard.forgetting.pending for shard in self.shards)
+        self._is_sweeping = self._sweep_is_due or (sweep and pending)
+        if self._is_sweeping:
+            self._named_at = None
+            for shard in self.shards:
+                shard.forgetting.begin_sweep()
         self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
         self._applied = 0
         self._flushed_at = self._clock()
@@ -305,6 +356,15 @@ class Judge:
             flushing.result()
             for shard in self.shards:
                 shard.flushed()
+            if self._is_sweeping:
+                for shard, found in zip(self.shards, self._swept, strict=True):
+                    shard.forgetting.end_sweep(found)
+                self._is_sweeping = self._swept_by_half = False
+
+    @property
+    def sweep_has_ended(self) -> bool:
+        """Tell whether `finish` would find the end of a sweep."""
+        return self._is_sweeping and self._flushing is not None and self._flushing.done()
 
     def flush(self, owner_state: bytes) -> None:
         """Write all state, and see the end of it.
@@ -329,8 +389,13 @@ class Judge:
         state = owner_state()
         with self._timed(Stage.FLUSH):
             brought = self.store.flush(self._identity, snapshots, state)
+            if self._is_sweeping:
+                began = self._clock()
+                self._swept = sweep(self.store, again=self._swept_by_half)
+                ended = self._clock()
+                self._next_sweep = ended + SWEEP_SHARE * (ended - began)
             for lookup, new in zip(self.lookups, brought, strict=True):
-                lookup.refresh(new)
+                lookup.refresh(new, swept=self._is_sweeping)
             self.store.free()
         self._written()
 

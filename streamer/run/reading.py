@@ -25,7 +25,7 @@ from typing import Protocol
 import msgspec
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.types import IndexSettings
+from streamer.index.types import Forget, IndexSettings
 from streamer.model import DeadLetter, page_ref
 from streamer.pages.bytestream import ByteStream, Trail
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch
@@ -55,7 +55,15 @@ class SettingsChange:
     settings: IndexSettings
 
 
-Step = Chunk | SourceEnd | SettingsChange
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a command wanted to be forgotten here, at the offset `number` of an index's log."""
+
+    forget: Forget
+    number: int
+
+
+Step = Chunk | SourceEnd | SettingsChange | Forgotten
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import (
+    Forgotten,
     Input,
     InputReport,
     SettingsChange,
@@ -178,7 +179,7 @@ class Replay:
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
             self._begin()
-            self._flush()
+            self._flush(sweep=True)
             self._note_clusters()
         if self._checks.second_judgements and not self._stop:
             dead, own = self._catalogue.totals.dead, self._outcome.totals.dead
@@ -263,6 +264,8 @@ class Replay:
     def _handle(self, step: Step, result: Future[Prepared] | None) -> None:
         if isinstance(step, SettingsChange):
             self._judge.configure(step.settings)
+        elif isinstance(step, Forgotten):
+            self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):
             entry = self._catalogue.entries[step.source]
             entry.finished, entry.status = True, step.status
@@ -281,7 +284,9 @@ class Replay:
             ]
             self._write(self._outputs[1], partial(dead_letter_lines, letters))
         each = (self._catalogue.totals, self._outcome.totals)
-        for block in self._judge.judge(source, chunk.start, chunk.end, pages, found):
+        for block in self._judge.judge(
+            source, chunk.start, chunk.end, pages, found, tombstones=chunk.tombstones
+        ):
             self._write(self._outputs[0], partial(self._lines, source, block))
             _count_verdicts(block, *each)
         for totals in each:
@@ -378,7 +383,7 @@ class Replay:
             self._writing.popleft().result()
         self._writing.append(self._writer.submit(task))
 
-    def _begin_flush(self) -> None:
+    def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
         state = self._catalogue.snapshot()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
@@ -388,11 +393,11 @@ class Replay:
                 state.outputs[key], state.digests[key] = length, digest
             return pack_catalogue(state)
 
-        self._judge.begin_flush(owner_state)
+        self._judge.begin_flush(owner_state, sweep=sweep)
 
-    def _flush(self) -> None:
+    def _flush(self, *, sweep: bool = False) -> None:
         """Bring everything to the disk, and see the end of it."""
-        self._begin_flush()
+        self._begin_flush(sweep=sweep)
         while self._writing:
             self._writing.popleft().result()
         self._judge.finish()

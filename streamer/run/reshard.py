@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import Snapshot, Undecided, pack_snapshot, unpack_snapshot
+from streamer.index.codec import Forgotten, Snapshot, Undecided, pack_snapshot, unpack_snapshot
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
 from streamer.index.store import Store, has_index
 from streamer.index.stored_rows import read_rows
@@ -143,6 +143,8 @@ class Old:
             waiting = len(state.undecided.refs) + sum(len(pages) for _, pages in state.held)
             if waiting:
                 raise _on_their_way(f"{waiting} pages have no verdict yet at shard {number}")
+            if state.forgotten.terms or state.forgotten.doomed or state.forgotten.gone:
+                raise _on_their_way(f"shard {number} has pages to forget")
             for to, other in enumerate(self.parts):
                 sent = state.sent.get(destination_name(to), 0)
                 taken = other.state.positions.get(shard_name(number), 0)
@@ -219,7 +221,7 @@ class Old:
             Snapshot(
                 settings, positions, {destination_name(VERDICTS): sent} if sent else {}, 0,
                 first.next_row, refused, nothing, [], first.watermark, first.horizon,
-                first.generation,
+                first.generation, Forgotten(records=first.forgotten.records),
             )
         )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from streamer.sketch.resemblance import similarity
 from tests.oracles.hash_sets import decided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from streamer.index.types import IndexSettings, Pages, Verdicts
+    from streamer.index.types import Forget, IndexSettings, Pages, Verdicts
 
 
 class Judged(NamedTuple):
@@ -64,14 +65,25 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
     return keys if pages.distinct[place] >= settings.shingles_min else keys[-1:]
 
 
+def is_named(forget: Forget, url: bytes, time: int) -> bool:
+    """Tell whether one of the terms names a page with this URL and time."""
+    host = (urlsplit(url.decode()).hostname or "").encode()
+    return any(
+        (kind, value) in {("url", url), ("host", host)} or (kind == "before" and time < int(value))
+        for kind, value in forget.terms
+    )
+
+
 def serial_verdicts(
     pages: Pages,
     settings: IndexSettings,
+    forgets: Mapping[int, Sequence[Forget]] = {},
     elsewhere: Callable[[int], Judged | None] = lambda _place: None,
 ) -> list[Judged]:
     """Return the verdicts on the pages, judged one after another.
 
-    `elsewhere` is the verdict on the page at a place where other indexes have one like it.
+    `forgets` are to be forgotten before the page at a place. `elsewhere` is the verdict on the page
+    at a place where other indexes have one like it.
     """
     buckets: dict[int, list[int]] = defaultdict(list)
     times = np.maximum.accumulate(pages.times).tolist()
@@ -79,6 +91,10 @@ def serial_verdicts(
     age, newest = settings.expire_after_ms or math.inf, settings.keep_pages or math.inf
     result = []
     for place, ref in enumerate(pages.refs.tolist()):
+        for forget in forgets.get(place, ()):
+            named = {other for other in rows if is_named(forget, pages.urls[other], times[other])}
+            for key, row in buckets.items():
+                buckets[key] = [other for other in row if other not in named]
         keys = own_keys(pages, place, settings)
         for key in keys:
             buckets[key] = [

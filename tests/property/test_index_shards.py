@@ -15,6 +15,7 @@ from streamer.index.shard import Shard
 from streamer.index.types import (
     CONFIG,
     Decisions,
+    Forget,
     IndexSettings,
     Output,
     Record,
@@ -46,6 +47,8 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
             content = judged(items)
         elif isinstance(items, Decisions):
             content = (items.refs.tolist(), items.kept.tolist())
+        elif isinstance(items, Forget):
+            content = items.terms
         else:
             columns = items.refs, items.keys, items.sketches
             content = (*(column.tolist() for column in columns), items.shingles)

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MethodType
 from typing import Any
 from unittest.mock import patch
 
@@ -19,10 +20,20 @@ import numpy as np
 
 from streamer.index import rule as rule_module
 from streamer.index import shard as shard_module
-from streamer.index.codec import Snapshot, pack_snapshot, unpack_snapshot
-from streamer.index.rule import FREE, Limits
+from streamer.index.codec import Forgotten, Snapshot, pack_snapshot, unpack_snapshot
+from streamer.index.forgetting import Forgetting, Terms
+from streamer.index.rule import FREE, UNDECIDED, Limits
 from streamer.index.shard import Shard
-from streamer.index.types import NO_HORIZON, FlushedRows, Horizon, IndexSettings, Pages, Record
+from streamer.index.types import (
+    BEFORE_ALL,
+    NO_HORIZON,
+    FlushedRows,
+    Forget,
+    Horizon,
+    IndexSettings,
+    Pages,
+    Record,
+)
 from tests.simulation.resharding import FLAWS as RESHARDING
 
 
@@ -187,9 +198,9 @@ class VersionsLost(Shard):
 class HeldArriveAgain(Shard):
     """A page that was held is compared with the last version of its URL when it is judged."""
 
-    def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
+    def _judge(self, pages: Pages, *, arrive: bool = False) -> Any:
         del arrive
-        super()._judge(pages, arrive=True)
+        return super()._judge(pages, arrive=True)
 
 
 class StoredVersionsFirst(Shard):
@@ -211,6 +222,81 @@ class OldVersionsAnswer(Shard):
         return super()._with_changes(pages, inserted, wide, least)
 
 
+class ForgetsHere(Shard):
+    """What is to be forgotten does not go on to the next shard."""
+
+    def _emit(self, destination: int, items: Any) -> None:
+        if not isinstance(items, Forget):
+            super()._emit(destination, items)
+
+
+class HeadRemembers(Shard):
+    """Only stored pages are forgotten."""
+
+    def _forget(self, forget: Forget) -> None:
+        states = self.head.states[: self.head.count].copy()
+        undecided = self._undecided.copy()
+        super()._forget(forget)
+        self.head.states[: len(states)] = states
+        self._undecided = undecided
+
+
+class UndecidedRemembered(Shard):
+    """What is undecided is not forgotten."""
+
+    def _forget(self, forget: Forget) -> None:
+        undecided = self.head.states[: self.head.count] == UNDECIDED
+        times = self.head.times[: self.head.count][undecided].copy()
+        urls, entries = self.head.urls, np.flatnonzero(undecided).tolist()
+        self.head.urls = [b"" if i in entries else url for i, url in enumerate(urls)]
+        self.head.times[entries] = -BEFORE_ALL
+        super()._forget(forget)
+        self.head.urls[: len(urls)] = urls
+        self.head.times[entries] = times
+
+
+def _forgetting_that(**methods: Any) -> type[Shard]:
+    """Return a shard whose `Forgetting` has other methods."""
+
+    class Careless(Shard):
+        """Has a part of what is to be forgotten go wrong."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            for name, method in methods.items():
+                setattr(self.forgetting, name, MethodType(method, self.forgetting))
+
+    return Careless
+
+
+class HeldRemembered(Shard):
+    """What is held is not forgotten when it is inserted."""
+
+    def _judge_held(self, page: Pages) -> None:
+        self.forgetting.doomed.discard(int(page.refs[0]))
+        self._judge(page)
+
+
+class WaitsForForgotten(Shard):
+    """Pages go on waiting for one that is forgotten."""
+
+    def _forget(self, forget: Forget) -> None:
+        held, self._held = self._held, {}
+        super()._forget(forget)
+        self._held = held | self._held
+
+
+def _pass_on_at_once(self: Forgetting) -> Forget | None:
+    doomed, self.doomed = self.doomed, set()
+    questions = Forgetting.pass_on(self)
+    self.doomed = doomed
+    return questions
+
+
+def _take_for_all(self: Forgetting, forget: Forget, _terms: Terms) -> None:
+    Forgetting.take(self, forget, Terms.of(forget, 1 << 60))
+
+
 def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     """Return a shard whose judging kernel has `old` replaced by `new` in its source."""
     source = Path(rule_module.__file__).read_text()
@@ -223,9 +309,9 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
     class Broken(base):  # type: ignore[misc, valid-type]
         """Places pages with the altered kernel."""
 
-        def _judge(self, pages: Pages, *, arrive: bool = False) -> None:
+        def _judge(self, pages: Pages, *, arrive: bool = False) -> Any:
             with patch.object(shard_module, "judge_pages", module.__dict__["judge_pages"]):
-                super()._judge(pages, arrive=arrive)
+                return super()._judge(pages, arrive=arrive)
 
     return Broken
 
@@ -281,6 +367,15 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "                sizes[j] += FREE < head.states[entry] <= limits.newest_state\n"
         "            if entry >= 0 and _is_candidate(",
     ),
+    "forgets-here": lambda: ForgetsHere,
+    "head-remembers": lambda: HeadRemembers,
+    "undecided-remembered": lambda: UndecidedRemembered,
+    "held-remembered": lambda: HeldRemembered,
+    "waits-for-forgotten": lambda: WaitsForForgotten,
+    "no-forgotten": lambda: _forgetting(forgotten=Forgotten()),
+    "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, _rows: kept),
+    "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
+    "answers-at-once": lambda: _forgetting_that(pass_on=_pass_on_at_once),
     "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
 }
 WORLD_FLAWS = ("settings-in-code", *RESHARDING)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from streamer.index.rule import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import FoundUrls, Hits, Horizon, KeptRows, Keys, no_hits
-from streamer.index.url_versions import rows_before, time_of, url_keys
+from streamer.index.types import BEFORE_ALL, FoundUrls, Hits, Horizon, KeptRows, Keys, no_hits
+from streamer.index.url_versions import is_hidden, rows_before, time_of, url_keys
+from streamer.run.forget import sweep
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
@@ -89,16 +92,39 @@ class Owner:
                 numbered = enumerate(split(output.items), output.start)
                 self.queues[output.destination] += [(n, item, position) for n, item in numbered]
 
-    def flush(self) -> None:
-        """Move what is kept to the store."""
+    def flush(self, *, sweeps: bool = False, killed_after: int = FOREVER) -> None:
+        """Move what is kept to the store; sweep what is forgotten, if it is said so.
+
+        Raises:
+            Killed: the sweep has written so many times.
+        """
         identity: dict[str, str | int | float] = {"shards": self.shard.shards, "bands": BANDS}
         [brought] = self.store.flush(identity, [self.shard.snapshot()], b"")
+        found: list[Counter[str]] = []
+        if sweeps:
+            self.shard.forgetting.begin_sweep()
+            self.store.replace = partial(_replace, self.store.replace, [killed_after])  # type: ignore[method-assign]
+            found = sweep(self.store, again=False)
+            del self.store.replace
         self.shard.flushed()
-        self.lookup.refresh(brought)
+        self.lookup.refresh(brought, swept=sweeps)
+        for each in found:
+            self.shard.forgetting.end_sweep(each)
         self.store.free()
 
     def canon(self) -> Any:
         return canon(self.shard, self.store)
+
+
+class Killed(Exception):  # noqa: N818 - it is no error
+    """The process ends here."""
+
+
+def _replace(real: Callable[..., None], left: list[int], *entries: Any) -> None:
+    if not left[0]:
+        raise Killed
+    left[0] -= 1
+    real(*entries)
 
 
 def copy_disk(source: Path, target: Path) -> Path:
@@ -126,7 +152,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 def canon(shard: Shard, store: Store | None) -> Any:
     """Return a shard's state in a form that does not tell head and store apart.
 
-    What lies behind the horizon is left out: whether it was dropped yet must not show.
+    What lies behind the horizon is left out, and what is forgotten: whether it was dropped, or
+    swept yet, must not show.
     """
     head = shard.head
     rows: dict[int, tuple[int, int, bytes, bool]] = {}
@@ -136,10 +163,12 @@ def canon(shard: Shard, store: Store | None) -> Any:
             buckets[key].append(row)
         for part in store.keys(0, 1024):
             stored = shard._lookup.rows(part.rows)  # noqa: SLF001 - a simulator looks inside
+            stored = shard.forgetting.hide(stored, part.rows)
             numbers = part.rows.tolist()
             columns = numbers, stored.times.tolist(), stored.refs, stored.sketches
             for row, time, ref, sketch in zip(*columns, strict=True):
-                rows[row] = (time, ref, sketch.tobytes(), True)
+                if time > BEFORE_ALL:
+                    rows[row] = (time, ref, sketch.tobytes(), True)
     for entry in range(head.count):
         if head.states[entry] == FREE:
             continue
@@ -154,9 +183,6 @@ def canon(shard: Shard, store: Store | None) -> Any:
             if int(head.masks[entry]) >> bit & 1:
                 buckets[int(head.keys[entry, bit])].append(row)
     horizon = shard.horizon
-    versions = {key[-8:]: v for key, v in store.scan_urls()} if store is not None else {}
-    for own in (shard._urls._flushing, shard._urls._recent):  # noqa: SLF001 - as above
-        versions |= {key.to_bytes(8, "big"): version for key, version in own.items()}
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
     held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
@@ -170,10 +196,21 @@ def canon(shard: Shard, store: Store | None) -> Any:
         horizon,
         shard.applied,
         shard.settings,
-        {key: v for key, v in versions.items() if _is_new(v, horizon)},
+        _versions(shard, store, horizon),
+        shard.forgetting.doomed,
+        shard.forgetting.gone,
     )
 
 
-def _is_new(version: bytes, horizon: Horizon) -> bool:
-    """Tell whether a version of a URL may still be compared with."""
-    return time_of(version) >= horizon.time and rows_before(version) >= horizon.row
+def _versions(shard: Shard, store: Store | None, horizon: Horizon) -> dict[bytes, bytes]:
+    """Return the versions of URLs that may still be compared with."""
+    versions = {key[-8:]: v for key, v in store.scan_urls()} if store is not None else {}
+    for own in (shard._urls._flushing, shard._urls._recent):  # noqa: SLF001 - as above
+        versions |= {key.to_bytes(8, "big"): version for key, version in own.items()}
+    return {
+        key: version
+        for key, version in versions.items()
+        if time_of(version) >= horizon.time
+        and rows_before(version) >= horizon.row
+        and not is_hidden(shard.forgetting, version)
+    }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.types import Decisions, Items, Pages, Verdicts
+from streamer.index.types import Decisions, Forget, Items, Pages, Verdicts
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6
@@ -54,12 +54,14 @@ def make_page(ref: int, signature: Signature, time: int, url: bytes) -> Pages:
     )
 
 
-def split(items: Pages | Decisions | Verdicts) -> list[Items | tuple[int, ...]]:
+def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[int, ...]]:
     """Return the items one by one; verdicts as (ref, similarity, basis, representative, change)."""
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
     if isinstance(items, Decisions):
         return [Decisions(items.refs[i : i + 1], items.kept[i : i + 1]) for i in range(len(items))]
+    if isinstance(items, Forget):
+        return [Forget([term], items.ask) for term in items.terms]
     changes = items.pages.changes
     return list(
         zip(
@@ -79,12 +81,14 @@ def alike(items: list[Any]) -> list[Any]:
     return items[: has.index(not has[0])] if len({*has}) > 1 else items
 
 
-def join(items: list[Pages] | list[Decisions]) -> Pages | Decisions:
-    """Return single items of one kind as one block."""
+def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisions | Forget:
+    """Return single items of one kind as one block; of what is to be forgotten there is one."""
     first = items[0]
+    if isinstance(first, Forget):
+        return first
     if isinstance(first, Decisions):
         return Decisions(
-            np.concatenate([d.refs for d in items]),
+            np.concatenate([d.refs for d in items]),  # type: ignore[union-attr]
             np.concatenate([d.kept for d in items]),  # type: ignore[union-attr]
         )
     pages = [p for p in items if isinstance(p, Pages)]

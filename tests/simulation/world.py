@@ -8,16 +8,19 @@ is the real class, its store is the real store on a real disk.
 
 Pages have times, some older than those before; they expire after some time, or when there are many
 newer ones, or never. URLs come again, and what a page is to the version before is told, or not.
+Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
-each other; with one shard the verdicts are those of a naive serial index; with any number changes
-are those of a dictionary of URLs; every restored state and every stream is the fold of the logs;
-nothing stays open.
+each other; none answers that was forgotten, or lies on a disk when a command is told so; with one
+shard the verdicts are those of a naive serial index; with any number changes are those of a
+dictionary of URLs; every restored state and every stream is the fold of the logs; nothing stays
+open.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections import defaultdict
@@ -30,25 +33,32 @@ from typing import Any
 
 import numpy as np
 
+from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host
 from streamer.index.rule import CONTENT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     CONFIG,
+    FORGET,
     VERDICTS,
+    Forget,
     IndexSettings,
     Pages,
     Record,
+    Term,
+    Tombstone,
+    forget_record,
     shard_name,
     source_name,
+    source_records,
 )
 from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref
 from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
 from tests.simulation import resharding
-from tests.simulation.owner import FOREVER, NothingFlushed, Owner, canon, copy_disk
+from tests.simulation.owner import FOREVER, Killed, NothingFlushed, Owner, canon, copy_disk
 from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, alike, join, make_page
 
 PARTITIONS = 3
@@ -96,6 +106,8 @@ class World:
         self.disks_made = 0
         self.base: Path | None = None  # what the logs begin with, where it is not nothing
         self.order_before: list[list[Record]] = []  # logs of shard 0 that have ended
+        self.forgetful = random.Random(seed + (1 << 40))  # the other draws stay what they were
+        self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -147,6 +159,8 @@ class World:
         self.flush_rate = draw.choice((0, 0.02, 0.1))
         may = not self.flaws or self.flaws & resharding.FLAWS.keys()
         self.reshard_at = draw.randint(20, 700) if may and draw.random() < 0.3 else FOREVER
+        if self.reshard_at < FOREVER:
+            self.forget_rate = 0  # or what is to be forgotten would have to be swept before
 
     def _choose_pages(self) -> None:
         draw, count = self.random, 100
@@ -156,20 +170,44 @@ class World:
         self.topic: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.pages: dict[int, Pages] = {}
         self.spoilt: dict[int, float] = {}  # how often signing a page fails
+        self.tombstones: dict[int, bytes] = {}  # by what would be their pages' refs
+        self.commands: list[str] = []
+        self.answers: set[tuple[str, int]] = set()  # commands, and shards that are done
         for i in range(count):
             where = (i % PARTITIONS, int(i >= count // 2))
             offsets = self.topic[where]
             offset = (
                 offsets[-1] + draw.choice((1, 1, 1, 2, 4)) if offsets else draw.choice((0, 0, 3))
             )
+            if self.forgetful.random() < 12 * self.forget_rate:
+                self.tombstones[page_ref(self._source(*where), offset)] = self._some_url()
+                offsets.append(offset)
+                offset += 1
             offsets.append(offset)
             signature: Signature = tuple(
                 draw.getrandbits(30) if draw.random() < altered else v for v in draw.choice(base)
             )
             ref = page_ref(self._source(*where), offset)
             time, url = 100_000 + 1000 * i - draw.choice(DELAYS), draw.randrange(URLS)
-            self.pages[ref] = make_page(ref, signature, time, b"url-%d" % url)
+            self.pages[ref] = make_page(
+                ref, signature, time, b"https://h%d.example/%d" % (url % 4, url)
+            )
             self.spoilt[ref] = draw.choice((0,) * 12 + (1, 0.5))
+
+    def _some_url(self) -> bytes:
+        """Return the URL of a page that has been chosen, if there is any."""
+        chosen = self.forgetful.choice([None, *self.pages])
+        return b"https://h0.example/" if chosen is None else self.pages[chosen].urls[0]
+
+    def _command(self) -> None:
+        """Put what a command wants to be forgotten into the log of shard 0."""
+        draw = self.forgetful
+        kinds: list[Term] = [(URL, self._some_url()), (HOST, b"h%d.example" % draw.randrange(4))]
+        kinds.append((BEFORE, 100_000 + 1000 * draw.randrange(60)))
+        terms = draw.choices(kinds, (9, 2, 1), k=draw.choice((1, 1, 2)))
+        self.commands.append(str(len(self.commands)))
+        ask = self.commands[-1]
+        self.logs[0].append(forget_record(Forget([*terms, (ASK, ask.encode())], ask)))
 
     @staticmethod
     def _source(partition: int, incarnation: int) -> int:
@@ -237,19 +275,18 @@ class World:
         source = self._source(signer.partition, signer.incarnation)
         start, signer.position = signer.position, offsets[-1] + 1
         good: list[Pages] = []
-        numbers: list[int] = []
+        tombstones: list[Tombstone] = []
         for offset in offsets:
             ref = page_ref(source, offset)
-            if self.random.random() < self.spoilt[ref]:
+            if ref in self.tombstones:
+                tombstones.append((offset, self.tombstones[ref]))
+            elif self.random.random() < self.spoilt[ref]:
                 self.dead.add(ref)
             else:
                 good.append(self.pages[ref])
-                numbers.append(offset)
         items = join(good) if good else self.pages[next(iter(self.pages))].take([])
-        record = Record(
-            source_name(source), start, signer.position, np.array(numbers, np.int64), items
-        )
-        signer.box.append(record)
+        assert isinstance(items, Pages), items
+        signer.box += source_records(source, start, signer.position, items, tombstones)
 
     def step_owner(self, owner: Owner, now: int) -> None:
         """Flush, apply a record, or publish some outputs; then commit what is published."""
@@ -262,8 +299,11 @@ class World:
             or shard.applied - flushed >= RECORDS_MAX
             or draw.random() < self.flush_rate
         )
-        if owner.live and newest and due and not owner.busy and shard.applied > flushed:
-            owner.flush()
+        asked = shard.forgetting.is_asked and self.forgetful.random() < 0.5
+        unflushed = shard.applied > flushed
+        if owner.live and newest and not owner.busy and (asked or (due and unflushed)):
+            if not self._flush(owner, sweeps=asked or self.forgetful.random() < 0.2, now=now):
+                return
             if draw.random() < 0.3:
                 self._take_snapshot(owner)
             return
@@ -276,6 +316,44 @@ class World:
             committed = self.log_commits[owner.number]
             self.log_commits[owner.number] = max(committed, owner.published())
         assert shard.open_pages <= OPEN_MAX + 40, "open pages are unbounded"
+
+    def _flush(self, owner: Owner, *, sweeps: bool, now: int = FOREVER) -> bool:
+        """Flush an owner; tell whether it was not killed amidst its sweep."""
+        killed_after = FOREVER
+        if now < CALM and self.forgetful.random() < 0.3:
+            killed_after = self.forgetful.choice((0, 1))
+        try:
+            owner.flush(sweeps=sweeps, killed_after=killed_after)
+        except Killed:
+            owner.store.close()
+            self.owners[owner.number][-1] = self._restart(owner.number, owner, now)
+            return False
+        if "answers" not in self.flaws:
+            self._note_answers(owner)
+        return True
+
+    def _note_answers(self, owner: Owner) -> None:
+        """Note which commands a shard is done with; nothing of what they name may be there."""
+        done = owner.shard.forgetting.done
+        if not done:
+            return
+        self._note_times()
+        held = [page.refs for pages in owner.shard._held.values() for page in pages]  # noqa: SLF001 - as above
+        stored = [
+            np.array(owner.lookup.rows(part.rows).refs, np.uint64)
+            for part in owner.store.keys(0, 1024)
+        ]
+        there = {int(ref) for refs in (*held, *stored) for ref in refs}
+        there |= {int(ref) for ref in owner.shard._undecided}  # noqa: SLF001
+        arrived: set[int] = set()
+        for event in self._log_events():
+            if isinstance(event, int):
+                arrived.add(event)
+            elif event.ask in done:
+                left = [ref for ref in arrived & there if self._names(event, ref)]
+                assert not left, ("told to be forgotten, and there", owner.number, left)
+        self.answers |= {(ask, owner.number) for ask in done}
+        done.clear()
 
     @staticmethod
     def _flushed_position(owner: Owner) -> int:
@@ -290,7 +368,12 @@ class World:
         draw = self.random
         destination = draw.choice([d for d, queue in owner.queues.items() if queue])
         queue = owner.queues[destination]
-        cut = queue[: len(alike([item for _, item, _ in queue[: draw.randint(1, 4)]]))]
+        cut = queue[: draw.randint(1, 4)]
+        kinds = [type(item) for _, item, _ in cut]  # a record is of one, and forgets one thing
+        same = list(itertools.takewhile(lambda kind: kind is kinds[0], kinds))
+        cut = cut[
+            : 1 if kinds[0] is Forget else len(alike([item for _, item, _ in cut[: len(same)]]))
+        ]
         del queue[: len(cut)]
         if now < CALM and draw.random() < 0.02 and owner.doomed == FOREVER:
             owner.doomed = 2
@@ -381,6 +464,8 @@ class World:
                 for number, at in self.change_at.items():
                     if now == at and self.later and "settings-in-code" not in self.flaws:
                         self.logs[number].append(Record(CONFIG, 1, 2, np.array([1]), self.later))
+                if now < CALM and self.forgetful.random() < self.forget_rate:
+                    self._command()
                 self.disturb(now)
                 if self._is_draining(now):
                     if resharding.is_at_rest(self.owners, self.logs, self.flaws):
@@ -479,12 +564,14 @@ class World:
 
     def _check(self) -> None:
         verdicts = self._check_verdicts()
-        kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._note_times()
+        self._note_forgotten()
+        kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._check_representatives(verdicts, set(kept))
         if not self.crowded:
             self._check_kept(kept)
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
+        self._check_answers()
         self._check_streams()
         if max(self.shards, self.shards_before) == 1 and not self.later:
             told = {ref: verdict[:4] for ref, verdict in verdicts.items()}
@@ -512,6 +599,38 @@ class World:
         self.ages = [each.expire_after_ms or FOREVER for each in both]
         self.newest = min(each.keep_pages or FOREVER for each in both)
 
+    def _names(self, forget: Forget, ref: int) -> bool:
+        """Tell whether one of the terms names a page."""
+        url, time = self.pages[ref].urls[0], self.times[ref]
+        names: list[Term] = [(URL, url), *((HOST, name) for name in names_of_host(url))]
+        return any(
+            (kind == BEFORE and time < int(value)) or (kind, value) in names
+            for kind, value in forget.terms
+        )
+
+    def _note_forgotten(self) -> None:
+        """Note for each page when it came, and when it was named after that."""
+        self.came: dict[int, int] = {}
+        self.named: dict[int, list[int]] = defaultdict(list)
+        for moment, event in enumerate(self._log_events()):
+            if isinstance(event, int):
+                self.came[event] = moment
+            else:
+                for ref in self.came:
+                    if self._names(event, ref):
+                        self.named[ref].append(moment)
+
+    def _check_answers(self) -> None:
+        """Check that each shard is done with each command, and nothing forgotten is stored."""
+        for crowd in self.owners:
+            self._flush(crowd[-1], sweeps=True)
+        wanted = {(ask, shard) for ask in self.commands for shard in range(self.shards)}
+        assert self.answers == wanted, ("not all commands are done", wanted - self.answers)
+        for crowd in self.owners:
+            for part in crowd[-1].store.keys(0, 1024):
+                refs = crowd[-1].lookup.rows(part.rows).refs
+                assert not self.named.keys() & {*refs}, "what is forgotten is stored"
+
     def _similarity(self, a: int, b: int) -> int:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
@@ -524,6 +643,8 @@ class World:
                 assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
                 age = self.times[ref] - self.times[other]
                 assert age <= max(self.ages), ("the representative has expired", ref, other)
+                gone = min(self.named.get(other, ()), default=FOREVER)
+                assert self.came[ref] < gone, ("the representative was forgotten", ref, other)
 
     def _check_kept(self, kept: list[int]) -> None:
         need = (self.later or self.settings).similarity_min
@@ -534,6 +655,8 @@ class World:
             keys = set(self.pages[a].keys[0].tolist())
             for b in kept[:i]:
                 if abs(self.times[a] - self.times[b]) > min(self.ages):
+                    continue
+                if a in self.named or b in self.named:
                     continue
                 if abs(ranks[a] - ranks[b]) > self.newest:
                     continue
@@ -566,10 +689,16 @@ class World:
         verdicts: dict[int, tuple[int, ...]] = {}
         buckets: dict[int, list[int]] = defaultdict(list)
         rank: dict[int, int] = {}
-        for ref in self._log_order():
+        gone: set[int] = set()
+        for ref in self._log_events():
+            if isinstance(ref, Forget):
+                gone |= {other for other in rank if self._names(ref, other)}
+                continue
             keys = self.pages[ref].keys[0].tolist()
             for key in keys:
-                buckets[key] = [r for r in buckets[key] if self._may_answer(r, ref, rank)]
+                buckets[key] = [
+                    r for r in buckets[key] if r not in gone and self._may_answer(r, ref, rank)
+                ]
             found = sorted({r for key in keys for r in buckets[key]}, key=rank.__getitem__)
             scored = [
                 (-self._similarity(ref, r), rank[r], r)
@@ -595,62 +724,69 @@ class World:
         if self.newest < FOREVER and self.shards > 1:
             return  # shard 0 takes in more rows than are kept
         last: dict[bytes, tuple[int, int]] = {}
-        rows = 0
-        for ref, tracks in self._log_settings():
-            page, verdict = self.pages[ref], verdicts[ref]
-            before, rows_then = last.get(page.urls[0], (-1, 0))
-            if before >= 0 and self.times[ref] - self.times[before] > self.ages[0]:
-                before = -1
-            if before >= 0 and rows - rows_then > self.newest:
-                before = -1
-            expected = self._change(ref, before) if tracks else NOT_TRACKED
-            assert verdict[4] == expected, ("wrong change", ref, before, verdict[4], expected)
-            if tracks:
-                last[page.urls[0]] = ref, rows
-            rows += verdict[1] < 0
+        rows, settings = 0, self.settings
+        for event in self._log_contents():
+            if isinstance(event, IndexSettings):
+                settings = event
+            elif isinstance(event, Forget):
+                last = {url: at for url, at in last.items() if not self._names(event, at[0])}
+            else:
+                before, rows_then = last.get(self.pages[event].urls[0], (-1, 0))
+                is_old = before >= 0 and self.times[event] - self.times[before] > self.ages[0]
+                if is_old or rows - rows_then > self.newest:
+                    before = -1
+                verdict = verdicts[event]
+                expected = NOT_TRACKED
+                if settings.track_changes:
+                    expected = self._change(event, before, settings.similarity_min)
+                    last[self.pages[event].urls[0]] = event, rows
+                assert verdict[4] == expected, ("wrong change", event, before, verdict[4], expected)
+                rows += verdict[1] < 0
 
-    def _change(self, ref: int, before: int) -> int:
+    def _change(self, ref: int, before: int, need: int) -> int:
         """Return what a page is to the one before, as a column of pages has it."""
         if before < 0:
             return -1 << 2 | NEW
         if self.pages[ref].keys[0, -1] == self.pages[before].keys[0, -1]:
             return SIMILARITY_ONE << 2 | UNCHANGED
         score = self._similarity(ref, before)
-        need = self._need[ref]
         return score << 2 | (EDITED if score >= need else REPLACED)
-
-    def _log_settings(self) -> Iterator[tuple[int, bool]]:
-        """Yield the pages in the order of the log, and whether their changes are told."""
-        refs, settings = self._log_order(), self.settings
-        self._need: dict[int, int] = {}
-        positions: dict[str, int] = defaultdict(int)
-        for record in self.logs[0]:
-            position = positions[record.source]
-            if not record.start <= position < record.end:
-                continue
-            positions[record.source] = record.end
-            if isinstance(record.items, IndexSettings):
-                settings = record.items
-            elif isinstance(record.items, Pages):
-                for _ in range(sum(number >= position for number in record.numbers.tolist())):
-                    ref = next(refs)
-                    self._need[ref] = settings.similarity_min
-                    yield ref, settings.track_changes
 
     def _may_answer(self, other: int, ref: int, rank: dict[int, int]) -> bool:
         in_time = self.times[ref] - self.times[other] <= self.ages[0]
         return in_time and len(rank) - rank[other] <= self.newest
 
     def _log_order(self) -> Iterator[int]:
+        """Yield the pages as shard 0 takes them."""
+        return (event for event in self._log_events() if isinstance(event, int))
+
+    def _log_events(self) -> Iterator[int | Forget]:
+        """Yield the pages, and what is to be forgotten, as shard 0 takes them."""
+        for event in self._log_contents():
+            if not isinstance(event, IndexSettings):
+                yield event
+
+    def _log_contents(self) -> Iterator[int | Forget | IndexSettings]:
+        """Yield the pages, what is to be forgotten, and settings, as shard 0 takes them."""
         positions: dict[str, int] = defaultdict(int)
-        for record in (each for log in (*self.order_before, self.logs[0]) for each in log):
-            position = positions[record.source]
-            if not record.start <= position < record.end:
-                continue
-            positions[record.source] = record.end
-            if isinstance(record.items, Pages):
-                numbered = zip(record.numbers.tolist(), record.items.refs.tolist(), strict=True)
-                yield from (ref for number, ref in numbered if number >= position)
+        for log in (*self.order_before, self.logs[0]):
+            positions.pop(CONFIG, None)
+            for record in log:
+                if record.source == FORGET:
+                    assert isinstance(record.items, Forget), record
+                    yield record.items
+                    continue
+                position = positions[record.source]
+                if not record.start <= position < record.end:
+                    continue
+                positions[record.source] = record.end
+                first = int(np.searchsorted(record.numbers, position))
+                if isinstance(record.items, IndexSettings):
+                    yield record.items
+                elif isinstance(record.items, Pages):
+                    yield from record.items.refs[first:].tolist()
+                elif isinstance(record.items, Forget):
+                    yield Forget(record.items.terms[first:])
 
 
 def run_seed(seed: int, machine: type[Shard] = Shard, flaws: frozenset[str] = frozenset()) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +14,21 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.index.codec import BANDS
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.index.codec import BANDS as BANDS_FAMILY
 from streamer.index.deep_check import check_index
+from streamer.index.forgetting import ASK, BEFORE, URL, Terms
 from streamer.index.frozen import read_note
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
-from streamer.run.forget import Wanted, forget
+from streamer.index.types import Forget, IndexSettings, Term
+from streamer.run.forget import forget
+from streamer.run.index_folder import IndexFolder, store_folder
+from streamer.run.judge import Judge, replay_judge
+from streamer.sketch.settings import SignatureSettings
+from tests.helpers.fleet import ROOT
+from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
 
 if TYPE_CHECKING:
@@ -38,24 +49,24 @@ def rows_left(store: Store) -> list[int]:
     return [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs]
 
 
-def forget_all(store: Store, wanted: Wanted, *, dry_run: bool = False) -> int:
-    return forget(store, wanted, dry_run=dry_run, progress=lambda _blocks: None)
+def forget_all(store: Store, terms: list[Term], *, dry_run: bool = False) -> int:
+    return forget(store, Terms.of(Forget(terms), 1 << 62), dry_run=dry_run)
 
 
 def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     gone = {0, 7, 599, *range(700, 705), 1299}
-    urls = frozenset(f"https://example.org/{row}" for row in gone)
+    urls: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
     left = [row for row in range(1300) if row not in gone]
     with contextlib.closing(Store.open(folder)) as store:
         flush(store, range(600))
         flush(store, range(600, 1300))
     with contextlib.closing(Store.open(folder)) as store:
-        assert forget_all(store, Wanted(urls), dry_run=True) == len(gone)
+        assert forget_all(store, urls, dry_run=True) == len(gone)
         assert rows_left(store) == [*range(1300)]
     with contextlib.closing(Store.open(folder)) as store:
-        assert forget_all(store, Wanted(urls)) == len(gone)
-        assert forget_all(store, Wanted(urls)) == 0
+        assert forget_all(store, urls) == len(gone)
+        assert forget_all(store, urls) == 0
         assert_holds(store, left)
     with contextlib.closing(Store.open(folder)) as store:
         assert rows_left(store) == left
@@ -83,11 +94,11 @@ def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) ->
             lookup.refresh(flush(store, range(first, first + 100)))
         lookup.wait()
     with contextlib.closing(Store.open(folder)) as store:
-        assert forget_all(store, Wanted(before_ms=150_000), dry_run=True) == 150
+        assert forget_all(store, [(BEFORE, 150_000)], dry_run=True) == 150
         assert read_note(store, 0).count == 300 * POSTINGS_A_ROW
-        assert forget_all(store, Wanted(before_ms=150_000)) == 150
+        assert forget_all(store, [(BEFORE, 150_000)]) == 150
         assert read_note(store, 0).count == 0
-        frozen = store._to_write()._families[BANDS]  # noqa: SLF001 - nobody else asks for all
+        frozen = store._to_write()._families[BANDS_FAMILY]  # noqa: SLF001 - nobody else asks for all
         assert not list(frozen.keys())
         assert found(StoredLookup(store, 0)) == [*range(150, 300)]
         with contextlib.closing(StoredLookup(store, 0, 0)) as lookup:
@@ -101,8 +112,19 @@ def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) ->
 def test_pages_before_a_time_are_forgotten(tmp_path: Path) -> None:
     with contextlib.closing(Store.open(tmp_path / "store")) as store:
         flush(store, range(50))
-        assert forget_all(store, Wanted(before_ms=20_000)) == 20
+        assert forget_all(store, [(BEFORE, 20_000)]) == 20
         assert_holds(store, range(20, 50))
+
+
+def test_an_index_of_which_all_is_forgotten_goes_on(tmp_path: Path) -> None:
+    with contextlib.closing(Store.open(tmp_path / "store")) as store:
+        flush(store, range(50))
+        assert forget_all(store, [(BEFORE, 1 << 60)]) == 50
+    with contextlib.closing(Store.open(tmp_path / "store")) as store:
+        assert_holds(store, [])
+        flush(store, range(50, 60))
+        assert_holds(store, range(50, 60))
+    assert not any(finding.damage for finding in check_index(tmp_path))
 
 
 # ---- the command --------------------------------------------------------------------------------
@@ -160,6 +182,135 @@ def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
 
 
 def test_what_to_forget_must_be_said(index: Path) -> None:
-    for options in ([], ["--before", "soon"]):
+    for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"]):
         result = runner.invoke(app, ["forget", str(index), *options])
         assert result.exit_code != 0
+
+
+def test_to_count_needs_a_folder() -> None:
+    result = runner.invoke(app, ["forget", "--url", "a", "--dry-run"])
+    assert isinstance(result.exception, SettingsError)
+    assert "name one, as my-index/shard-0" in str(result.exception)
+
+
+# ---- kills, and folders in use -------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from streamer.index.database import Database
+from streamer.index.forgetting import Terms
+from streamer.index.store import Store
+from streamer.index.types import Forget
+from streamer.run import forget as module
+
+left = [int(sys.argv[2])]
+
+def dying(real):
+    def call(*arguments, **options):
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        left[0] -= 1
+        return real(*arguments, **options)
+    return call
+
+module._BLOCKS_AT_ONCE = 1
+Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+terms = [("before", 10_000), ("url", b"https://example.org/20"), ("url", b"https://example.org/30")]
+module.forget(Store.open(Path(sys.argv[1])), Terms.of(Forget(terms), 1 << 62), dry_run=False)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("writes", range(5))
+def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "store"
+    with contextlib.closing(Store.open(folder)) as store:
+        for first in (0, 15, 25):
+            flush(store, range(first, first + 10))
+    gone = {*range(10), 20, 30}
+    ended = subprocess.run([sys.executable, "-c", KILLED, folder, str(writes)], check=False)
+    assert ended.returncode == -9
+    rows = [*range(10), *range(15, 35)]
+    with contextlib.closing(Store.open(folder)) as store:
+        there = rows_left(store)
+        assert {*rows} - gone <= {*there} <= {*rows}
+        assert len(there) == 30 - {0: 0, 1: 10, 2: 11}.get(writes, 12)
+        assert_holds(store, there)
+        terms: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
+        assert forget_all(store, terms) == len(there) - 18
+        assert_holds(store, [row for row in rows if row not in gone])
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_a_folder_in_use_is_refused(index: Path) -> None:
+    with contextlib.closing(Store.open(store_folder(index))):
+        result = runner.invoke(app, ["forget", str(index), "--host", "a.example"])
+    assert result.exit_code != 0
+    assert isinstance(result.exception, StoreUnavailable)
+
+
+SWEPT = """
+import os, signal, sys
+from pathlib import Path
+from tests.unit.test_forget import give, opened_judge
+from streamer.index.database import Database
+
+judge = opened_judge(Path(sys.argv[1]))
+left = [int(sys.argv[2])]
+
+def dying(real):
+    def call(*arguments, **options):
+        if not left[0]:
+            os.kill(os.getpid(), 9)
+        left[0] -= 1
+        return real(*arguments, **options)
+    return call
+
+Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+give(judge)
+judge.flush(b"")
+judge.finish()
+os.kill(os.getpid(), 9)
+"""
+SWEPT_URL = b"https://a.example/forgotten"
+
+
+def opened_judge(folder: Path) -> Judge:
+    signature = SignatureSettings(bands=BANDS)
+    return replay_judge(IndexFolder.open(folder, signature, 1), IndexSettings(), head_pages=100)
+
+
+def give(judge: Judge) -> None:
+    """Give pages that are flushed, and what a command and a tombstone want to be forgotten."""
+    pages = family_pages(Random(5), 60)
+    pages.urls[7] = pages.urls[20] = SWEPT_URL
+    judge.judge(0, 0, 60, pages)
+    if judge.changed and not judge.store.meta:
+        judge.flush(b"")
+    judge.judge(0, 60, 61, pages.take([]), tombstones=[(60, SWEPT_URL)])
+    judge.forget(Forget([(BEFORE, 0), (ASK, b"command")], "command"), 1)
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "index"
+    ended = subprocess.run(
+        [sys.executable, "-c", SWEPT, folder, str(writes)], check=False, cwd=ROOT
+    )
+    assert ended.returncode == -9
+    judge = opened_judge(folder)
+    assert not judge.shard.forgetting.done
+    give(judge)
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert [*judge.shard.forgetting.done] == ["command"]
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert SWEPT_URL not in held
+    judge.close()

@@ -27,6 +27,7 @@ OTHERS = {
     "method_option": "width=2",
     "canonical": "stem=english",
     "text": "main",
+    "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",
     "window": "2048",

@@ -141,7 +141,7 @@ def test_verdicts_are_those_of_a_serial_index_beside_another(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         kept = make_index(folder / "clean", clean, IndexSettings(shards=theirs))
-        expected = serial_verdicts(pages, rules, Elsewhere(clean, kept, pages, rules))
+        expected = serial_verdicts(pages, rules, elsewhere=Elsewhere(clean, kept, pages, rules))
         with a_judge(folder / "own", rules, f"clean={folder / 'clean'}") as judge:
             found = judge_all(judge, pages, Random(seed))
     if theirs == 1:  # else the page that is found first may be another of equal similarity

@@ -13,7 +13,7 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.types import Pages
+from streamer.index.types import Forget, Pages
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.monitoring import SignMetrics
@@ -137,6 +137,32 @@ def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
         assert len(record.items) == 0
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> None:
+    signer = ChunkSigner(
+        PageParser(), lambda: Signer(SignatureSettings(), bytes(32)), IDENTITY,
+        takes_tombstones=takes,
+    )  # fmt: skip
+    values = {3: None, 4: None, 6: page(6), 7: None, 8: page(8), 9: page(9), 12: None}
+    messages = [ToldMessage(offset, value, b"%d" % offset) for offset, value in values.items()]
+    signed = signer.sign(chunk(2, 14, *messages))
+    records = [unpack_record(data, IDENTITY) for data in signed.records]
+    found = [
+        (record.start, record.end, record.numbers.tolist(), isinstance(record.items, Forget))
+        for record in records
+    ]
+    assert found == (
+        [
+            (2, 6, [3, 4], True), (6, 7, [6], False), (7, 8, [7], True), (8, 12, [8, 9], False),
+            (12, 14, [12], True),
+        ]
+        if takes
+        else [(2, 14, [6, 8, 9], False)]
+    )  # fmt: skip
+    assert records[0].items == Forget([("url", b"3"), ("url", b"4")]) or not takes
+    assert (signed.pages, signed.skipped) == (3, {"deletion": 4})
 
 
 def test_records_are_published_in_the_order_of_the_chunks() -> None:

@@ -22,7 +22,16 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.index.types import CONFIG, Decisions, IndexSettings, Record, shard_name, source_name
+from streamer.index.types import (
+    CONFIG,
+    Decisions,
+    Forget,
+    IndexSettings,
+    Record,
+    forget_record,
+    shard_name,
+    source_name,
+)
 from streamer.kafka import topic_input, topic_replay
 from streamer.kafka.topic_input import (
     Interval,
@@ -39,7 +48,7 @@ from streamer.kafka.wire import LogIdentity, LogPosition, pack_record
 from streamer.pages.chunk import Chunk, Message
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
-from streamer.run.reading import SettingsChange, parsed
+from streamer.run.reading import Forgotten, SettingsChange, parsed
 from streamer.run.replay import Interrupted
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
@@ -586,6 +595,39 @@ def test_an_index_keeps_to_one_order(topics: Topics) -> None:
 def test_a_log_that_does_not_begin_at_its_beginning_gives_no_order(topics: Topics) -> None:
     with pytest.raises(StoreMismatch, match="first 2 records"):
         ordered(topics(TWO, TWO_BOUNDS, LOG, first=2))
+
+
+def test_what_is_forgotten_comes_from_the_log_at_its_place(topics: Topics) -> None:
+    gone = Record("pages:0", 3, 8, np.array([3, 5]), Forget([("url", b"a"), ("url", b"b")]))
+    command = Forget([("host", b"h"), ("ask", b"id")], "id")
+    question = Forget([("ask", b"id")], "id")
+    records = [forget_record(command), gone, forget_record(question)]
+    log = [config(0, 0.8), pages_record(0, 0, 3, [2])]
+    log += [pack_record(record, IDENTITY) for record in records]
+    for at, wanted in ((0, [(3, b"a"), (5, b"b")]), (5, [(5, b"b")]), (8, [])):
+        catalogue = Catalogue()
+        ordered(topics(TWO, TWO_BOUNDS, log)).enter(catalogue)
+        catalogue.entries[0].position = at
+        pages = ordered(topics(TWO, TWO_BOUNDS, log))
+        pages.enter(catalogue)
+        steps = list(pages.steps())
+        chunks = [step for step in steps if isinstance(step, Chunk)]
+        assert [each for chunk in chunks for each in chunk.tombstones] == wanted
+        forgotten = [step for step in steps if isinstance(step, Forgotten)]
+        assert forgotten == [Forgotten(Forget([("host", b"h")], "id"), 2)]
+        if len(chunks) == 2:
+            assert steps.index(chunks[0]) < steps.index(forgotten[0]) < steps.index(chunks[1])
+
+
+def test_messages_without_a_value_are_tombstones_where_that_is_asked_for(topics: Topics) -> None:
+    messages = [(0, b"a", None), (1, None, None), (2, b"b", b""), (3, b"x" * 9000, None)]
+    for takes in (False, True):
+        topic = topics({0: messages}, {0: (0, 4)})
+        pages = PartitionsInput(topic, whole(topic), takes_tombstones=takes)
+        pages.enter(Catalogue())
+        assert [step.tombstones for step in pages.steps() if isinstance(step, Chunk)] == [
+            [(0, b"a")] if takes else []
+        ]
 
 
 def test_a_log_of_another_key_is_refused_before_anything_is_entered(topics: Topics) -> None:

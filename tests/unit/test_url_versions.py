@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 from streamer.errors import StoreUnavailable
 from streamer.index.deep_check import check_index
+from streamer.index.forgetting import BEFORE, HOST, URL, Terms
 from streamer.index.store import Store
-from streamer.index.types import IndexSettings, Pages, Verdicts, config_record
+from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
 from streamer.kafka.wire import pack_record, unpack_record
-from streamer.run.forget import Wanted, forget
+from streamer.run.forget import forget
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.resemblance import similarity
@@ -269,19 +270,19 @@ def crawled(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("wanted", "left"),
     [
-        (Wanted(urls=frozenset({"https://b.example/2"})), [b"https://a.example/1"]),
-        (Wanted(hosts=frozenset({".b.example"})), [b"https://a.example/1"]),
-        (Wanted(before_ms=2 * DAY), [b"https://b.example/2"]),
-        (Wanted(hosts=frozenset({"c.example"})), [b"https://a.example/1", b"https://b.example/2"]),
+        ([(URL, b"https://b.example/2")], [b"https://a.example/1"]),
+        ([(HOST, b".b.example")], [b"https://a.example/1"]),
+        ([(BEFORE, 2 * DAY)], [b"https://b.example/2"]),
+        ([(HOST, b"c.example")], [b"https://a.example/1", b"https://b.example/2"]),
     ],
 )
 def test_what_is_forgotten_leaves_no_version(
-    crawled: Path, wanted: Wanted, left: list[bytes]
+    crawled: Path, wanted: list[Term], left: list[bytes]
 ) -> None:
     with contextlib.closing(Store.open(crawled / "store")) as store:
-        forget(store, wanted, dry_run=True, progress=lambda _blocks: None)
+        forget(store, Terms.of(Forget(wanted)), dry_run=True)
         assert len(versions_in(store)) == 2
-        forget(store, wanted, dry_run=False, progress=lambda _blocks: None)
+        forget(store, Terms.of(Forget(wanted)), dry_run=False)
         assert sorted(versions_in(store)) == left
     held = b"".join(path.read_bytes() for path in crawled.rglob("*") if path.is_file())
     for url in (b"https://a.example/1", b"https://b.example/2"):

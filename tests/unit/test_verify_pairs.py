@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.index.rule import matching_pairs
-from streamer.index.types import IndexSettings
+from streamer.index.types import Forget, IndexSettings
 from streamer.lab.audit import shard_log as pairs
 from streamer.lab.audit.scene import Report
 from streamer.lab.audit.shard_log import KeptPages, buckets
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from streamer.index.types import Pages
+    from streamer.index.types import Pages, Term
 
 
 def keyed(*keys: int) -> list[int]:
@@ -175,8 +175,10 @@ def test_the_kernel_compares_what_the_rule_says(
     keys = pages.keys[:, 0].copy()
     rows, starts = buckets(keys, posted)
     met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
+    ends = np.array([i + random.choice((1, 9, 1000)) for i in range(count)], np.int64)
+    lives = np.stack((pages.times, ends), axis=1)
     looked_at, matching = matching_pairs(
-        rows, starts, pages.sketches, pages.times, (bucket_max, 6000, 0, age, newest), met, found,
+        rows, starts, pages.sketches, lives, (bucket_max, 6000, 0, age, newest), met, found,
         np.empty(bucket_max, np.int64),
     )  # fmt: skip
     by_key: dict[int, list[int]] = {}
@@ -185,9 +187,37 @@ def test_the_kernel_compares_what_the_rule_says(
     wanted = [
         pair
         for bucket in by_key.values()
-        for pair in met_in_bucket(bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10))
+        for pair in met_in_bucket(
+            bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10) and b < ends[a]
+        )
     ]
     assert looked_at == len(wanted) == met.sum()
     assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
     matches = [p for p in wanted if similarity(pages.sketches[p[0]], pages.sketches[p[1]]) >= 6000]
     assert sorted(map(tuple, found[:matching].tolist())) == sorted(matches)
+
+
+@pytest.mark.parametrize(
+    "term", [("url", b"u0"), ("ref", 0), ("before", 1), ("url", b"https://a.b.example/")]
+)
+def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
+    tmp_path: Path, term: Term
+) -> None:
+    forget = Forget([("host", b".b.example") if term[1] == b"https://a.b.example/" else term])
+    for moment, violations in enumerate((1, 0, 1)):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        kept = KeptPages(folder, 1, BANDS)
+        kept.note_settings(IndexSettings())
+        pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+        pages.times[:] = 0, 5
+        if isinstance(term[1], bytes):
+            pages.urls[0] = term[1]
+        for place in range(3):
+            if place == moment:
+                kept.forget(0, forget)
+            kept.add(pages.take([place] if place < 2 else []))
+        report = Report()
+        kept.compare(report)
+        assert report.kept_pairs.violations == violations
+        assert report.counts["kept pages that were forgotten"] == (moment > 0)

@@ -10,7 +10,16 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
-from streamer.index.types import CONFIG, Decisions, IndexSettings, Items, Pages, Record
+from streamer.index.types import (
+    CONFIG,
+    Decisions,
+    Forget,
+    IndexSettings,
+    Items,
+    Pages,
+    Record,
+    Term,
+)
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 
@@ -50,6 +59,13 @@ def test_a_record_of_the_version_before_has_pages_without_times() -> None:
     assert (got.times.tolist(), got.watermarks.tolist()) == ([0] * 3, [0] * 3)
     assert got.keys.tolist() == sent.items.keys.tolist()
     assert got.urls == sent.items.urls
+
+
+def test_what_is_to_be_forgotten_comes_back() -> None:
+    terms: list[Term] = [("url", b"\xff"), ("host", b".example"), ("before", -7), ("ref", 1 << 63)]
+    sent = record(Forget(terms, "command"), 4)
+    got = unpack_record(pack_record(sent, IDENTITY), IDENTITY)
+    assert (got.items, got.numbers.tolist()) == (sent.items, sent.numbers.tolist())
 
 
 def test_an_interval_without_pages_comes_back() -> None:

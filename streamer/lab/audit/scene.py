@@ -33,7 +33,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.types import Record
+from streamer.index.types import FORGET, Record
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
 from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, page_ref
@@ -263,6 +263,8 @@ class LogReading:
     def accept(self, record: Record) -> int | None:
         """Return the place of the first item that counts, or None for a record to pass over."""
         self.records += 1
+        if record.source == FORGET:
+            return 0
         mark = self.mark(record.source)
         if record.start <= mark < record.end:
             self._marks[record.source] = record.end

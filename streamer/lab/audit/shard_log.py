@@ -19,16 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
+from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host
 from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
 from streamer.index.store import Store
 from streamer.index.types import (
     BEFORE_ALL,
     Decisions,
+    Forget,
     IndexSettings,
     Output,
     Pages,
     Record,
+    Term,
     Verdicts,
     shard_name,
 )
@@ -62,12 +65,17 @@ Digests = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
+Streamed = Pages | Decisions | Forget
+
 _SHARD = shard_name(0)[:-1]  # what the name of a shard as a source begins with
 _KEPT_BIT = np.uint64(63)  # of a page ref; no topic has so many partitions
 
 
-def item_digests(items: Pages | Decisions) -> Digests:
+def item_digests(items: Pages | Decisions | Forget) -> Digests:
     """Return 64 bits an item, over all that the receiving shard makes use of."""
+    if isinstance(items, Forget):
+        terms = [digest(repr(term).encode(), items.ask.encode()) for term in items.terms]
+        return np.array(terms, np.uint64)
     if isinstance(items, Decisions):
         decided: Digests = items.refs ^ (items.kept.astype(np.uint64) << _KEPT_BIT)
         return decided
@@ -105,7 +113,9 @@ class Streams:
     def __init__(self) -> None:
         self._streams: dict[tuple[int, int], _Stream] = defaultdict(_Stream)
 
-    def note_sent(self, source: int, to: int, items: Pages | Decisions, *, owed: bool) -> None:
+    def note_sent(
+        self, source: int, to: int, items: Pages | Decisions | Forget, *, owed: bool
+    ) -> None:
         """Take what the fold of `source` emits; `owed` if that was committed."""
         stream = self._streams[source, to]
         stream.sent.append(item_digests(items))
@@ -113,7 +123,7 @@ class Streams:
             stream.owed = len(stream.sent)
 
     def note_received(
-        self, source: int, to: int, items: Pages | Decisions, *, judged: bool
+        self, source: int, to: int, items: Pages | Decisions | Forget, *, judged: bool
     ) -> None:
         """Take the items of a record in the log of `to` that count."""
         stream = self._streams[source, to]
@@ -203,6 +213,8 @@ class KeptPages:
         self._keys_a_page = bands + 1
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
         self._sets_file, self._set_ends = folder / "sets", Column(np.int64)
+        self._urls_file = folder / "urls"
+        self._forgets: list[tuple[int, int, Forget]] = []  # of pages [start, end)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
         self._times = Column(np.int64)
@@ -231,9 +243,40 @@ class KeptPages:
             with self._sets_file.open("ab") as opened:
                 opened.writelines(pages.shingles)
             self._set_ends.append(before + np.cumsum([len(each) for each in pages.shingles]))
+        with self._urls_file.open("ab") as opened:
+            opened.writelines(url + b"\n" for url in pages.urls)  # which are printable
         self._refs.append(pages.refs)
         self._distinct.append(pages.distinct)
         self._times.append(pages.times)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def forget(self, start: int, forget: Forget) -> None:
+        """Take what a shard forgets now, of the pages from the one at `start` on."""
+        self._forgets.append((start, len(self), forget))
+
+    def _forgotten(self) -> Rows:
+        """Return how many pages there were when each was forgotten, NEVER if it was not."""
+        ends = np.full(len(self), NEVER)
+        if not self._forgets:
+            return ends
+        named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
+        for start, end, forget in self._forgets:
+            for kind, value in forget.terms:
+                named[kind, value].append((start, end))
+                if kind == BEFORE and isinstance(value, int):
+                    early = start + np.flatnonzero(self._times.array()[start:end] < value)
+                    ends[early] = np.minimum(ends[early], end)
+        refs = self._refs.array().tolist()
+        with self._urls_file.open("rb") as lines:
+            for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
+                url = line[:-1]
+                hosts = ((HOST, name) for name in names_of_host(url))
+                for term in ((URL, url), (REF, ref), *hosts):
+                    found = [end for start, end in named.get(term, ()) if start <= i < end]
+                    ends[i] = min([int(ends[i]), *found])
+        return ends
 
     def compare(self, report: Report) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
@@ -252,6 +295,9 @@ class KeptPages:
         limits = bucket_max, estimated, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
+        forgotten = self._forgotten()
+        report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
+        lives = np.stack((self._times.array(), forgotten), axis=1)
         met = np.zeros(count, np.int64)
         found = [np.empty((0, 2), np.int64)]
         for rows, starts in self._buckets(count):
@@ -260,7 +306,7 @@ class KeptPages:
                 rows,
                 starts,
                 sketches,
-                self._times.array(),
+                lives,
                 limits,
                 met,
                 pairs,
@@ -358,6 +404,7 @@ class ShardLog:
         self._fresh = FreshShard(folder, number, scene.shards, scene.bands, others=scene.others)
         self._locate = topic_locator(scene.names.pages)
         self._arrived = 0
+        self._kept_before = len(kept)
         self._least = SIMILARITY_ONE  # that any settings so far have asked for
         self._digests = Column(np.uint64)
         self._limits = Column(np.uint32)
@@ -404,6 +451,8 @@ class ShardLog:
             self._arrived += len(places)
             if self._number == 0:
                 self._table.mark(places, ARRIVED)
+        elif isinstance(items, Forget):
+            self._kept.forget(self._kept_before, Forget(items.terms[first:], items.ask))
         if record.source.startswith(_SHARD):
             source = int(record.source.removeprefix(_SHARD))
             self._streams.note_received(source, self._number, _from(items, first), judged=judged)
@@ -461,8 +510,10 @@ class ShardLog:
         )  # fmt: skip
 
 
-def _from(items: Pages | Decisions, first: int) -> Pages | Decisions:
+def _from(items: Streamed, first: int) -> Streamed:
     """Return the items from the place `first` on."""
+    if isinstance(items, Forget):
+        return Forget(items.terms[first:], items.ask)
     if isinstance(items, Pages):
         return items.take(range(first, len(items)))
     return Decisions(items.refs[first:], items.kept[first:])

@@ -1,0 +1,217 @@
+"""What is to be forgotten: which rows that is, and how far a shard is with it.
+
+A page is forgotten where the log says so: of all that came before, what a term names. From there on
+it answers no page. In the head that is done at once; a stored row is hidden when it is found, by
+its URL, time or ref, until it is written over (a sweep). So neither the moment of a flush nor that
+of a sweep shows, and many terms are swept together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import Forgotten
+from streamer.index.postings import ROWS_MAX
+from streamer.index.types import BEFORE_ALL, Forget, KeptRows, Times
+
+URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
+ASK = "ask"  # names no page: the command, which is to be told when all that came before is done
+
+Rows = npt.NDArray[np.int64]
+Refs = npt.NDArray[np.uint64]
+
+
+class _Mark(NamedTuple):
+    """For which rows a term holds, those before one, and the command that wants it.
+
+    `record` tells by which record it came, of all that had something to forget.
+    """
+
+    row_end: int
+    ask: str
+    record: int
+
+
+class Terms:
+    """Terms, each for the rows before one; of two that are equal the later one holds."""
+
+    def __init__(self, packed: Iterable[tuple[str, bytes | int, int, str, int]] = ()) -> None:
+        self._by_kind: dict[str, dict[Any, _Mark]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
+        for kind, value, row_end, ask, record in packed:
+            self._by_kind[kind][value] = _Mark(row_end, ask, record)
+
+    @classmethod
+    def of(cls, forget: Forget, row_end: int = ROWS_MAX, record: int = 1 << 62) -> Terms:
+        """Return the terms of a record, for the rows before one and versions of URLs before it."""
+        named = ((kind, value) for kind, value in forget.terms if kind != ASK)
+        return cls((kind, value, row_end, forget.ask, record) for kind, value in named)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_kind.values()))
+
+    def packed(self) -> list[tuple[str, bytes | int, int, str, int]]:
+        """Return what the terms are made of again."""
+        return [
+            (kind, value, *m) for kind, own in self._by_kind.items() for value, m in own.items()
+        ]
+
+    def add(self, others: Terms) -> None:
+        """Take later terms."""
+        for kind, own in others._by_kind.items():
+            self._by_kind[kind] |= own
+
+    def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
+        """Return the places of the rows that are named, ascending, and the command of each."""
+        found: dict[int, str] = {}
+        for time, mark in self._by_kind[BEFORE].items():
+            early = np.flatnonzero((times < time) & (rows < mark.row_end))
+            found |= dict.fromkeys(early.tolist(), mark.ask)
+        if hosts := self._by_kind[HOST]:
+            for place, url in enumerate(urls):
+                for name in names_of_host(url):
+                    self._note(hosts, name, place, rows, found)
+        columns: tuple[tuple[str, Sequence[Any]], ...] = (
+            (URL, urls), (REF, refs.tolist() if self._by_kind[REF] else ()),
+        )  # fmt: skip
+        for kind, values in columns:
+            own = self._by_kind[kind]
+            if own and not own.keys().isdisjoint(values):  # as a rule none is named
+                for place, value in enumerate(values):
+                    self._note(own, value, place, rows, found)
+        return dict(sorted(found.items()))
+
+    def name(self, url: bytes, time: int, record: int) -> bool:
+        """Tell whether a version of a URL is named, that came before the next such record."""
+        hosts = self._by_kind[HOST]
+        marks = [self._by_kind[URL].get(url)]
+        marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
+        marks += [mark for end, mark in self._by_kind[BEFORE].items() if time < end]
+        return any(mark is not None and record < mark.record for mark in marks)
+
+    @staticmethod
+    def _note(
+        own: dict[Any, _Mark], value: object, place: int, rows: Rows, found: dict[int, str]
+    ) -> None:
+        mark = own.get(value)
+        if mark is not None and rows[place] < mark.row_end:
+            found[place] = mark.ask
+
+
+def names_of_host(url: bytes) -> Iterator[bytes]:
+    """Yield what stands for a URL's host: its name; with a dot before it, it or one above it."""
+    try:
+        host = (urlsplit(url.decode()).hostname or "").encode()
+    except ValueError:  # none of a URL's forms
+        return
+    yield host
+    parts = host.split(b".")
+    for i in range(len(parts)):
+        yield b"." + b".".join(parts[i:])
+
+
+class Forgetting:
+    """How far one shard is with what it is to forget.
+
+    A sweep takes the terms that there are when it begins; those that come meanwhile are for the
+    next one. A command has its answer when all that its terms name is out of the way of pages: none
+    is held here (`doomed`) that will be inserted yet. Only then its question goes on to the next
+    shard, which so hears of it behind all that it asks for.
+
+    Attributes:
+        doomed: refs of held pages that are forgotten as soon as they are inserted.
+        gone: refs of pages that are forgotten, and are still undecided.
+        records: how many records had something to forget.
+        done: for each command that is done here, and has not been told so, the pages that were
+            forgotten.
+    """
+
+    def __init__(self, packed: Forgotten) -> None:
+        self._terms = Terms(packed.terms)
+        self._swept = Terms()  # by the sweep that goes on
+        self.doomed, self.gone = set(packed.doomed), set(packed.gone)
+        # Who was not told yet waits for another sweep: the one before may have ended too early.
+        self._asked, self._passed_on = packed.asked, [*packed.passed_on, *packed.done]
+        self._told_by_sweep: list[str] = []
+        self.records = packed.records
+        self._counts = Counter(packed.counts | packed.done)
+        self.done: dict[str, int] = {}
+
+    def packed(self) -> Forgotten:
+        """Return all of it as a shard's state has it."""
+        assert not self._swept, "a sweep goes on"
+        return Forgotten(
+            self._terms.packed(), sorted(self.doomed), sorted(self.gone), self._asked,
+            self._passed_on, dict(self._counts), self.done.copy(), self.records,
+        )  # fmt: skip
+
+    @property
+    def pending(self) -> int:
+        """Return how many terms have not been swept."""
+        return len(self._terms)
+
+    @property
+    def hides(self) -> bool:
+        """Tell whether stored rows may have to be hidden."""
+        return bool(self._terms) or bool(self._swept)
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether a command waits for a sweep."""
+        return bool(self._passed_on)
+
+    def take(self, forget: Forget, terms: Terms) -> None:
+        """Take the terms of a record, and its question."""
+        self._terms.add(terms)
+        asked = [value for kind, value in forget.terms if kind == ASK]
+        self._asked += [value.decode() for value in asked if isinstance(value, bytes)]
+
+    @staticmethod
+    def without_question(forget: Forget) -> Forget:
+        """Return a record's terms alone: the question goes on later."""
+        return Forget([term for term in forget.terms if term[0] != ASK], forget.ask)
+
+    def count(self, asks: Iterable[str]) -> None:
+        """Count pages that were forgotten, by the commands that wanted it."""
+        self._counts.update(filter(None, asks))
+
+    def pass_on(self) -> Forget | None:
+        """Return the questions that may go on to the next shard, if there are any."""
+        if self.doomed or not self._asked:
+            return None
+        asked, self._asked = self._asked, []
+        self._passed_on = self._passed_on + asked
+        return Forget([(ASK, ask.encode()) for ask in asked])
+
+    def hide(self, kept: KeptRows, rows: Rows) -> KeptRows:
+        """Return stored rows, those that are forgotten with a time before all others."""
+        columns = rows, np.array(kept.refs, np.uint64), kept.urls, kept.times
+        hidden = [*self._terms.find(*columns), *self._swept.find(*columns)]
+        if not hidden:
+            return kept
+        times = kept.times.copy()
+        times[hidden] = BEFORE_ALL
+        return replace(kept, times=times)
+
+    def hides_version(self, url: bytes, time: int, record: int) -> bool:
+        """Tell whether a version of a URL is forgotten that came before the next such record."""
+        return self._terms.name(url, time, record) or self._swept.name(url, time, record)
+
+    def begin_sweep(self) -> None:
+        """Leave all terms to the sweep that follows a flush with this state."""
+        self._swept, self._terms = self._terms, Terms()
+        self._told_by_sweep, self._passed_on = self._passed_on, []
+
+    def end_sweep(self, found: Mapping[str, int]) -> None:
+        """Note that nothing of what was swept is stored any more; it found so many pages."""
+        self._counts.update({ask: count for ask, count in found.items() if ask})
+        self._swept = Terms()
+        for ask in self._told_by_sweep:
+            self.done[ask] = self._counts.pop(ask, 0)
+        self._told_by_sweep = []

@@ -1,0 +1,139 @@
+"""Forgetting through the log: pages answer no more, and are gone from the disks of all shards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streamer.kafka.topics import Names
+from tests.helpers.broker import messages_of
+from tests.helpers.fleet import ROOT, Fleet, fleet
+
+PAGES = 40
+Message = tuple[bytes | None, bytes | None]
+
+
+def url_of(number: int) -> str:
+    return f"https://host{number % 4}.example/page{number}.html"
+
+
+def page(number: int, url: str = "") -> Message:
+    words = " ".join(f"word{number}x{i}" for i in range(60))
+    return None, json.dumps({"url": url or url_of(number), "body": words}).encode()
+
+
+def tombstone(number: int) -> Message:
+    return url_of(number).encode(), None
+
+
+def send(brokers: str, topic: str, messages: Sequence[Message]) -> None:
+    """Send messages to a topic of one partition, which is made if there is none."""
+
+    async def run() -> None:
+        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+        await admin.start()
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+        await admin.close()
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for key, value in messages:
+                await producer.send(topic, value, key=key, partition=0)
+            await producer.flush()
+
+    asyncio.run(run())
+
+
+def verdicts(workers: Fleet) -> list[tuple[str, str | None]]:
+    """Return what was said of each message: the verdict, and the URL of the representative."""
+    workers.wait_until_settled()
+    found: dict[int, Any] = {}
+    for held in messages_of(workers.brokers, workers.names.verdicts).values():
+        for message in held:
+            verdict = json.loads(message.value)
+            assert found.setdefault(verdict["page"]["offset"], verdict) == verdict
+    return [
+        (found[offset]["verdict"], (found[offset]["representative"] or {"url": None})["url"])
+        for offset in sorted(found)
+    ]
+
+
+def command(workers: Fleet, *options: str) -> list[str]:
+    names = workers.names
+    place = "--brokers", workers.brokers, "--index-name", names.index
+    return [sys.executable, "-m", "streamer", "forget", *place, *options]
+
+
+def forget(workers: Fleet, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(workers, *options), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def there(index: Path) -> list[int]:
+    """Return the pages of which a URL is in any file of the index."""
+    held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
+    return [number for number in range(PAGES) if url_of(number).encode() in held]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
+    brokers: str, names: Names, tmp_path: Path, shards: int
+) -> None:
+    index, everything = tmp_path / "index", range(PAGES)
+    unique, again = ("unique", None), [page(i, f"https://again.example/{i}") for i in everything]
+    send(brokers, names.pages, [page(i) for i in everything])
+    with fleet(tmp_path, brokers, names, shards, ("--threshold", "0.8")) as workers:
+        workers.start("all", "--index", index, "--tombstones", "forget", "--head-pages", "15")
+        assert verdicts(workers) == [unique] * PAGES
+
+        done = forget(workers, "--url", url_of(0), "--url", url_of(39), "--host", "host1.example")
+        gone = {0, 39, *range(1, PAGES, 4)}
+        assert (done.returncode, done.stdout) == (0, "12 kept pages forgotten.\n"), done.stderr
+        assert not gone & {*there(index)}
+        send(brokers, names.pages, again)
+        duplicates = [("duplicate", url_of(i)) for i in everything]
+        wanted = [unique if i in gone else duplicates[i] for i in everything]
+        assert verdicts(workers)[PAGES:] == wanted
+
+        more = [tombstone(2), page(2, "https://other.example/"), tombstone(4), tombstone(999)]
+        send(brokers, names.pages, [*more, page(6), page(4, "https://other.example/4")])
+        said = [unique, ("duplicate", url_of(6)), unique]
+        assert verdicts(workers)[2 * PAGES :] == said
+
+        workers.kill("all", signal.SIGKILL)
+        done = forget(workers, "--host", "host3.example", "--wait", "1")
+        assert done.returncode == 1, done.stdout
+        assert f"Not yet done at shard {', '.join(map(str, range(shards)))}" in done.stderr
+        waiting = subprocess.Popen(
+            command(workers, "--host", "host2.example"), cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for event in ("shard_assigned", "shard_caught_up"):
+            workers.start("all")
+            workers.wait_for_log("all", event)
+            workers.kill("all", signal.SIGKILL)
+        workers.start("all")
+        output, _ = waiting.communicate(timeout=120)
+        assert waiting.returncode == 0
+        assert output.endswith("kept pages forgotten.\n")
+        left = {i for i in everything if i % 4 == 0} - {0, 4}
+        assert {*there(index)} - gone <= left
+        send(brokers, names.pages, [page(7, "https://more.example/7"), page(8)])
+        assert verdicts(workers)[-2:] == [unique, ("duplicate", url_of(8))]
+
+        report = tmp_path / "report.json"
+        verified = workers.verify("--settled", "--json", str(report))
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        assert json.loads(report.read_bytes())["counts"]["kept pages that were forgotten"] == 32
+        if shards == 1:
+            published = messages_of(brokers, names.verdicts)[0]
+            offsets = {json.loads(m.value)["page"]["offset"]: m.value for m in published}
+            assert workers.replayed() == [offsets[offset] for offset in sorted(offsets)]
