@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import numpy as np
 import numpy.typing as npt
@@ -131,3 +132,18 @@ def test_keys_come_back_with_their_rows_and_slots_at_their_own_shard(
     assert found.slots.tolist() == list(range(first, first + len(given_rows.rows)))
     with pytest.raises(ValueError, match="5"):
         unpack_keys(3, 5, [blocks[0][:-1]])
+
+
+def test_keys_of_format_5_are_read_beside_those_of_today() -> None:
+    """There masks and keys were whole, and stood before the row numbers."""
+    given_rows = flushed([(i, i << 40 | 7, b"") for i in range(1, 4)], 2)
+    [(_, today)] = key_entries(3, given_rows, 0)
+    columns = given_rows.masks, given_rows.keys, given_rows.rows.astype(np.uint32)
+    before = struct.pack("<IIQ", 3, 2, 3) + b"".join(column.tobytes() for column in columns)
+    found = unpack_keys(3, 0, [before, today])
+    assert found is not None
+    assert found.rows.tolist() == given_rows.rows.tolist() * 2
+    assert found.masks.tolist() == given_rows.masks.tolist() * 2
+    left = np.uint64(24)
+    short = given_rows.keys >> left << left
+    assert found.keys.tolist() == given_rows.keys.tolist() + short.tolist()
