@@ -24,13 +24,15 @@ import numpy.typing as npt
 import xxhash
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import StoreMeta
+from streamer.index.codec import ShardMeta, StoreMeta, unpack_snapshot
+from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
 from streamer.index.rule import nearest_rows
 from streamer.index.shard import not_given
 from streamer.index.store import Store, has_index
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
+    BEFORE_ALL,
     Corpus,
     IndexSettings,
     Keys,
@@ -246,6 +248,15 @@ class _Shared:
     def lookup(self) -> StoredLookup:
         return self.index.lookup(self.part)
 
+    @cached_property
+    def meta(self) -> ShardMeta:
+        assert self.part.store.meta is not None, "an index without a flush has no rows"
+        return self.part.store.meta.shards[self.part.place]
+
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        return Forgetting(unpack_snapshot(self.meta.state).forgotten)
+
 
 class ShardOthers:
     """What one shard asks of other indexes; `ahead` is for any thread."""
@@ -323,9 +334,8 @@ def _compare(
     sketches, least, settings = wanted
     distinct, at = np.unique(pairs & _ROW_MASK, return_inverse=True)
     numbers = distinct.astype(np.int64)
-    rows = shared.lookup.rows(numbers)
-    assert shared.part.store.meta is not None, "an index without a flush has no rows"
-    answers = shared.part.store.meta.shards[shared.part.place].horizon.has(rows.times, numbers)
+    rows = shared.forgetting.hide(shared.lookup.rows(numbers), numbers)
+    answers = shared.meta.horizon.has(rows.times, numbers) & (rows.times > BEFORE_ALL)
     pairs, at = pairs[answers[at]], at[answers[at]]
     pages = (pairs >> _ROW_BITS).astype(np.int64)
     best = np.full(len(sketches), -1, np.int64)

@@ -292,7 +292,7 @@ def test_what_is_forgotten_leaves_no_version(
 
 def test_a_deep_check_reads_versions(crawled: Path) -> None:
     [finding] = [each for each in check_index(crawled) if each.part == "versions of URLs"]
-    assert finding.size == 2 * (17 + 288 + 19)
+    assert finding.size == 2 * (17 + 296 + 19)
     assert not finding.damage
 
 
