@@ -174,7 +174,12 @@ class Store:
             urls_of += url_entries(rows.versions) if rows.versions else []
             metas.append(
                 ShardMeta(
-                    meta.rows + count, meta.postings + posted, rows.state, rows.horizon, generations
+                    meta.rows + count,
+                    meta.postings + posted,
+                    rows.state,
+                    rows.horizon,
+                    generations,
+                    meta.forgotten,
                 )
             )
             newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from streamer.index.stored_rows import scan_rows
 from streamer.index.types import Forget, IndexSettings
+from streamer.index.url_versions import NEW, told_changes, url_of
 from streamer.run import judge as judge_module
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -53,6 +54,7 @@ class Events:
         self.tombstones: list[Tombstone] = []
         self.forgets: dict[int, list[Forget]] = defaultdict(list)
         self.batches: list[tuple[list[Forget], int, int]] = []
+        self.changes: dict[int, int] = {}  # what was said, by refs
         at = 0
         while at < count:
             end = min(count, at + random.randrange(1, 9))
@@ -93,6 +95,9 @@ class Events:
                 tombstones=tombstones,
             ):  # fmt: skip
                 result += judged(block)
+                if block.pages.changes is not None:
+                    codes = told_changes(block.pages.changes)[0].tolist()
+                    self.changes |= dict(zip(block.pages.refs.tolist(), codes, strict=True))
             if random.random() < 0.3:
                 judge.begin_flush(lambda: b"", sweep=random.random() < 0.5)
             if random.random() < 0.2:
@@ -100,43 +105,85 @@ class Events:
         return result
 
 
-def opened(folder: Path, rules: IndexSettings) -> Judge:
-    return replay_judge(IndexFolder.open(folder, SIGNATURE, rules.shards), rules)
+def opened(folder: Path, rules: IndexSettings, memory: int | None = None) -> Judge:
+    index = IndexFolder.open(folder, SIGNATURE, rules.shards)
+    return replay_judge(index, rules, index_memory=memory)
 
 
 seeds, counts = st.integers(0, 2**32), st.integers(1, 90)
+memories = st.sampled_from([None, 0])  # without any, each flush is frozen
 
 
 @settings(max_examples=20, deadline=None)
-@given(seeds, counts, st.sampled_from(LIMITS))
+@given(seeds, counts, st.sampled_from(LIMITS), memories)
 def test_verdicts_are_those_of_a_serial_index_that_forgets(
-    seed: int, count: int, rules: IndexSettings
+    seed: int, count: int, rules: IndexSettings, memory: int | None
 ) -> None:
     random = Random(seed)
     events = Events(random, count)
     with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 5):
-        judge = opened(Path(folder) / "index", rules)
+        judge = opened(Path(folder) / "index", rules, memory)
         verdicts = events.apply(judge, random)
         judge.flush(b"")
         judge.close()
     assert verdicts == serial_verdicts(events.pages, rules, events.forgets)
 
 
-@settings(max_examples=8, deadline=None)
+def serial_changes(events: Events) -> dict[int, bool]:
+    """Tell which pages are new to a dictionary of URLs that forgets."""
+    pages, last, new = events.pages, dict[bytes, int](), dict[int, bool]()
+    for place, (ref, url) in enumerate(zip(pages.refs.tolist(), pages.urls, strict=True)):
+        for forget in events.forgets.get(place, ()):
+            times = {other: int(pages.times[at]) for other, at in last.items()}
+            last = {u: at for u, at in last.items() if not is_named(forget, u, times[u])}
+        new[ref], last[url] = url not in last, place
+    return new
+
+
+@settings(max_examples=20, deadline=None)
 @given(seeds, counts, st.sampled_from([1, 3]))
+def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int, shards: int) -> None:
+    random, rules = Random(seed), IndexSettings(track_changes=True, shards=shards)
+    events = Events(random, count)
+    with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 5):
+        for _ in range(2):
+            judge = opened(Path(folder) / "index", rules)
+            events.apply(judge, random)
+            judge.close()  # as a kill would: nothing more is flushed
+        judge = opened(Path(folder) / "index", rules)
+        events.apply(judge, random)
+        judge.begin_flush(lambda: b"", sweep=True)
+        judge.finish()
+        left = {url_of(version) for _, version in judge.store.scan_urls()}
+        judge.close()
+    expected = serial_changes(events)
+    assert {ref: code == NEW for ref, code in events.changes.items()} == expected
+    last = {url: at for at, url in enumerate(events.pages.urls)}
+    gone = {
+        url
+        for url, at in last.items()
+        for place, forgets in events.forgets.items()
+        for forget in forgets
+        if place > at and is_named(forget, url, int(events.pages.times[at]))
+    }
+    assert left == set(last) - gone
+
+
+@settings(max_examples=8, deadline=None)
+@given(seeds, counts, st.sampled_from([1, 3]), memories)
 def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
-    seed: int, count: int, shards: int
+    seed: int, count: int, shards: int, memory: int | None
 ) -> None:
     random, rules = Random(seed), IndexSettings(shards=shards)
     events = Events(random, count)
     said: dict[int, Judged] = {}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
-            judge = opened(Path(folder) / "index", rules)
+            judge = opened(Path(folder) / "index", rules, memory)
             for verdict in events.apply(judge, random):
                 assert said.setdefault(verdict.ref, verdict) == verdict
             judge.close()  # as a kill would: nothing more is flushed
-        judge = opened(Path(folder) / "index", rules)
+        judge = opened(Path(folder) / "index", rules, memory)
         events.apply(judge, random)
         judge.begin_flush(lambda: b"", sweep=True)
         judge.finish()
