@@ -67,6 +67,7 @@ from streamer.index.types import (
     Decisions,
     FlushedRows,
     Forget,
+    Hits,
     Horizon,
     IndexSettings,
     Items,
@@ -313,8 +314,7 @@ class Shard:
         """
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
-        count = len(pages)
-        if self.next_row + count >= ROWS_MAX:
+        if self.next_row + len(pages) >= ROWS_MAX:
             raise StoreMismatch(
                 f"A shard holds {ROWS_MAX} pages at most. Build an index with more shards."
             )
@@ -322,30 +322,9 @@ class Shard:
         comparable = pages.distinct >= shingles_min
         keys, masks = self._own_keys_of(pages, comparable)
         hits = self._lookup.find(keys, self._let_go)
-        expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
-        hides = self.forgetting.hides
-        fetched, places = fetch_candidates(
-            self._lookup, hits, masks, self._own_keys,
-            _NO_LIMIT if expires or hides else settings.candidates_max,
-        )  # fmt: skip
-        if hides:
-            rows = np.empty(len(fetched.refs), np.int64)
-            rows[places[places >= 0]] = hits.rows[places >= 0]
-            fetched = self.forgetting.hide(fetched, rows)
-        limits = Limits(
-            settings.bucket_max,
-            settings.candidates_max,
-            int(settings.measure),
-            self._content_bit,
-            KEPT if hits.flushes >= self._snapshots else FLUSHED,
-            settings.expire_after_ms or _NO_LIMIT,
-            settings.keep_pages or _NO_LIMIT,
-            *self._horizon,
-            int(settings.exact),
-        )
+        fetched, places = self._fetch(hits, masks, settings)
+        limits = self._limits(hits, settings)
         nearest = self._nearest(pages, keys, masks)
-        judged = new_judged(count)
-        self.head.reserve(count)
         before = self.head.count
         arrivals = Arrivals(
             keys,
@@ -359,16 +338,7 @@ class Shard:
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
-        scratch = judging_scratch(self._own_keys, settings.candidates_max)
-        while True:
-            self.head.count, self.next_row, refused = judge_pages(
-                arrivals, limits, stored, self.head.columns(), self.head.count, self.next_row,
-                judged, scratch,
-            )  # fmt: skip
-            self.refused += refused
-            if scratch.stop[0] == count:
-                break
-            self._compare_sets(pages, judged, before, scratch)
+        judged = self._apply_rule(pages, arrivals, limits, stored)
         judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
         basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
@@ -379,6 +349,48 @@ class Shard:
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
         self._publish(pages, judged, basis, fetched, nearest)
         return judged.outcome
+
+    def _fetch(self, hits: Hits, masks: Keys, settings: IndexSettings) -> tuple[KeptRows, Places]:
+        """Return the stored rows that may be candidates, and the place of each hit among them."""
+        expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
+        hides = self.forgetting.hides
+        limit = _NO_LIMIT if expires or hides else settings.candidates_max
+        fetched, places = fetch_candidates(self._lookup, hits, masks, self._own_keys, limit)
+        if hides:
+            rows = np.empty(len(fetched.refs), np.int64)
+            rows[places[places >= 0]] = hits.rows[places >= 0]
+            fetched = self.forgetting.hide(fetched, rows)
+        return fetched, places
+
+    def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
+        return Limits(
+            settings.bucket_max,
+            settings.candidates_max,
+            int(settings.measure),
+            self._content_bit,
+            KEPT if hits.flushes >= self._snapshots else FLUSHED,
+            settings.expire_after_ms or _NO_LIMIT,
+            settings.keep_pages or _NO_LIMIT,
+            *self._horizon,
+            int(settings.exact),
+        )
+
+    def _apply_rule(
+        self, pages: Pages, arrivals: Arrivals, limits: Limits, stored: StoredHits
+    ) -> Judged:
+        """Judge the pages in order by the kernel, which stops where sets are to be compared."""
+        judged, before = new_judged(len(pages)), self.head.count
+        self.head.reserve(len(pages))
+        scratch = judging_scratch(self._own_keys, limits.candidates_max)
+        while True:
+            self.head.count, self.next_row, refused = judge_pages(
+                arrivals, limits, stored, self.head.columns(), self.head.count, self.next_row,
+                judged, scratch,
+            )  # fmt: skip
+            self.refused += refused
+            if scratch.stop[0] == len(pages):
+                return judged
+            self._compare_sets(pages, judged, before, scratch)
 
     def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
