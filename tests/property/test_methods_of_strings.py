@@ -169,7 +169,7 @@ from streamer.sketch.method import PageText
 from streamer.sketch.scheme import method
 signed = {{}}
 for variant, (name, parameters) in {VARIANTS!r}.items():
-    keys, sketch = method(name, parameters, {SECRET!r}).sign(PageText({text!r}))
+    keys, sketch, *_ = method(name, parameters, {SECRET!r}).sign(PageText({text!r}))
     signed[variant] = [[int(k) for k in keys], sketch.tolist()]
 print(json.dumps(signed))
 """
