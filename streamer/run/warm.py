@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streamer.index.frozen import Probed, Shape, explain, unpack
 from streamer.index.rule import matching_pairs, nearest_rows
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
@@ -136,8 +137,19 @@ def _compile_index(*, main_text: bool) -> None:
     starts, met, posted = np.array([0, 2]), np.zeros(2, np.int64), np.zeros(1, np.int64)
     matching_pairs(places, starts, sketches, lives, (1, 0, 0, 9, 9), met, pairs, posted)
     unite(pairs, places)
+    _compile_frozen()
     scores = np.zeros(2, np.int32)
     nearest_rows(pairs, sketches, sketches, 0, scores, places, scores)
+
+
+def _compile_frozen() -> None:
+    """Go where only a page that is known among frozen keys goes, and a merge."""
+    one, row = np.zeros(1, np.int64), np.array([0, 1])
+    probed = Probed(one, one, one, one)
+    explain(np.zeros(1, np.uint64), probed, one, row, np.zeros((1, 1), np.uint32), one.copy())
+    unpack(
+        np.zeros(24, np.uint8), np.zeros(2, np.int64), Shape(1, 0, 1, 8), one.view(np.uint64), row
+    )
 
 
 _PARTS = {"text": _compile_text, "index": _compile_index}

@@ -387,7 +387,7 @@ def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_writt
         workers.wait_for_log("index-0", "worker_started")
         code, log = started(workers, "other", "--role", "sign", "--rows", "5")
         assert code == 3, log
-        said = "and signature settings (--method, its options, --canonical, --text, what --rules"
+        said = "and signature settings (--method, its options, --canonical, --text, --exact, what"
         assert said in " ".join(log.split())
         code, log = started(workers, "shards", "--role", "sign", "--shards", "2")
         assert code == 3, log

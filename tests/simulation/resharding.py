@@ -35,23 +35,13 @@ class _NoWatermark(Old):
         return _changed(super().state(number, shards), watermark=0)
 
 
-class _AllPosted(Old):
-    """Postings that were refused are made."""
+class _ContentOnly(Old):
+    """Pages are posted under their contents alone."""
 
     def joined(self) -> Iterator[Joined]:
         for part in super().joined():
-            part.posted[:] = True
+            part.posted[:, :-1] = False
             yield part
-
-
-class _FirstShardOnly(Old):
-    """What later shards have of a page is left out."""
-
-    def joined(self) -> Iterator[Joined]:
-        first = Old.joined.__get__(self)
-        parts, self.parts = self.parts, self.parts[:1]
-        yield from first()
-        self.parts = parts
 
 
 def _changed(state: bytes, **values: object) -> bytes:
@@ -62,8 +52,7 @@ FLAWS: dict[str, type[Old]] = {
     "reshard-before-rest": _BeforeRest,
     "reshard-no-positions": _NoPositions,
     "reshard-no-watermark": _NoWatermark,
-    "reshard-all-posted": _AllPosted,
-    "reshard-first-shard-only": _FirstShardOnly,
+    "reshard-content-only": _ContentOnly,
 }
 
 
