@@ -32,6 +32,7 @@ from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.frozen import thaw
 from streamer.index.row_blocks import (
     NO_ROW,
+    ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
     RowKeys,
     gather_rows,
@@ -173,7 +174,9 @@ def _write_over(store: Store, shard: int, found: list[Found]) -> None:
 
 def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
     """Return the rows of a block that begins with slot `first`, those empty that are gone."""
-    count, there = int(keys.slots[-1]) + 1 - first, ~gone
+    # Blocks never become shorter: who looks up may still ask for a row that was the last of one.
+    count = -(-(int(keys.slots[-1]) + 1 - first) // ROWS_A_BLOCK) * ROWS_A_BLOCK
+    there = ~gone
     at = keys.slots[there] - first
     left = FlushedRows(
         np.full(count, NO_ROW),

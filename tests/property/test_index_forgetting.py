@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamer.index.stored_rows import scan_rows
@@ -171,6 +171,7 @@ def test_the_page_after_what_is_forgotten_is_new(seed: int, count: int, shards: 
 
 @settings(max_examples=8, deadline=None)
 @given(seeds, counts, st.sampled_from([1, 3]), memories)
+@example(0, 78, 3, 0)  # forgets the last row of a block, and then the one before it
 def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
     seed: int, count: int, shards: int, memory: int | None
 ) -> None:
