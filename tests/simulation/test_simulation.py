@@ -11,7 +11,7 @@ from streamer.index.shard import Shard
 from tests.simulation.broken_rules import RULES, WORLD_FLAWS
 from tests.simulation.world import run_seed
 
-SEEDS = 500
+SEEDS = 300
 CHUNK = 25
 MUTANT_SEEDS = 200
 
