@@ -247,7 +247,7 @@ class Shard:
             if first < len(items):
                 self._take(items.take(range(first, len(items))) if first else items)
         elif isinstance(items, Forget):
-            self._forget(Forget(items.terms[first:], items.ask))
+            self._forget(items.take(range(first, len(items))))
         else:
             for ref, kept in zip(
                 items.refs[first:].tolist(), items.kept[first:].tolist(), strict=True

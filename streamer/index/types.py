@@ -233,6 +233,11 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.refs)
 
+    def take(self, places: Sequence[int]) -> Decisions:
+        """Return what became of the pages at `places`, in that order."""
+        where = np.asarray(places, np.int64)
+        return Decisions(self.refs[where], self.kept[where])
+
 
 class Other(Protocol):
     """Another index that pages are compared with, as it was at one moment."""
@@ -302,6 +307,10 @@ class Forget:
 
     def __len__(self) -> int:
         return len(self.terms)
+
+    def take(self, places: Sequence[int]) -> Forget:
+        """Return the terms at `places`, in that order."""
+        return Forget([self.terms[i] for i in places], self.ask)
 
 
 @dataclass(slots=True)
@@ -378,6 +387,9 @@ def source_records(
     source: int, start: int, end: int, pages: Pages, tombstones: Sequence[Tombstone]
 ) -> Iterator[Record]:
     """Yield the records of what was read in [start, end) of a page source, each of one kind."""
+    if not tombstones:
+        yield page_record(source, start, end, pages)
+        return
     numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
     places = np.searchsorted(numbers, [number for number, _ in tombstones]).tolist()
     first = 0

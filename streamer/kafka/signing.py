@@ -20,7 +20,7 @@ from typing import Any
 
 from aiokafka.codec import zstd_encode
 
-from streamer.index.types import Forget, Items, Pages, Record, Tombstone, source_records
+from streamer.index.types import Forget, Pages, Record, Tombstone, source_records
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import HEADERS_BYTES_MAX, LOG_BYTES_MAX, Names
@@ -145,21 +145,13 @@ def packed_records(record: Record, identity: LogIdentity) -> list[bytes]:
     if len(packed) <= RECORD_BYTES_MAX or not half:
         return [packed]
     middle = int(record.numbers[half])
-    first = replace(record, end=middle, numbers=record.numbers[:half], items=_part(items, 0, half))
-    second = replace(
-        record,
-        start=middle,
-        numbers=record.numbers[half:],
-        items=_part(items, half, len(record.numbers)),
+    assert isinstance(items, Pages | Forget), type(items)
+    first, second = range(half), range(half, len(record.numbers))
+    first_half = replace(record, end=middle, numbers=record.numbers[:half], items=items.take(first))
+    second_half = replace(
+        record, start=middle, numbers=record.numbers[half:], items=items.take(second)
     )
-    return packed_records(first, identity) + packed_records(second, identity)
-
-
-def _part(items: Items, start: int, end: int) -> Items:
-    if isinstance(items, Forget):
-        return Forget(items.terms[start:end], items.ask)
-    assert isinstance(items, Pages), type(items)
-    return items.take(range(start, end))
+    return packed_records(first_half, identity) + packed_records(second_half, identity)
 
 
 def _carried_key(key: bytes | None) -> bytes | None:

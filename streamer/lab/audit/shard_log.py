@@ -452,10 +452,12 @@ class ShardLog:
             if self._number == 0:
                 self._table.mark(places, ARRIVED)
         elif isinstance(items, Forget):
-            self._kept.forget(self._kept_before, Forget(items.terms[first:], items.ask))
+            self._kept.forget(self._kept_before, items.take(range(first, len(items))))
         if record.source.startswith(_SHARD):
             source = int(record.source.removeprefix(_SHARD))
-            self._streams.note_received(source, self._number, _from(items, first), judged=judged)
+            self._streams.note_received(
+                source, self._number, items.take(range(first, len(items))), judged=judged
+            )
 
     def _note_verdicts(self, block: Verdicts, start: int, before: int, *, owed: bool) -> None:
         """Note verdicts, numbered from `start` on; `before`: pages that came in earlier records."""
@@ -508,12 +510,3 @@ class ShardLog:
             self._digests.array(), self._limits.array(), self._leasts.array(), self._owed.array(),
             np.zeros(len(self._digests), np.bool_),
         )  # fmt: skip
-
-
-def _from(items: Streamed, first: int) -> Streamed:
-    """Return the items from the place `first` on."""
-    if isinstance(items, Forget):
-        return Forget(items.terms[first:], items.ask)
-    if isinstance(items, Pages):
-        return items.take(range(first, len(items)))
-    return Decisions(items.refs[first:], items.kept[first:])
