@@ -47,9 +47,7 @@ async def forget_in_log(
         publisher = Publisher(options)
         await publisher.start()
         try:
-            packed = pack_record(record, identity)
-            batches = publisher.batches([(None, packed, [], None)])
-            await publisher.publish(names.log(0), 0, batches)
+            await publisher.publish_one(names.log(0), pack_record(record, identity))
         finally:
             await publisher.stop()
         answers = _Answers(reader, names, ask, shards)
@@ -77,10 +75,8 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
     """Return the identity that the newest record of the first log has."""
     log = names.log(0)
     start, end = await reader.bounds(log, 0)
-    if start < end:
-        async for chunk in reader.read(log, 0, end - 1, end):
-            for message in chunk.records:
-                return identity_in(message.value)
+    if start < end and (newest := await reader.value_at(log, end - 1)):
+        return identity_in(newest)
     raise InputError(f"The log {log} has no records: there is nothing to forget.")
 
 

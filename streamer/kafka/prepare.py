@@ -97,10 +97,8 @@ async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
 async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     """Return what the log holds, for an index that stands at `position`."""
     start, end = await reader.bounds(log, 0)
-    before = None
-    if start < position <= end:
-        async for chunk in reader.read(log, 0, position - 1, position):
-            before = chunk.records[-1].value
+    has_before = start < position <= end
+    before = await reader.value_at(log, position - 1) if has_before else None
     return LogBounds(start, end, before)
 
 
@@ -114,19 +112,17 @@ async def _ensure_begun(
     start, end = await reader.bounds(log, 0)
     if end == 0:
         first = pack_record(config_record(settings, 0), identity)
-        await publisher.publish(log, 0, publisher.batches([(None, first, [], None)]))
+        await publisher.publish_one(log, first)
         return
     if start == end:
         raise StoreMismatch(
             f"The log {log} is empty, and {end} records of it have expired. "
             "Restore it, or use another --index-name."
         )
-    async for chunk in reader.read(log, 0, start, start + 1):
-        for message in chunk.records:
-            record = unpack_record(message.value, identity)
-            if isinstance(record.items, IndexSettings) and record.items.shards != settings.shards:
-                raise StoreMismatch(
-                    f"The index has {record.items.shards} shards, the settings ask for "
-                    f"{settings.shards}. Use --shards {record.items.shards}, or another "
-                    "--index-name."
-                )
+    data = await reader.value_at(log, start)
+    items = unpack_record(data, identity).items if data else None
+    if isinstance(items, IndexSettings) and items.shards != settings.shards:
+        raise StoreMismatch(
+            f"The index has {items.shards} shards, the settings ask for {settings.shards}. "
+            f"Use --shards {items.shards}, or another --index-name."
+        )

@@ -63,6 +63,14 @@ class Publisher:
                 packed[-1] = _batch_of(message, bytes_max, DefaultRecordBatch.CODEC_ZSTD)
         return packed
 
+    async def publish_one(self, topic: str, data: bytes) -> None:
+        """Send one message without a key to partition 0, as `publish`.
+
+        Raises:
+            StreamerError: as `publish`.
+        """
+        await self.publish(topic, 0, self.batches([(None, data, [], None)]))
+
     async def publish(self, topic: str, partition: int, batches: Sequence[Any]) -> None:
         """Send batches, and wait until they have arrived.
 

@@ -121,6 +121,17 @@ class Reader:
             if place.topic == topic and committed.offset >= 0
         }
 
+    async def value_at(self, topic: str, offset: int) -> Any:  # noqa: ANN401 - bytes, or None
+        """Return the value of the message at an offset of partition 0, None if none is there.
+
+        Raises:
+            InputError: as `read`.
+        """
+        async for chunk in self.read(topic, 0, offset, offset + 1):
+            for message in chunk.records:
+                return message.value
+        return None
+
     async def read(
         self, topic: str, partition: int, start: int, end: int
     ) -> AsyncIterator[Fetched]:

@@ -116,11 +116,9 @@ class _Resharding:
         log, offset = self._names.old.log(number), self._at[number].offset
         if (await self._reader.bounds(log, 0))[1] <= offset:
             return False
-        async for chunk in self._reader.read(log, 0, offset, offset + 1):
-            for message in chunk.records:
-                items = unpack_record(message.value, self._identity).items
-                return isinstance(items, IndexSettings) and items.shards == self._names.shards
-        return False
+        data = await self._reader.value_at(log, offset)
+        items = unpack_record(data, self._identity).items if data else None
+        return isinstance(items, IndexSettings) and items.shards == self._names.shards
 
     async def begin_logs(self) -> list[bytes]:
         """Make the new topics; return the positions of the new shards in their logs."""
@@ -147,7 +145,7 @@ class _Resharding:
                     "another one with --new-name."
                 )
             if end == _FIRST:
-                await self._publish(log, first)
+                await self._publisher.publish_one(log, first)
             await reader.admin.delete_records({TopicPartition(log, 0): RecordsToDelete(_FIRST)})
             at = LogPosition(
                 self._identity.origin, prepared.log_ids[number], number, _FIRST,
@@ -181,10 +179,8 @@ class _Resharding:
         for number, part in enumerate(self._old.parts):
             if not await self._is_ended(number):
                 last = config_record(self._settings, part.state.positions.get(CONFIG, 0))
-                await self._publish(self._names.old.log(number), pack_record(last, self._identity))
-
-    async def _publish(self, log: str, data: bytes) -> None:
-        await self._publisher.publish(log, 0, self._publisher.batches([(None, data, [], None)]))
+                data = pack_record(last, self._identity)
+                await self._publisher.publish_one(self._names.old.log(number), data)
 
 
 async def _members(reader: Reader, group: str) -> int:

@@ -432,10 +432,7 @@ class ShardApp:
             return
         record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
-        await self._send(self._names.log(self.owner.number), packed)
-
-    async def _send(self, topic: str, data: bytes) -> None:
-        await self._publisher.publish(topic, 0, self._publisher.batches([(None, data, [], None)]))
+        await self._publisher.publish_one(self._names.log(self.owner.number), packed)
 
 
 def _ends_before(log: str, end: int) -> str:

@@ -252,10 +252,9 @@ async def _identity(reader: Reader, names: Names) -> tuple[LogIdentity, int]:
 
 
 async def _first(reader: Reader, log: str) -> bytes:
-    async for chunk in reader.read(log, 0, 0, 1):
-        for message in chunk.records:
-            data: bytes = message.value
-            return data
+    data: bytes | None = await reader.value_at(log, 0)
+    if data is not None:
+        return data
     raise StoreMismatch(_begins_late(log, 1))
 
 
