@@ -23,8 +23,6 @@ from streamer.pages.mapping import epoch_ms
 from streamer.run.forget import forget as forget_pages
 from streamer.run.index_folder import store_folder
 
-ALL_ROWS = 1 << 62
-
 
 @command
 def forget(
@@ -99,7 +97,7 @@ def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
                 f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
                 "the folder out, to put it into the log: give --index-name and --brokers."
             )
-        wanted = Terms.of(Forget([*terms]), ALL_ROWS)
+        wanted = Terms.of(Forget([*terms]))
         with amount_bar("reading", len(store.key_blocks)) as progress:
             return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
     finally:

@@ -55,6 +55,14 @@ def told_changes(changes: Codes) -> tuple[Codes, Codes]:
     return changes & np.int32((1 << _CODE_BITS) - 1), changes >> np.int32(_CODE_BITS)
 
 
+def count_changes(changes: Codes | None) -> list[tuple[Change, int]]:
+    """Return how often there is each change in a column of `Pages`."""
+    if changes is None:
+        return []
+    codes, _ = told_changes(changes)
+    return list(zip(CHANGE_NAMES, np.bincount(codes).tolist(), strict=False))
+
+
 def url_keys(urls: Sequence[bytes], secret: bytes) -> list[int]:
     """Return the keys of URLs: 64 bits of a hash that cannot be aimed at without the secret."""
     keyed = hashlib.blake2b(digest_size=8, key=secret, person=b"url")

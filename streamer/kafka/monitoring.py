@@ -46,7 +46,7 @@ from streamer.index.rule import BASIS_NAMES
 from streamer.index.shard import Shard
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
-from streamer.index.url_versions import CHANGE_NAMES, told_changes
+from streamer.index.url_versions import count_changes
 from streamer.metrics import Metrics, Stage
 from streamer.model import Decision, split_ref
 from streamer.run.large_clusters import LargeClusters
@@ -181,10 +181,8 @@ class ShardMetrics:
         counts = np.bincount(outcomes, minlength=len(_OUTCOMES)).tolist()
         for counter, count in zip(self._verdicts, counts, strict=True):
             counter.inc(count)
-        if block.pages.changes is not None:
-            changes, _ = told_changes(block.pages.changes)
-            for change, count in zip(CHANGE_NAMES, np.bincount(changes).tolist(), strict=False):
-                self._metrics.changes.labels(self._name, change).inc(count)
+        for change, count in count_changes(block.pages.changes):
+            self._metrics.changes.labels(self._name, change).inc(count)
         self._clusters.count(block)
 
     def count_latency(

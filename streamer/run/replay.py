@@ -24,7 +24,7 @@ import numpy as np
 from streamer.errors import SettingsError
 from streamer.index.rule import BASIS_NAMES, TOO_SHORT
 from streamer.index.types import Pages, Verdicts
-from streamer.index.url_versions import CHANGE_NAMES, told_changes
+from streamer.index.url_versions import count_changes
 from streamer.model import page_ref
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
@@ -425,14 +425,7 @@ def _count_verdicts(block: Verdicts, *each: Totals) -> None:
         for name, count in zip(BASIS_NAMES, found, strict=True):
             if count:
                 totals.duplicates[name] = totals.duplicates.get(name, 0) + count
-    _count_changes(block, *each)
-
-
-def _count_changes(block: Verdicts, *each: Totals) -> None:
-    if block.pages.changes is None:
-        return
-    changes, _ = told_changes(block.pages.changes)
-    for change, count in zip(CHANGE_NAMES, np.bincount(changes).tolist(), strict=False):
+    for change, count in count_changes(block.pages.changes):
         for totals in each if count else ():
             totals.changes[change] = totals.changes.get(change, 0) + count
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 import obstore
 import obstore.store
-import xxhash
 
 from streamer.errors import SettingsError, StoreUnavailable
-from streamer.run.snapshot_places import COPIED_BYTES, another_writes, checked_blocks, damaged
+from streamer.run.snapshot_places import COPIED_BYTES, another_writes, blocks_of, checked
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
@@ -83,7 +82,7 @@ class Bucket:
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
         """Upload a file."""
         with self._explained():
-            obstore.put(self._store, name, checked_blocks(source, digest, stopping))
+            obstore.put(self._store, name, checked(blocks_of(source, stopping), digest, source))
 
     def create(self, name: str, data: bytes) -> None:
         """Upload an object.
@@ -111,16 +110,13 @@ class Bucket:
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Download an object; nobody but its owner may read the copy."""
-        found = xxhash.xxh3_128()
         with self._explained():
             target.touch(0o600)
+            blocks = obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES)
             with target.open("wb", buffering=0) as file:
-                for data in obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES):
-                    found.update(data)
+                for data in checked(blocks, digest, f"{self.name}/{name}"):
                     file.write(data)
                 os.fsync(file.fileno())
-        if found.hexdigest() != digest:
-            raise damaged(f"{self.name}/{name}")
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Do as `fetch`: there is nothing to link to."""

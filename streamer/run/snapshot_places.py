@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -89,7 +89,7 @@ def place_of(name: str | Path) -> Place:
 def digest_of(source: Path, stopping: threading.Event | None = None) -> str:
     """Return the digest of a file's bytes; raise Stopped if told to."""
     digest = xxhash.xxh3_128()
-    for data in _blocks(source, stopping):
+    for data in blocks_of(source, stopping):
         digest.update(data)
     return digest.hexdigest()
 
@@ -220,7 +220,8 @@ def another_writes(name: str) -> StoreUnavailable:
     )
 
 
-def _blocks(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
+def blocks_of(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
+    """Yield a file's bytes; raise Stopped if told to."""
     with source.open("rb", buffering=0) as file:
         while data := file.read(COPIED_BYTES):
             if stopping is not None and stopping.is_set():
@@ -228,14 +229,14 @@ def _blocks(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
             yield data
 
 
-def checked_blocks(source: Path, digest: str, stopping: threading.Event | None) -> Iterator[bytes]:
-    """Yield a file's bytes; raise StoreDamaged at its end if they have another digest."""
+def checked(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[bytes]:
+    """Yield the bytes of a file; raise StoreDamaged at its end if they have another digest."""
     found = xxhash.xxh3_128()
-    for data in _blocks(source, stopping):
+    for data in blocks:
         found.update(data)
         yield data
     if found.hexdigest() != digest:
-        raise damaged(source)
+        raise damaged(name)
 
 
 def _copy(source: Path, target: Path, digest: str, stopping: threading.Event | None = None) -> None:
@@ -246,6 +247,6 @@ def _copy(source: Path, target: Path, digest: str, stopping: threading.Event | N
     """
     with target.open("wb", buffering=0) as file:
         target.chmod(source.stat().st_mode & 0o666)
-        for data in checked_blocks(source, digest, stopping):
+        for data in checked(blocks_of(source, stopping), digest, source):
             file.write(data)
         os.fsync(file.fileno())
