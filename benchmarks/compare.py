@@ -111,6 +111,32 @@ SUBJECTS = {
             Watched("start.killed_s", LESS, noise=0.5),
         ),
     ),
+    "growth": Subject(
+        "samples.9.kept",
+        (
+            Watched("samples.9.wall_us", LESS),
+            Watched("samples.9.memory_bytes", LESS, bound=False),
+            Watched("samples.9.disk_bytes", LESS, bound=False),
+            Watched("opened", LESS, noise=0.5),
+            Watched("restored", LESS, noise=2.0),
+        ),
+    ),
+    "flushes": Subject(
+        "9.flushes",
+        (
+            Watched("9.files", LESS, bound=False),
+            Watched("9.descriptors", LESS, bound=False),
+            Watched("9.metadata_bytes", LESS, bound=False),
+        ),
+    ),
+    "lifetimes": Subject(
+        "by age.9.lifetime",
+        tuple(
+            Watched(f"{way}.9.{what}", LESS)
+            for way in ("by age", "by number", "by age, changes tracked")
+            for what in ("disk_bytes", "table_bytes", "microseconds_a_page")
+        ),
+    ),
 }
 
 

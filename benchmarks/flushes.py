@@ -1,21 +1,20 @@
 """Many flushes of one index: its files, open descriptors and metadata stay bounded.
 
 As a worker of a quiet topic does it: each flush brings a row, some a few hundred. Then the index is
-opened again, and each row must be there. Not part of `make bench`: it takes some minutes.
-
-    PYTHONPATH=. python -m benchmarks.flushes FOLDER [--flushes 50000]
+opened again, and each row must be there.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from benchmarks.figures import empty_table
 from streamer.index.database import LOG_BYTES_MAX
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
@@ -24,15 +23,18 @@ from streamer.run.index_folder import store_folder
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from rich.table import Table
+
+FLUSHES = 50_000
 KEYS = 15
 STATE_BYTES = 4000  # of a shard and of its owner, as they are
 LARGE_EVERY, LARGE_ROWS = 100, 300
 FILES_MAX, DESCRIPTORS_MAX, METADATA_BYTES_MAX = 120, 120, 8 << 20
 
 
-class Sample(NamedTuple):
+class Sample(msgspec.Struct, frozen=True):
     """What an index takes after so many flushes; metadata are all files but entries and log."""
 
     flushes: int
@@ -68,7 +70,13 @@ def flushed(first: int, count: int) -> FlushedRows:
     )
 
 
-def measure(index: Path, flushes: int, samples: int = 10) -> Iterator[Sample]:
+def measure(folder: Path, flushes: int, samples: int = 10) -> list[Sample]:
+    """Flush so often into a new index below a folder, which is removed behind that; as `flush`."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        return [*flush(Path(scratch, "index"), flushes, samples)]
+
+
+def flush(index: Path, flushes: int, samples: int) -> Iterator[Sample]:
     """Flush so often into a new index; yield a sample now and then, the last after opening it anew.
 
     Raises:
@@ -109,18 +117,18 @@ def _sample(index: Path, flushes: int, began: float, rows: int) -> Sample:
     return Sample(flushes, seconds, rows, len(sizes), descriptors, metadata, log, total)
 
 
-def main() -> int:
-    """Print a line a sample; return 1 if anything has grown beyond its bound."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--flushes", type=int, default=50_000)
-    options = parser.parse_args()
-    bounded = True
-    for sample in measure(options.folder, options.flushes):
-        print(sample, flush=True)
-        bounded &= sample.is_bounded
-    return not bounded
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def table(samples: Sequence[Sample]) -> Table:
+    """Return what the index took, and the bounds; the last line is of the index opened anew."""
+    shown = empty_table(
+        "flushes of one index", "flushes", "rows", "files", "descriptors", "metadata, MB",
+        "log, MB", "all, MB", "s",
+    )  # fmt: skip
+    for sample in samples:
+        flushes, seconds, rows, files, descriptors, *sizes = msgspec.structs.astuple(sample)
+        megabytes = (f"{size / 1e6:.2f}" for size in sizes)
+        shown.add_row(
+            f"{flushes:,}", f"{rows:,}", f"{files}", f"{descriptors}", *megabytes, f"{seconds:.1f}"
+        )
+    bounds = (f"{size / 1e6:.2f}" for size in (METADATA_BYTES_MAX, LOG_BYTES_MAX))
+    shown.add_row("at most", "", f"{FILES_MAX}", f"{DESCRIPTORS_MAX}", *bounds, "", "")
+    return shown

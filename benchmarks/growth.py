@@ -1,26 +1,28 @@
 """An index that grows beyond its memory: memory, disk and time a page as it fills, and a start.
 
-Pages without texts, two of five copies of any earlier one, are judged in bounded memory. Not
-part of `make bench`: ten million kept pages take some minutes and 7 GB of disk.
-
-    PYTHONPATH=. python -m benchmarks.growth FOLDER [--pages 10000000] [--memory 536870912]
+Pages without texts, two of five copies of any earlier one, are judged in bounded memory. Then the
+index is opened again, a snapshot is taken of it, and another index is made of that.
 """
 
 from __future__ import annotations
 
-import argparse
+import shutil
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from benchmarks.figures import Figure, empty_table, figures_table
 from benchmarks.resident import resident
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings, Pages
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
+from streamer.run.snapshots import SnapshotFolder, take_snapshot
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 
@@ -28,14 +30,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+    from rich.table import Table
 
+PAGES = 10_000_000
 NEW, KNOWN = 1200, 800  # of a batch
+MEMORY_TARGET, DISK_TARGET, START_TARGET = 40, 600, 60.0  # bytes a kept page; seconds
+RESTORE_TARGET = 2.0  # seconds a million kept pages
 KEYS = 15
 PAGE_WORDS = 64  # random ones, of which a page's keys and sketch are made
 SAMPLES = 10
 
 
-class Sample(NamedTuple):
+class Sample(msgspec.Struct, frozen=True):
     """What an index of so many kept pages takes, and what a page took since the sample before.
 
     `wall_us` is of the thread that looks up and judges, `cpu_us` of all threads.
@@ -48,6 +54,15 @@ class Sample(NamedTuple):
     resident_bytes: float
     disk_bytes: float
     generations: int
+
+
+class Growth(msgspec.Struct):
+    """An index as it grew; seconds until it was opened, a snapshot was taken, and was restored."""
+
+    samples: list[Sample]
+    opened: float
+    snapshot: float
+    restored: float
 
 
 def made_pages(numbers: npt.NDArray[np.int64], refs: npt.NDArray[np.int64]) -> Pages:
@@ -68,7 +83,14 @@ def made_pages(numbers: npt.NDArray[np.int64], refs: npt.NDArray[np.int64]) -> P
     )  # fmt: skip
 
 
-def measure(index: Path, pages: int, memory: int) -> Iterator[Sample]:
+def measure(folder: Path, pages: int) -> Growth:
+    """Let a new index below a folder grow to so many kept pages; it is removed behind that."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        index = Path(scratch, "index")
+        return Growth([*grow(index, pages, MEMORY_TARGET * pages)], *ready_again(index))
+
+
+def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
     """Judge pages until so many are kept; yield ten samples on the way."""
     random = np.random.default_rng(1)
     folder = IndexFolder.open(index, SignatureSettings(), 1)
@@ -99,6 +121,22 @@ def measure(index: Path, pages: int, memory: int) -> Iterator[Sample]:
     judge.close()
 
 
+def ready_again(index: Path) -> tuple[float, float, float]:
+    """Return the seconds until an index can be asked, a snapshot is taken, and one made of it can.
+
+    The snapshot lies on the same disk, and both of these are removed.
+    """
+    opened, place, other = opened_in(index), index / "snapshots", index.with_name("restored")
+    began = time.perf_counter()
+    take_snapshot(index, SnapshotFolder(place), 1)
+    taken = time.perf_counter()
+    SnapshotFolder(place).restore(other)
+    restored = time.perf_counter() - taken + opened_in(other)
+    shutil.rmtree(place)
+    shutil.rmtree(other)
+    return opened, taken - began, restored
+
+
 def opened_in(index: Path) -> float:
     """Return the seconds until an index can be asked."""
     start = time.perf_counter()
@@ -109,17 +147,33 @@ def opened_in(index: Path) -> float:
     return seconds
 
 
-def main() -> None:
-    """Print a line a sample, and the seconds of three starts."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--pages", type=int, default=10_000_000)
-    parser.add_argument("--memory", type=int, default=512 << 20)
-    options = parser.parse_args()
-    for sample in measure(options.folder, options.pages, options.memory):
-        print(sample, flush=True)
-    print("opened in", [round(opened_in(options.folder), 2) for _ in range(3)], "seconds")
+def table(result: Growth) -> Table:
+    """Return what the whole index takes, beside the targets."""
+    last = result.samples[-1]
+    restored = RESTORE_TARGET * last.kept / 1e6
+    return figures_table(
+        "growth: pages without texts, tables and filters bounded",
+        [
+            Figure("kept pages", f"{last.kept:,}"),
+            Figure("memory, bytes a kept page", f"{last.memory_bytes:.0f}", f"{MEMORY_TARGET}"),
+            Figure("  of the process", f"{last.resident_bytes:.0f}"),
+            Figure("disk, bytes a kept page", f"{last.disk_bytes:.0f}", f"{DISK_TARGET}"),
+            Figure("us a page", f"{last.wall_us:.1f}"),
+            Figure("opened, s", f"{result.opened:.1f}", f"{START_TARGET:.0f}"),
+            Figure("snapshot taken, s", f"{result.snapshot:.1f}"),
+            Figure("restored and opened, s", f"{result.restored:.1f}", f"{restored:.0f}"),
+        ],
+    )
 
 
-if __name__ == "__main__":
-    main()
+def samples_table(result: Growth) -> Table:
+    """Return what the index took as it grew."""
+    shown = empty_table(
+        "", "kept pages", "us a page", "CPU us a page", "memory, bytes a kept page",
+        "of the process", "disk", "frozen generations",
+    )  # fmt: skip
+    for sample in result.samples:
+        kept, *times, memory, process, disk, generations = msgspec.structs.astuple(sample)
+        sizes = (f"{size:.0f}" for size in (memory, process, disk))
+        shown.add_row(f"{kept:,}", *(f"{each:.1f}" for each in times), *sizes, f"{generations}")
+    return shown

@@ -1,25 +1,21 @@
 """Many lifetimes of pages that expire: disk, memory and time a page stay level.
 
 Pages without texts, all of them unique, are judged with the settings that make them expire: by age,
-or by number. Not part of `make bench`: it takes some minutes.
-
-    PYTHONPATH=. python -m benchmarks.lifetimes FOLDER [--pages 200000] [--by age|number] \
-        [--track-changes]
-
-With the last, RocksDB's log counts, which has up to 64 MB at any moment: take a million pages.
+or by number. Where changes are tracked RocksDB's log counts, which has up to 64 MB at any moment.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
-import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from benchmarks.figures import empty_table
 from streamer.index.types import IndexSettings, Pages
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -27,14 +23,16 @@ from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from rich.table import Table
+
+PAGES = 1_000_000
 BATCH = 2000
 LIFETIMES = 10
-LEVEL = 1.1  # of the least after the first two lifetimes
 
 
-class Sample(NamedTuple):
+class Sample(msgspec.Struct, frozen=True):
     """What an index takes at the end of a lifetime, and what its pages took."""
 
     lifetime: int
@@ -58,13 +56,22 @@ def unique_pages(first: int, count: int) -> Pages:
     )  # fmt: skip
 
 
-def measure(index: Path, pages: int, *, by_age: bool, tracks: bool) -> Iterator[Sample]:
+def measure(folder: Path, pages: int) -> dict[str, list[Sample]]:
+    """Judge ten lifetimes of so many pages each, in a new index below a folder for each way."""
+    ways = {
+        "by age": IndexSettings(expire_after_ms=pages),
+        "by number": IndexSettings(keep_pages=pages),
+        "by age, changes tracked": IndexSettings(expire_after_ms=pages, track_changes=True),
+    }
+    found = {}
+    for name, settings in ways.items():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            found[name] = [*live(Path(scratch, "index"), pages, settings)]
+    return found
+
+
+def live(index: Path, pages: int, settings: IndexSettings) -> Iterator[Sample]:
     """Judge ten lifetimes of so many pages each; yield a sample after each."""
-    settings = IndexSettings(
-        expire_after_ms=pages if by_age else 0,
-        keep_pages=0 if by_age else pages,
-        track_changes=tracks,
-    )
     judge = replay_judge(IndexFolder.open(index, SignatureSettings(), 1), settings)
     for lifetime in range(1, LIFETIMES + 1):
         seconds = 0.0
@@ -84,25 +91,18 @@ def measure(index: Path, pages: int, *, by_age: bool, tracks: bool) -> Iterator[
     judge.close()
 
 
-def main() -> int:
-    """Print a line a lifetime; return 1 if disk or table do not stay level."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--pages", type=int, default=200_000)
-    parser.add_argument("--by", choices=("age", "number"), default="age")
-    parser.add_argument("--track-changes", action="store_true")
-    options = parser.parse_args()
-    by_age, tracks = options.by == "age", options.track_changes
-    samples = []
-    for sample in measure(options.folder, options.pages, by_age=by_age, tracks=tracks):
-        print(sample, flush=True)
-        samples.append(sample)
-    later = samples[2:]
-    return any(
-        max(column) > LEVEL * min(column)
-        for column in ([s.disk_bytes for s in later], [s.table_bytes for s in later])
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def table(result: Mapping[str, Sequence[Sample]]) -> Table:
+    """Return what ten lifetimes take, and by how much that moves after the first two."""
+    shown = empty_table(
+        "ten lifetimes", "expire", "disk, MB, least", "most", "table, MB, least", "most",
+        "memory, MB, at the end", "us a page, first", "last",
+    )  # fmt: skip
+    for name, samples in result.items():
+        later, cells = samples[2:], []
+        for sizes in ([s.disk_bytes for s in later], [s.table_bytes for s in later]):
+            more = max(sizes) / min(sizes) - 1
+            cells += [f"{min(sizes) / 1e6:.1f}", f"{max(sizes) / 1e6:.1f} (+{more:.1%})"]
+        resident = f"{samples[-1].resident_bytes / 1e6:.0f}"
+        times = (f"{samples[at].microseconds_a_page:.1f}" for at in (0, -1))
+        shown.add_row(name, *cells, resident, *times)
+    return shown

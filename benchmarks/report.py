@@ -141,6 +141,33 @@ SECTIONS = (
         " after a clean stop and after a kill.",
         (("scale", "Rate and memory over the size of the index"),),
     ),
+    Section(
+        "growth",
+        "An index beyond its memory",
+        "python benchmarks/run.py --only growth --growth-pages 30000000",
+        "Pages without texts, signed by a source: two of five are copies of any earlier one. Tables"
+        " and filters may take 40 bytes a page of all that will be kept, so that keys are frozen as"
+        " the index grows. Then it is opened, a snapshot is taken on the same disk, and an index is"
+        " restored from that. Beside what the index takes stands the whole process.",
+        (("growth", "Memory, disk and time a page over the pages that are kept"),),
+    ),
+    Section(
+        "flushes",
+        "Many flushes",
+        "python benchmarks/run.py --only flushes",
+        "Each flush brings one row, every hundredth 300, as of a quiet topic. Metadata are all"
+        " files but entries and log. At the end the index is opened anew, and each row asked for.",
+        (("flushes", "Files, descriptors and metadata over the flushes"),),
+    ),
+    Section(
+        "lifetimes",
+        "Lifetimes of pages that expire",
+        "python benchmarks/run.py --only lifetimes",
+        "Unique pages without texts, judged with an age or a number from which on they expire: ten"
+        " times as many as are kept. What disk and table take is held against the least after the"
+        " first two lifetimes.",
+        (("lifetimes", "Disk and table at the end of each lifetime"),),
+    ),
 )
 KAFKA_SECTION = Section(
     "latency",
@@ -171,8 +198,10 @@ def shown(folder: Path) -> Iterator[Shown]:
         if found is None or result is None:
             yield Shown(section, NOT_MEASURED, None)
             continue
-        load = found.subjects[subject.name].load
-        note = _load_note(found.machine, load)
+        measured = found.subjects[subject.name]
+        note = _load_note(found.machine, measured.load)
+        if measured.commit not in {None, found.machine.commit}:
+            note = f"Measured at commit {measured.commit}. {note}"
         yield Shown(section, markdown(subject.shown(result)), result, note)
     yield _kafka(folder / KAFKA_FILE)
 

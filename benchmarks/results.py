@@ -1,8 +1,8 @@
-"""The results file: what each subject measured, under one machine and one commit.
+"""The results file: what each subject measured, on one machine.
 
-A run of some subjects keeps what is there of the others, but only of the same machine, packages and
-commit: figures of two states of the code do not stand side by side. The load before the run is kept
-with each subject, because it belongs to the figures of that run.
+A run of some subjects keeps what is there of the others, but only of the same machine and packages.
+The load before the run and the commit are kept with each subject, because they belong to its
+figures: a long run is not done anew for each change.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ Figures = TypeVar("Figures")
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A subject's result as JSON, and the machine's load before the run."""
+    """A subject's result as JSON, the machine's load before the run, and the checkout's commit."""
 
     load: float
     result: msgspec.Raw
+    commit: str | None = None
 
 
 class Results(msgspec.Struct):
@@ -63,9 +64,9 @@ def write(path: Path, new: Results) -> Results:
     return new
 
 
-def encoded(result: object, load: float) -> Measured:
+def encoded(result: object, load: float, commit: str | None = None) -> Measured:
     """Return a subject's result as it is kept."""
-    return Measured(load, msgspec.Raw(msgspec.json.encode(result, enc_hook=str)))
+    return Measured(load, msgspec.Raw(msgspec.json.encode(result, enc_hook=str)), commit)
 
 
 def _made(kind: Callable[[object], object], value: object) -> object:
@@ -74,8 +75,8 @@ def _made(kind: Callable[[object], object], value: object) -> object:
 
 
 def _alike(one: Machine, other: Machine) -> bool:
-    """Tell whether all but the load is equal: the machine, the packages, the commit."""
-    return msgspec.structs.replace(one, load=other.load) == other
+    """Tell whether machine and packages are equal."""
+    return msgspec.structs.replace(one, load=other.load, commit=other.commit) == other
 
 
 def figures_of_page(

@@ -43,6 +43,9 @@ SIZES = {
     "html_pages": "HTML pages to replay",
     "shard_pages": "pages to replay with each number of shards",
     "scale_pages": "pages of the long run",
+    "growth_pages": "pages to keep in an index beyond its memory",
+    "flushes": "flushes of one index",
+    "lifetime_pages": "pages of each lifetime",
 }
 
 
@@ -62,7 +65,7 @@ def run(subjects: Sequence[str], asked: Options, console: Console) -> Results:
             except DiskTooSmall as error:
                 console.print(f"{subject.name} is not measured: {error}")
                 continue
-            done.subjects[subject.name] = results.encoded(result, described.load)
+            done.subjects[subject.name] = results.encoded(result, described.load, described.commit)
             done = results.write(asked.folder / results.RESULTS_FILE, done)
             for part in subject.shown(result):
                 console.print(part)

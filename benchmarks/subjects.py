@@ -15,8 +15,11 @@ from rich.table import Table
 
 from benchmarks import (
     collisions,
+    flushes,
+    growth,
     html_pages,
     library,
+    lifetimes,
     lsh,
     quality,
     scale,
@@ -41,6 +44,9 @@ class Options(msgspec.Struct, frozen=True):
     html_pages: int = html_pages.PAGES
     scale_pages: int = scale.PAGES
     shard_pages: int = shards.PAGES
+    growth_pages: int = growth.PAGES
+    flushes: int = flushes.FLUSHES
+    lifetime_pages: int = lifetimes.PAGES
 
 
 class Subject(NamedTuple):
@@ -107,5 +113,23 @@ SUBJECTS = (
         scale.Scale,
         lambda asked: scale.measure(asked.folder, asked.scale_pages, head_pages=asked.head_pages),
         scale.tables,
+    ),
+    Subject(
+        "growth",
+        growth.Growth,
+        lambda asked: growth.measure(asked.folder, asked.growth_pages),
+        lambda result: iter([growth.table(result), growth.samples_table(result)]),
+    ),
+    Subject(
+        "flushes",
+        list[flushes.Sample],
+        lambda asked: flushes.measure(asked.folder, asked.flushes),
+        lambda result: iter([flushes.table(result)]),
+    ),
+    Subject(
+        "lifetimes",
+        dict[str, list[lifetimes.Sample]],
+        lambda asked: lifetimes.measure(asked.folder, asked.lifetime_pages),
+        lambda result: iter([lifetimes.table(result)]),
     ),
 )

@@ -466,21 +466,22 @@ def test_a_result_is_read_as_it_was_written(
     assert found.found("throughput", signing.Signing) is None
 
 
-@pytest.mark.parametrize("field", [None, "commit", "processor", "packages"])
-def test_other_subjects_results_stay_where_machine_and_commit_are_the_same(
-    field: str | None, tmp_path: Path
+@pytest.mark.parametrize("field", ["load", "commit", "processor", "packages"])
+def test_other_subjects_results_stay_where_machine_and_packages_are_the_same(
+    field: str, tmp_path: Path
 ) -> None:
     path, here = tmp_path / "results.json", machine.describe()
     one = results.Results(here, "2024-06-01", {"one": results.encoded(1, 0.0)})
     results.write(path, one)
-    other: dict[str, Any] = {"commit": "other", "processor": "other", "packages": {"numpy": "0"}}
-    changed = {field: other[field]} if field else {"load": here.load + 1}
-    there = msgspec.structs.replace(here, **changed)
+    other: dict[str, Any] = {
+        "load": here.load + 1, "commit": "other", "processor": "other", "packages": {"numpy": "0"}
+    }  # fmt: skip
+    there = msgspec.structs.replace(here, **{field: other[field]})
     results.write(path, results.Results(there, "2024-06-02", {"two": results.encoded(2, 0.0)}))
     found = results.read(path)
     assert found is not None
     assert found.machine == there
-    assert found.subjects.keys() == ({"two"} if field else {"one", "two"})
+    assert found.subjects.keys() == ({"one", "two"} if field in {"load", "commit"} else {"two"})
 
 
 def test_results_of_another_version_are_written_over(tmp_path: Path) -> None:

@@ -16,10 +16,14 @@ from rich.table import Table
 from benchmarks import compare, machine, report, results
 from benchmarks.collisions import Collisions, Hash
 from benchmarks.corpus_file import CorpusFile
+from benchmarks.flushes import Sample as FlushSample
+from benchmarks.growth import Growth
+from benchmarks.growth import Sample as GrowthSample
 from benchmarks.html_pages import HtmlPages
 from benchmarks.kafka_latency import KafkaLatency, over_rounds
 from benchmarks.kafka_rate import KafkaRate
 from benchmarks.library import Library
+from benchmarks.lifetimes import Sample as LifetimeSample
 from benchmarks.lsh import IndexTime, Lsh
 from benchmarks.memory import Memory, Part
 from benchmarks.peers.peer import Absent
@@ -111,6 +115,14 @@ SCALE = Scale(
 START = StartTime(800, 400_000, [1.0], [2.0], [2.5], 1.0, 2.0, 2.5)
 HTML = HtmlPages(1000, 25_000.0, 6_000.0, [9_000.0], 9_000.0, 225.0, 100.0)
 LIBRARY = Library(1000, 4_000.0, 20_000.0, 60_000.0, 2_800.0, 200)
+GROWTH = Growth([GrowthSample(1000, 9.0, 10.0, 39.0, 100.0, 590.0, 1)] * 10, 1.5, 2.5, 3.5)
+FLUSHES = [
+    FlushSample(at, 1.0, 10, 20, 30, 40, 50, 60) for at in (*range(1000, 11_000, 1000), 10_000)
+]
+LIFETIMES = {
+    way: [LifetimeSample(at, 100, 200, 300, 9.0) for at in range(1, 11)]
+    for way in ("by age", "by number", "by age, changes tracked")
+}
 QUALITY = [Quality("a set", "streamer", "all", [Trial(1, 0, 0, 1.0, 1.0, 1.0, 0.1)])]
 KAFKA = KafkaResults(
     msgspec.structs.replace(HERE, load=1.5),
@@ -133,6 +145,9 @@ def folder(tmp_path: Path) -> Path:
         "lsh": LSH,
         "shards": SHARDS,
         "scale": SCALE,
+        "growth": GROWTH,
+        "flushes": FLUSHES,
+        "lifetimes": LIFETIMES,
     }
     results.write(tmp_path / results.RESULTS_FILE, stored(subjects))
     (tmp_path / report.KAFKA_FILE).write_bytes(msgspec.json.encode(KAFKA))
@@ -161,6 +176,17 @@ def test_the_page_has_targets_beside_what_was_measured_and_on_what(folder: Path)
     assert "| verdict latency ms, p99 | 107 | 250 |" in section(text, "Through Kafka")
 
 
+def test_figures_of_another_commit_are_told_as_such(folder: Path) -> None:
+    path = folder / results.RESULTS_FILE
+    results.write(path, stored({"signing": SIGNING}, commit="fedcba987654"))
+    new = msgspec.structs.replace(HERE, commit="fedcba987654")
+    kept = {"lsh": results.encoded(LSH, 0.1, HERE.commit)}
+    results.write(path, Results(new, "2024-06-02", kept))
+    text = page(folder)
+    assert "Measured at commit 0123456789ab." in section(text, "Query and insert")
+    assert "Measured at commit" not in section(text, "Signing")
+
+
 def test_every_section_names_the_command_of_its_figures(folder: Path) -> None:
     text = page(folder)
     commands = [one.command for one in (*report.SECTIONS, report.KAFKA_SECTION)]
@@ -175,7 +201,7 @@ def test_every_subject_has_its_section() -> None:
 def test_what_is_not_measured_is_named_so(folder: Path) -> None:
     text = page(folder)
     assert report.NOT_MEASURED in section(text, "Quality")
-    assert text.count(report.NOT_MEASURED) == len(SUBJECTS) - 5
+    assert text.count(report.NOT_MEASURED) == len(SUBJECTS) - 8
 
 
 def test_without_any_results_there_is_a_page_that_says_so(tmp_path: Path) -> None:
@@ -319,6 +345,9 @@ def test_all_that_is_watched_is_there() -> None:
         "scale": msgspec.structs.replace(SCALE, start=START),
         "html": HTML,
         "quality": QUALITY,
+        "growth": GROWTH,
+        "flushes": FLUSHES,
+        "lifetimes": LIFETIMES,
     }
     assert watched.keys() == compare.SUBJECTS.keys()
     for name, result in watched.items():
