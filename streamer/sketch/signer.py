@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, int64, kernel, uint64
+from streamer.kernel import int64, kernel, uint64
 from streamer.sketch.hash_sets import (
     SET_BYTES_MAX,
     SET_MAX,
@@ -117,7 +117,6 @@ class Scratch(NamedTuple):
     collected: Collected
 
 
-@allocating_kernel
 def _new_scratch(hashes: int, collected: int) -> Scratch:
     """Return memory for signatures of so many min-hashes, and for so many hashes of a set."""
     return Scratch(

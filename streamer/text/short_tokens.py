@@ -84,7 +84,6 @@ class Window(NamedTuple):
     edges: npt.NDArray[np.uint16]
 
 
-@allocating_kernel
 def new_window() -> Window:
     """Return room for a window."""
     folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
@@ -271,7 +270,6 @@ _ROOM = TOGETHER + 1
 _WORD = 8  # bytes
 
 
-@allocating_kernel
 def new_halves() -> npt.NDArray[np.uint64]:
     """Return room for collected tokens: all first halves, all second halves, all sizes."""
     return np.empty(3 * _ROOM, np.uint64)

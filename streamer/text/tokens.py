@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.hashing import absorb, finish
-from streamer.kernel import allocating_kernel, inline_kernel, kernel, load_u64, uint32, uint64
+from streamer.kernel import inline_kernel, kernel, load_u64, uint32, uint64
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -176,7 +176,6 @@ class TokenScratch(NamedTuple):
     taken: npt.NDArray[np.int64]
 
 
-@allocating_kernel
 def token_scratch() -> TokenScratch:
     """Return memory for the kernel to work in."""
     marks = np.empty(MARKS_MAX + 1, np.uint32)
