@@ -29,8 +29,8 @@ from benchmarks.published import PUBLISHED
 from benchmarks.report_tables import markdown
 from benchmarks.results import figures_of_page
 from streamer.lab.datasets import open_dataset, write_collection
+from streamer.lab.sample.crawl import write_crawl
 from streamer.lab.sample.score import ratio_text
-from streamer.lab.sample.truth import write_crawl
 from streamer.lab.trial import ALL, Ratios, Trial, Yardstick, select, try_method
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import NATIVE

@@ -35,8 +35,7 @@ from benchmarks.results import figures_of_page
 from streamer.config import PURPOSES
 from streamer.lab.datasets import open_dataset
 from streamer.lab.exact import compare_words
-from streamer.lab.sample.crawl import Kind
-from streamer.lab.sample.truth import PAGES_FILE, TRUTH_FILE, write_crawl
+from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 from streamer.lab.trial import Yardstick, select, try_method
 from streamer.lab.tuning import detection_probability
 from streamer.pages.files import Source

@@ -15,7 +15,7 @@ import msgspec
 from datasketch import MinHash, MinHashLSH
 
 from benchmarks.peers.shingles import shingles
-from streamer.lab.sample.pages import page_text, read_page, tokens
+from streamer.lab.sample.reference import page_text, read_page, tokens
 from streamer.model import Decision, Location, Representative
 
 if TYPE_CHECKING:

@@ -19,21 +19,45 @@ from streamer import __version__
 from streamer.errors import StreamerError
 from streamer.garbage import without_collections
 
-# By panel of the help. A command is what its module has under the command's own name, and the
-# module has that name too, but for those in _MODULES.
+# By panel of the help, and of each command the module below this package that has it: a command is
+# what that has under the command's own name.
 PANELS = {
-    "Judge pages": ("replay", "worker", "produce", "tail"),
-    "Keep an index": ("snapshot", "restore", "trim-log", "forget", "reshard"),
-    "Look inside": ("inspect", "check", "verify", "clusters", "explain"),
-    "Compare texts": ("compare", "uniqueness", "methods", "collection"),
-    "Measure and tune": ("sample", "score", "evaluate", "tune", "train-main-text", "warm"),
+    "Judge pages": {
+        "replay": "cli.replay",
+        "worker": "cli.kafka_commands",
+        "produce": "cli.kafka_commands",
+        "tail": "cli.kafka_commands",
+    },
+    "Keep an index": {
+        "snapshot": "cli.upkeep",
+        "restore": "cli.upkeep",
+        "trim-log": "cli.upkeep",
+        "forget": "cli.upkeep",
+        "reshard": "cli.upkeep",
+    },
+    "Look inside": {
+        "inspect": "cli.inspect",
+        "check": "cli.inspect",
+        "verify": "lab.cli.verify",
+        "clusters": "lab.cli.clusters",
+        "explain": "lab.cli.explain",
+    },
+    "Compare texts": {
+        "compare": "lab.cli.compare",
+        "uniqueness": "lab.cli.compare",
+        "methods": "lab.cli.methods",
+        "collection": "lab.cli.methods",
+    },
+    "Measure and tune": {
+        "sample": "lab.cli.sample_crawl",
+        "score": "lab.cli.sample_crawl",
+        "evaluate": "lab.cli.evaluate",
+        "tune": "lab.cli.evaluate",
+        "train-main-text": "lab.cli.evaluate",
+        "warm": "cli.upkeep",
+    },
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
-_MODULES = {"restore": "snapshot", "trim-log": "snapshot"}
-_SERVICE = (
-    *("replay", "worker", "produce", "tail", "snapshot", "restore", "trim-log", "forget"),
-    *("reshard", "inspect", "check", "warm"),
-)  # the rest: lab
 
 
 def _switches_without_type(params: list[Any]) -> list[Any]:
@@ -79,9 +103,8 @@ class LazyGroup(Group):
 def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a command, or a group of such; return it as typer makes it."""
     with without_collections():
-        folder = "streamer.cli" if name in _SERVICE else "streamer.lab.cli"
-        module = _MODULES.get(name, name).replace("-", "_")
-        part = getattr(import_module(f"{folder}.{module}"), name.replace("-", "_"))
+        module = PANELS[COMMANDS[name]][name]
+        part = getattr(import_module(f"streamer.{module}"), name.replace("-", "_"))
     alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
     if isinstance(part, typer.Typer):
         alone.add_typer(part, name=name, rich_help_panel=COMMANDS[name])

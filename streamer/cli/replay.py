@@ -339,7 +339,7 @@ def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
 def _topic_input(
     topic: FromTopic, settings: Settings, console: Console
 ) -> AbstractContextManager[MakeInput]:
-    from streamer.cli.topic_input import topic_input  # noqa: PLC0415 - imports the Kafka client
+    from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - imports the Kafka client
 
     return topic_input(topic, settings, console)
 

@@ -39,9 +39,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from streamer.errors import StoreUnavailable, StreamerError
+from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
-from streamer.index.store_errors import damaged, database_error, explained
 
 FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
 KEYS_ABOUT = "rocksdb.estimate-num-keys"

@@ -33,6 +33,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from streamer.errors import damaged
 from streamer.hashing import fmix
 from streamer.index.codec import BANDS, Entry, entry_key
 from streamer.index.key_table import KeyTable
@@ -51,7 +52,6 @@ from streamer.index.postings import (
 )
 from streamer.index.row_blocks import Bytes, Marks
 from streamer.index.store import Store
-from streamer.index.store_errors import damaged
 from streamer.index.stored_rows import StoredRows
 from streamer.kernel import (
     inline_kernel,

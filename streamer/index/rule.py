@@ -26,8 +26,7 @@ from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.hash_sets import in_doubt
-from streamer.sketch.measures import compare_sketches
-from streamer.sketch.method import Measure
+from streamer.sketch.method import Measure, compare_sketches
 
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on

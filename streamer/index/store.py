@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
+from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable, damaged, explained
 from streamer.index.codec import (
     BANDS,
     FORMAT,
@@ -55,7 +55,6 @@ from streamer.index.row_blocks import (
     shingle_entries,
     unpack_keys,
 )
-from streamer.index.store_errors import damaged, explained
 from streamer.index.types import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
 from streamer.index.url_versions import url_entries, url_key
 from streamer.index.witness import NAME as WITNESS

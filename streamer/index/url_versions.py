@@ -31,7 +31,7 @@ from streamer.index.codec import URLS, Entry, entry_key
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.types import FlushedUrls, FoundUrls, Horizon, IndexSettings, Pages, Times
 from streamer.model import SIMILARITY_ONE, Change
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method import sketch_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 CHANGE_NAMES = tuple(Change)

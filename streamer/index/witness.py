@@ -16,8 +16,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from streamer.errors import StreamerError
-from streamer.index.store_errors import damaged, explained
+from streamer.errors import StreamerError, damaged, explained
 
 NAME = "newest-flush"
 PLACE_BYTES = 4096  # a disk writes no less at once

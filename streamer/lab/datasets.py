@@ -36,9 +36,9 @@ import msgspec
 
 from streamer.errors import InputError
 from streamer.lab.documents import page_texts
-from streamer.lab.sample.pages import MIN_SHINGLES, Pages, page_files, read_pages
-from streamer.lab.sample.score import Outcomes
-from streamer.lab.sample.truth import PAGES_FILE, TRUTH_FILE, KeptPages, read_kinds
+from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
+from streamer.lab.sample.reference import MIN_SHINGLES, Pages, page_files, read_pages
+from streamer.lab.sample.score import KeptPages, Outcomes
 from streamer.model import Page
 from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser

@@ -40,7 +40,7 @@ from streamer.rules import BETWEEN, text_of
 from streamer.run.catalogue import own_catalogue
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings

@@ -41,7 +41,7 @@ from streamer.lab.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.lab.sample.pages import Pages
+from streamer.lab.sample.reference import Pages
 from streamer.lab.sample.score import THRESHOLD, Outcomes, ratio_text, read_verdicts, score_pages
 from streamer.model import Decision
 from streamer.pages.files import open_sources
@@ -53,7 +53,7 @@ from streamer.run.outputs import OutputFile
 from streamer.run.reading import FileInput
 from streamer.run.replay import Checks, Replay
 from streamer.run.warm import warm_kernels
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
 from streamer.sketch.settings import SECRET_BYTES, SignatureSettings

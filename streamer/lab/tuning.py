@@ -132,7 +132,7 @@ Progress = Callable[[int], None]  # is told the bytes read of all sources
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BandTrial:
     """What one banding found: pairs of pages, those at the threshold or above, those missed."""
 
     bands: int
@@ -165,7 +165,7 @@ def try_bandings(
     threshold: float,
     shingle_width: int = 5,
     progress: Progress = lambda _bytes: None,
-) -> list[Trial]:
+) -> list[BandTrial]:
     """Return what each (bands, rows) finds on the pages of `sources`, in the order given.
 
     Raises:
@@ -178,7 +178,7 @@ def try_bandings(
     trials = []
     for (bands, rows), pairs in zip(bandings, found, strict=False):  # without the widest
         true = int(np.isin(pairs, known, assume_unique=True).sum())
-        trials.append(Trial(bands, rows, pages, len(pairs), true, len(known) - true))
+        trials.append(BandTrial(bands, rows, pages, len(pairs), true, len(known) - true))
     return trials
 
 

@@ -30,11 +30,11 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.ahead import CHUNKS_AHEAD, OneAThread, in_order, signing_pool
 from streamer.run.catalogue import Catalogue, Totals, pack_catalogue
-from streamer.run.first_records import FirstRecords
 from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import (
+    FirstRecords,
     Forgotten,
     Input,
     InputReport,

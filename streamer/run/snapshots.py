@@ -28,11 +28,10 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError
+from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explained
 from streamer.index.codec import StoreMeta
 from streamer.index.database import state_files
 from streamer.index.store import Store
-from streamer.index.store_errors import explained
 from streamer.index.witness import Witness, sync_folder
 from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.run.snapshot_places import Place, Stopped, damaged, digest_of, place_of

@@ -34,7 +34,7 @@ from streamer.kernel import (
     uint64,
 )
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.measures import sketch_similarity
+from streamer.sketch.method import sketch_similarity
 from streamer.sketch.resemblance import BINS, level_of
 
 SET_MAX = 1 << 16  # distinct shingles: some 400 kB of text, whose set has 140 kB

@@ -1,14 +1,26 @@
 """What a method is: from a page's text to keys and a sketch, and how two sketches compare.
 
 Every method of the field fits one mould. Its keys lead to candidates: pages that share one. Its
-sketch, at most 33 words, says how similar a candidate is, by one of few measures (measures.py),
-and from its threshold on two pages are duplicates. So each runs in the stream, in comparisons and
-in evaluations alike, and two are combined by taking the keys of one and the sketch of the other.
+sketch, at most 33 words, says how similar a candidate is, by one of few measures, and from its
+threshold on two pages are duplicates. So each runs in the stream, in comparisons and in evaluations
+alike, and two are combined by taking the keys of one and the sketch of the other.
+
+Two sketches give one number in ten-thousandths, whatever the method. A sketch is uint64[33], laid
+out as resemblance.py says for RESEMBLANCE, and as is told here for all others. One of zeros is that
+of a page with nothing to go by: equal to another such, and to no other. An index keeps one measure,
+so a batch takes the same branch everywhere. Word 0 says what the 32 words of payload hold:
+
+    SLOTS           count | bits << 16; 128 slots of 16 bits, 64 of 32 or 32 of 64, lowest first
+    HAMMING         number of bits, 2,048 at most
+    SAMPLE, BOTTOM  count | cut << 16 | k << 32; hashes of 32 bits, ascending, 64 at most
+    WEIGHTED        weights; the digest in words 1 and 2, a float64 in each word behind them
+
+A change here changes what an index holds (METHODS_VERSION).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -18,7 +30,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.kernel import inline_kernel, int64, kernel, popcount, uint64
+from streamer.model import SIMILARITY_ONE
+from streamer.sketch.resemblance import PAYLOAD_WORDS, SKETCH_WORDS, similarity
 from streamer.text.visible import Buffer, meta_description, visible_text
 from streamer.text.words import DEFAULT_OPTIONS, CanonicalOptions, canonical_words
 
@@ -28,7 +42,7 @@ ABSENT_KEY = 0  # at the place of a key that a page lacks
 
 
 class Measure(IntEnum):
-    """How two sketches give a similarity; measures.py has the rule of each."""
+    """How two sketches give a similarity; `sketch_similarity` has the rule of each."""
 
     RESEMBLANCE = 0  # resemblance.py: the one-permutation sketch
     SLOTS = 1  # share of equal slots, of as many as there are
@@ -126,3 +140,253 @@ class Method(Generic[P]):
 def empty_sketch() -> Sketch:
     """Return a sketch of zeros to write into."""
     return np.zeros(SKETCH_WORDS, np.uint64)
+
+
+SLOT_BITS_LEAST = 16
+SLOTS_MAX = 64 * PAYLOAD_WORDS // SLOT_BITS_LEAST
+BITS_MAX = 64 * PAYLOAD_WORDS
+HASHES_MAX = 2 * PAYLOAD_WORDS  # of 32 bits
+WEIGHTS_MAX = PAYLOAD_WORDS - 2
+
+
+def pack_slots(values: Sequence[int]) -> Sketch:
+    """Return a SLOTS sketch of at most 128 values, of each as many low bits as there is room for.
+
+    Raises:
+        ValueError: there are more.
+    """
+    count = len(values)
+    if count > SLOTS_MAX:
+        raise ValueError(f"a sketch has {SLOTS_MAX} slots at most, not {count}")
+    bits = 64 if count <= PAYLOAD_WORDS else 32 if count <= 2 * PAYLOAD_WORDS else SLOT_BITS_LEAST
+    result = empty_sketch()
+    if count:
+        slots = np.fromiter((value & (1 << bits) - 1 for value in values), np.uint64, count)
+        result[1:].view(f"<u{bits // 8}")[:count] = slots
+        result[0] = count | bits << 16
+    return result
+
+
+def pack_bits(value: int, bits: int) -> Sketch:
+    """Return a HAMMING sketch of the `bits` (2,048 at most) low bits of `value`.
+
+    Raises:
+        ValueError: there are more.
+    """
+    if not 0 < bits <= BITS_MAX:
+        raise ValueError(f"a sketch has 1 to {BITS_MAX} bits, not {bits}")
+    result = empty_sketch()
+    payload = (value & (1 << bits) - 1).to_bytes(8 * PAYLOAD_WORDS, "little")
+    result[1:] = np.frombuffer(payload, "<u8")
+    result[0] = bits
+    return result
+
+
+def _pack_hashes(hashes: Iterable[int], limit: int) -> tuple[Sketch, bool]:
+    """Return a sketch of the `limit` least hashes' upper halves, and whether there are more."""
+    ordered = sorted({value >> 32 for value in hashes})
+    result = empty_sketch()
+    kept = ordered[:limit]
+    result[1:].view("<u4")[: len(kept)] = kept
+    result[0] = len(kept)
+    return result, len(ordered) > limit
+
+
+def pack_sample(hashes: Iterable[int]) -> Sketch:
+    """Return a SAMPLE sketch of 64-bit hashes; of more than 64, the least ones are kept."""
+    result, cut = _pack_hashes(hashes, HASHES_MAX)
+    result[0] |= np.uint64(int(cut) << 16)
+    return result
+
+
+def pack_bottom(hashes: Iterable[int], k: int) -> Sketch:
+    """Return a BOTTOM sketch of the k (64 at most) least of 64-bit hashes.
+
+    Raises:
+        ValueError: k is out of range.
+    """
+    if not 0 < k <= HASHES_MAX:
+        raise ValueError(f"k is 1 to {HASHES_MAX}, not {k}")
+    result, _ = _pack_hashes(hashes, k)
+    if result[0]:
+        result[0] |= np.uint64(k << 32)
+    return result
+
+
+def pack_weighted(digest128: int, weights: Sequence[float] = ()) -> Sketch:
+    """Return a WEIGHTED sketch of a 128-bit digest and at most 30 weights.
+
+    Raises:
+        ValueError: there are more weights.
+    """
+    if len(weights) > WEIGHTS_MAX:
+        raise ValueError(f"a sketch has {WEIGHTS_MAX} weights at most, not {len(weights)}")
+    result = empty_sketch()
+    result[0] = len(weights)
+    result[1], result[2] = digest128 & (1 << 64) - 1, digest128 >> 64
+    result[3 : 3 + len(weights)].view(np.float64)[:] = weights
+    return result
+
+
+_SLOTS, _HAMMING, _SAMPLE, _BOTTOM = (
+    int(one) for one in (Measure.SLOTS, Measure.HAMMING, Measure.SAMPLE, Measure.BOTTOM)
+)
+_RESEMBLANCE = int(Measure.RESEMBLANCE)
+_HALF = 32  # bits of a hash
+_COUNT_MASK = 0xFFFF
+
+
+@inline_kernel
+def _count(sketch: Sketch) -> int:
+    """Return how many entries a sketch holds (HAMMING: bits)."""
+    return int64(sketch[0] & uint64(_COUNT_MASK))
+
+
+@inline_kernel
+def _entry(sketch: Sketch, place: int, bits: int) -> int:
+    """Return the entry of `bits` (16, 32 or 64) at `place`."""
+    at = place * bits
+    word = sketch[1 + (at >> 6)] >> uint64(at & 63)
+    entry: int = word & (uint64(0xFFFFFFFFFFFFFFFF) >> uint64(64 - bits))
+    return entry
+
+
+@kernel
+def _slots(a: Sketch, b: Sketch) -> int:
+    """Return the share of equal slots, of the longer sketch's, without those equal by chance.
+
+    Slots of 16 bits keep a part of their values, of which one in 2**16 is equal by chance: of n,
+    m equal, J = (m/n - c) / (1 - c) with c = 2**-16 (Li and Koenig 2010, b-bit min-wise hashing,
+    theorem 1 for sets small beside the universe). That costs 1/(1 - c) of variance, nothing to
+    speak of; wider slots need no correction.
+    """
+    count, longer = min(_count(a), _count(b)), max(_count(a), _count(b))
+    if longer == 0:
+        return int64(SIMILARITY_ONE)
+    bits = int64((a[0] >> uint64(16)) & uint64(_COUNT_MASK))
+    if count == 0 or bits != int64((b[0] >> uint64(16)) & uint64(_COUNT_MASK)):
+        return int64(0)
+    equal = int64(0)
+    for i in range(count):
+        equal += _entry(a, i, bits) == _entry(b, i, bits)
+    if bits != SLOT_BITS_LEAST:
+        return SIMILARITY_ONE * equal // longer
+    scale = int64(1) << int64(SLOT_BITS_LEAST)
+    return max(SIMILARITY_ONE * (scale * equal - longer) // (longer * (scale - 1)), int64(0))
+
+
+@kernel
+def _hamming(a: Sketch, b: Sketch) -> int:
+    """Return the share of equal bits; 0 if the numbers of bits differ."""
+    if a[0] != b[0]:
+        return int64(0)
+    bits = int64(a[0])
+    if bits == 0:
+        return int64(SIMILARITY_ONE)
+    differing = int64(0)
+    for i in range(1, 1 + ((bits + 63) >> 6)):
+        differing += int64(popcount(a[i] ^ b[i]))
+    return SIMILARITY_ONE * (bits - differing) // bits
+
+
+@kernel
+def _least_of_union(a: Sketch, b: Sketch, limit: int, bound: int) -> int:
+    """Return the Jaccard similarity among the `limit` least hashes of the union, up to `bound`."""
+    count_a, count_b = _count(a), _count(b)
+    i = j = 0
+    union = both = int64(0)
+    while union < limit and (i < count_a or j < count_b):
+        first = int64(_entry(a, i, _HALF)) if i < count_a else int64(1) << int64(32)
+        second = int64(_entry(b, j, _HALF)) if j < count_b else int64(1) << int64(32)
+        if min(first, second) > bound:
+            break
+        union += 1
+        both += first == second
+        i += first <= second
+        j += second <= first
+    return SIMILARITY_ONE * both // union if union else int64(0)
+
+
+@inline_kernel
+def _reach(sketch: Sketch) -> int:
+    """Return up to which hash a sample is whole: its last one if it was cut."""
+    if (sketch[0] >> uint64(16)) & uint64(1):
+        return int64(_entry(sketch, _count(sketch) - 1, _HALF))
+    return int64(0xFFFFFFFF)
+
+
+@kernel
+def _sample(a: Sketch, b: Sketch) -> int:
+    """Return the Jaccard similarity of two samples, as far as both are whole."""
+    if a[0] == 0 and b[0] == 0:
+        return int64(SIMILARITY_ONE)
+    if a[0] == 0 or b[0] == 0:
+        return int64(0)
+    return _least_of_union(a, b, int64(2 * HASHES_MAX), min(_reach(a), _reach(b)))
+
+
+@kernel
+def _bottom(a: Sketch, b: Sketch) -> int:
+    """Return the share of the union's k least hashes that both have (Broder 1997, section 3).
+
+    k is the lesser of the two; a sketch with fewer than its k hashes holds the whole set.
+    """
+    if a[0] == 0 and b[0] == 0:
+        return int64(SIMILARITY_ONE)
+    if a[0] == 0 or b[0] == 0:
+        return int64(0)
+    limit = min(int64(a[0] >> uint64(32)), int64(b[0] >> uint64(32)))
+    return _least_of_union(a, b, limit, int64(0xFFFFFFFF))
+
+
+@kernel
+def _weighted(a: Sketch, b: Sketch) -> int:
+    """Return how near the weights are if the digests are equal, else 0.
+
+    It is one less the greatest (v - w)**2 / (v**2 + w**2) of a pair of weights v and w, so that
+    the rule "all pairs below a" is the threshold 1 - a.
+    """
+    if a[0] != b[0] or a[1] != b[1] or a[2] != b[2]:
+        return int64(0)
+    weights_a, weights_b = a.view(np.float64), b.view(np.float64)
+    apart = 0.0
+    for i in range(3, 3 + int64(a[0])):
+        v, w = weights_a[i], weights_b[i]
+        squares = v * v + w * w
+        if squares > 0.0:  # two zeros are equal
+            apart = max(apart, (v - w) ** 2 / squares)
+    return max(int64(int(SIMILARITY_ONE * (1.0 - apart))), int64(0))
+
+
+@kernel
+def _other_similarity(measure: int, a: Sketch, b: Sketch) -> int:
+    """Return the similarity under any measure but RESEMBLANCE."""
+    if measure == _SLOTS:
+        return _slots(a, b)
+    if measure == _HAMMING:
+        return _hamming(a, b)
+    if measure == _SAMPLE:
+        return _sample(a, b)
+    if measure == _BOTTOM:
+        return _bottom(a, b)
+    return _weighted(a, b)
+
+
+@inline_kernel
+def compare_sketches(measure: int, a: Sketch, b: Sketch) -> int:
+    """Return the similarity of two sketches, for kernels.
+
+    Inlined, since one more call would cost the default a third of a comparison of long pages.
+    """
+    return similarity(a, b) if measure == _RESEMBLANCE else _other_similarity(measure, a, b)
+
+
+@kernel
+def sketch_similarity(measure: int, a: Sketch, b: Sketch) -> int:
+    """Return the similarity of two sketches under `measure` (a Measure), in ten-thousandths."""
+    return compare_sketches(measure, a, b)
+
+
+def similarity_of(measure: Measure, a: Sketch, b: Sketch) -> float:
+    """Return the similarity of two sketches as a share, for callers in Python."""
+    return int(sketch_similarity(int(measure), a, b)) / SIMILARITY_ONE

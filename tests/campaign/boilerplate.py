@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.corpus import SYLLABLES
-from streamer.lab.sample.pages import Exact, Shingler, resemblance
+from streamer.lab.sample.reference import Exact, Shingler, resemblance
 from streamer.lab.sample.score import Said, read_verdicts
 from streamer.model import Decision
 from tests.campaign.campaign import Campaign, Outcome

@@ -25,7 +25,7 @@ from streamer.cli.main import app
 from streamer.index.postings import sort_postings
 from streamer.index.shard import Shard
 from streamer.index.types import CONFIG, IndexSettings, Record, source_name
-from streamer.lab.sample.truth import write_crawl
+from streamer.lab.sample.crawl import write_crawl
 from streamer.pages.chunk import PageBatch
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings

@@ -16,8 +16,8 @@ from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.codec import SHINGLES
 from streamer.index.deep_check import check_index
 from streamer.index.store import Store
-from streamer.lab.sample.pages import read_pages
-from streamer.lab.sample.truth import KeptPages
+from streamer.lab.sample.reference import read_pages
+from streamer.lab.sample.score import KeptPages
 from streamer.lab.trial import secret_of, select
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.files import Source

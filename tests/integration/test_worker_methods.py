@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamer.kafka.topics import Names
-from streamer.lab.sample.truth import PAGES_FILE, write_crawl
+from streamer.lab.sample.crawl import PAGES_FILE, write_crawl
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import fleet
 from tests.integration.chaos import load

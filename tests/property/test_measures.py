@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.sketch.measures import (
+from streamer.sketch.method import (
     HASHES_MAX,
     SLOTS_MAX,
     WEIGHTS_MAX,
+    Measure,
+    Sketch,
+    empty_sketch,
     pack_bits,
     pack_bottom,
     pack_sample,
@@ -19,7 +22,6 @@ from streamer.sketch.measures import (
     similarity_of,
     sketch_similarity,
 )
-from streamer.sketch.method import Measure, Sketch, empty_sketch
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer

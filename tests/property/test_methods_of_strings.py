@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, Method, MethodSignature, PageText
+from streamer.sketch.method import ABSENT_KEY, Method, MethodSignature, PageText, similarity_of
 from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))

@@ -14,9 +14,8 @@ from streamer.lab.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.lab.sample.pages import MIN_SHINGLES, Pages, Shingler, resemblance
-from streamer.lab.sample.score import Outcomes
-from streamer.lab.sample.truth import KeptPages
+from streamer.lab.sample.reference import MIN_SHINGLES, Pages, Shingler, resemblance
+from streamer.lab.sample.score import KeptPages, Outcomes
 
 labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
 texts = st.lists(

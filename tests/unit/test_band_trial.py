@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.lab.tuning import Trial, candidate_pairs, try_bandings
+from streamer.lab.tuning import BandTrial, candidate_pairs, try_bandings
 from streamer.pages.files import open_sources
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ def test_what_no_asked_banding_finds_is_known_to_be_missed(sample: Path) -> None
 
 
 def test_ratios_are_of_pages_and_of_known_pairs() -> None:
-    trial = Trial(14, 6, pages=100, candidates=50, true=30, missed=10)
+    trial = BandTrial(14, 6, pages=100, candidates=50, true=30, missed=10)
     assert (trial.candidates_a_page, trial.false, trial.recall) == (0.5, 20, 0.75)
-    empty = Trial(14, 6, pages=0, candidates=0, true=0, missed=0)
+    empty = BandTrial(14, 6, pages=0, candidates=0, true=0, missed=0)
     assert (empty.candidates_a_page, empty.recall) == (0.0, None)
 
 

@@ -12,7 +12,7 @@ from benchmarks import library
 from benchmarks.library import MIN_JACCARD
 from benchmarks.signing import raw_texts
 from benchmarks.subjects import SUBJECTS, Options
-from streamer.lab.sample.pages import Shingler, resemblance
+from streamer.lab.sample.reference import Shingler, resemblance
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from streamer.cli.replay import replay
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.lab.cli.compare import compare
-from streamer.lab.cli.uniqueness import uniqueness
+from streamer.lab.cli.compare import compare, uniqueness
 from streamer.lab.comparison import Panel
 from streamer.sketch.collection import count_words
 from streamer.sketch.method import PageText

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from streamer.sketch.collection import ByLength
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, PageText
-from streamer.sketch.methods.digests import Digests, Variant, top_keywords
+from streamer.sketch.method import ABSENT_KEY, PageText, similarity_of
+from streamer.sketch.methods.lexical import Digests, Variant, top_keywords
 from streamer.sketch.scheme import method
 
 SECRET = bytes(range(32))

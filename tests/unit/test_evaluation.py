@@ -13,7 +13,7 @@ from benchmarks import methods_page, short_texts
 from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError
 from streamer.lab.datasets import open_dataset, reuters_pages, write_collection
-from streamer.lab.sample.truth import write_crawl
+from streamer.lab.sample.crawl import write_crawl
 from streamer.lab.trial import (
     Ratios,
     Trial,

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from streamer.errors import SettingsError
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, PageText
+from streamer.sketch.method import ABSENT_KEY, PageText, similarity_of
 from streamer.sketch.methods.lexical import Lexicon, RandomLexicon
 from streamer.sketch.scheme import method
 

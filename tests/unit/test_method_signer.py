@@ -7,8 +7,7 @@ import pytest
 
 from streamer.config import load_settings
 from streamer.rules import MAIN, VISIBLE
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText
+from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, similarity_of
 from streamer.sketch.method_signer import OTHER_TEXT, MethodSigner, make_signer
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings

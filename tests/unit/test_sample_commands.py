@@ -7,8 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from streamer.lab.cli.sample import sample
-from streamer.lab.cli.score import score
+from streamer.lab.cli.sample_crawl import sample, score
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from streamer.lab.sample.pages import Exact, Shingler, page_text, read_page, resemblance
+from streamer.lab.sample.reference import Exact, Shingler, page_text, read_page, resemblance
 
 if TYPE_CHECKING:
     from types import ModuleType

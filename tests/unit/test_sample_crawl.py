@@ -11,8 +11,17 @@ import pytest
 
 from streamer.errors import InputError
 from streamer.lab.sample import prose
-from streamer.lab.sample.crawl import PER_MILLE, SITES, Crawl, Kind
-from streamer.lab.sample.pages import Shingler, page_text, read_page, resemblance, tokens
+from streamer.lab.sample.crawl import (
+    COLUMNS,
+    PAGES_FILE,
+    PER_MILLE,
+    SITES,
+    TRUTH_FILE,
+    Crawl,
+    Kind,
+    read_kinds,
+    write_crawl,
+)
 from streamer.lab.sample.prose import (
     Article,
     delete_words,
@@ -21,8 +30,8 @@ from streamer.lab.sample.prose import (
     replace_words,
     write_article,
 )
+from streamer.lab.sample.reference import Shingler, page_text, read_page, resemblance, tokens
 from streamer.lab.sample.sites import make_site
-from streamer.lab.sample.truth import COLUMNS, PAGES_FILE, TRUTH_FILE, read_kinds, write_crawl
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.lab.sample.pages import (
+from streamer.lab.sample.reference import (
     Shingler,
     page_text,
     read_page,

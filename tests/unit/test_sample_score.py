@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.lab.sample.pages import Shingler, page_files, read_pages, resemblance
+from streamer.lab.sample.crawl import write_crawl
+from streamer.lab.sample.reference import Shingler, page_files, read_pages, resemblance
 from streamer.lab.sample.score import (
+    KeptPages,
     Outcomes,
     Score,
     largest_clusters,
@@ -19,7 +21,6 @@ from streamer.lab.sample.score import (
     read_verdicts,
     score,
 )
-from streamer.lab.sample.truth import KeptPages, write_crawl
 from streamer.model import Location
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import ABSENT_KEY, PageText
+from streamer.sketch.method import ABSENT_KEY, PageText, similarity_of
 from streamer.sketch.methods.sentences import Segments, cut
 from streamer.sketch.scheme import method
 

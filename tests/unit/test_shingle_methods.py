@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.lab.exact import bag_resemblance
-from streamer.sketch.measures import pack_slots, sketch_similarity
-from streamer.sketch.method import ABSENT_KEY, Measure, PageText
+from streamer.sketch.method import ABSENT_KEY, Measure, PageText, pack_slots, sketch_similarity
 from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
 from streamer.sketch.scheme import choose, method

@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks import short_texts
-from streamer.cli.main import app
-from streamer.lab.sample.pages import tokens
-from streamer.lab.sample.prose import ENGLISH, Language
-from streamer.lab.sample.short_texts import (
+from benchmarks.short_texts import (
     LANGUAGES,
     WORDS_MAX,
     WORDS_MIN,
     Change,
     short_pairs,
 )
+from streamer.cli.main import app
+from streamer.lab.sample.prose import ENGLISH, Language
+from streamer.lab.sample.reference import tokens
 from streamer.lab.trial import found_shares, select
 
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.measures import similarity_of
-from streamer.sketch.method import PageText
+from streamer.sketch.method import PageText, similarity_of
 from streamer.sketch.methods.hashes import hash64, seed_of
 from streamer.sketch.methods.simhash import BITS, SimHash, blocks, simhash
 from streamer.sketch.scheme import method

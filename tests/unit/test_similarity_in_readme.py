@@ -10,7 +10,7 @@ import pytest
 
 from streamer.lab.exact import Comparison, compare_words
 from streamer.lab.sample.crawl import Crawl, Planted
-from streamer.lab.sample.pages import page_text, read_page
+from streamer.lab.sample.reference import page_text, read_page
 from streamer.text.words import canonical_words
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -21,14 +21,19 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StoreUnavailable
+from streamer.errors import (
+    SettingsError,
+    StoreDamaged,
+    StoreMismatch,
+    StoreUnavailable,
+    database_error,
+)
 from streamer.index import database as database_module
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
 from streamer.index.database import FAMILIES, MERGED_BYTES, Database, files_to_merge
 from streamer.index.deep_check import check_index
 from streamer.index.row_blocks import key_entries
 from streamer.index.store import Store
-from streamer.index.store_errors import database_error
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings
 from streamer.index.witness import Witness, witnessed

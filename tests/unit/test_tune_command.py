@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from streamer.config import load_settings
 from streamer.errors import InputError, SettingsError
-from streamer.lab.cli.tune import tune
-from streamer.lab.sample.crawl import Kind
-from streamer.lab.sample.truth import write_crawl
+from streamer.lab.cli.evaluate import tune
+from streamer.lab.sample.crawl import Kind, write_crawl
 from streamer.lab.tuning import WEIGHT_FP, rank_bandings, weighed_banding
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The command `evaluate`: all methods over labelled pages, side by side."""
+"""The commands `evaluate`, `tune` and `train-main-text`, and the pictures of the first two.
+
+matplotlib is an extra of the package; it is imported only where a picture is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,10 +18,29 @@ from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.errors import InputError, SettingsError
 from streamer.lab.datasets import open_dataset, write_collection
-from streamer.lab.plots import check_plot, draw_quality
-from streamer.lab.sample.score import THRESHOLD
+from streamer.lab.main_text import TREES, read_marked, sheets_of
+from streamer.lab.sample.score import THRESHOLD, ratio_text
+from streamer.lab.train_main_text import train
 from streamer.lab.trial import ALL, Trial, Yardstick, select, try_method
+from streamer.lab.tuning import (
+    HASHES_MAX,
+    WEIGHT_FP,
+    Banding,
+    BandTrial,
+    detection_probability,
+    rank_bandings,
+    try_bandings,
+    weighed_banding,
+)
+from streamer.pages.files import open_sources
+from streamer.run.outputs import check_writable
+from streamer.sketch.settings import SignatureSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def evaluate(
@@ -121,3 +143,288 @@ def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
     for trial in trials:
         table.add_row(*trial.cells())
     return table
+
+
+DEFAULT = SignatureSettings()
+CAPTION = "* the default"
+
+
+def tune(
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Least resemblance of duplicates.")
+    ] = 0.8,
+    hashes: Annotated[
+        int, typer.Option(min=1, max=HASHES_MAX, help="Min-hashes a page, at most.")
+    ] = 84,
+    weight_fp: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Weight of false positives; that of false negatives is the rest."
+        ),
+    ] = WEIGHT_FP,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(help="Page files or folders, as for replay, to count candidates on."),
+    ] = None,
+    shingle_width: Annotated[
+        int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
+    ] = 5,
+    best: Annotated[int, typer.Option(min=1, max=20, help="How many to show.")] = 5,
+    plot: Annotated[
+        Path | None, typer.Option(help="File for the S-curves, .png or .svg.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Find the bands and rows with the least error for a threshold.
+
+    Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area
+    under the S-curve below the threshold (false positives: work) and over it above (false
+    negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
+    work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
+    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
+
+    Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
+    """
+    if plot is not None:
+        check_plot(plot)
+    ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
+    console = Console()
+    shown = ranked
+    if not any(_is_default(banding.bands, banding.rows) for banding in ranked):
+        default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
+        shown = [*ranked, default]
+    console.print(_banding_table(shown, threshold))
+    if sample:
+        console.print(
+            _candidates_table(
+                _trials_of_bandings(sample, shown, threshold, shingle_width), threshold
+            )
+        )
+    if plot is not None:
+        draw_curves(ranked, threshold, plot)
+        console.print(f"The S-curves are in {plot}.", highlight=False, soft_wrap=True)
+    console.print(_settings(ranked[0], threshold), highlight=False, soft_wrap=True, markup=False)
+
+
+def _is_default(bands: int, rows: int) -> bool:
+    return (bands, rows) == (DEFAULT.bands, DEFAULT.rows)
+
+
+def _trials_of_bandings(
+    sample: Sequence[str], ranked: Sequence[Banding], threshold: float, shingle_width: int
+) -> list[BandTrial]:
+    """Return what the bandings find on the sample.
+
+    Raises:
+        InputError: it cannot be read, or has no page.
+    """
+    sources = open_sources(sample).sources
+    compile_with_bar()
+    bandings = [(banding.bands, banding.rows) for banding in ranked]
+    total = sum(source.total_bytes or 0 for source in sources)
+    with amount_bar("signing the sample", total) as report:
+        trials = try_bandings(sources, bandings, threshold, shingle_width, report)
+    if not trials[0].pages:
+        raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
+    return trials
+
+
+def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
+    """Return the bandings with their areas and the probabilities about the threshold."""
+    around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
+    shown = [similarity for similarity in around if 0 < similarity < 1]
+    table = Table(
+        title="areas of false positives and negatives, the least error first",
+        caption=CAPTION,
+        box=SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+    )
+    names = ("bands", "rows", "fp area", "fn area", "error")
+    for name in (*names, *(f"P({similarity:g})" for similarity in shown)):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for bands, rows, *areas in ranked:
+        found = (detection_probability(similarity, bands, rows) for similarity in shown)
+        figures = (f"{value:.4f}" for value in (*areas, *found))
+        table.add_row(str(bands), str(rows), *figures, _mark(bands, rows))
+    return table
+
+
+def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
+    """Return the candidates that the bandings find on the sample."""
+    table = Table(
+        title=f"candidates on the sample of {trials[0].pages:,} pages",
+        caption=CAPTION,
+        box=SIMPLE_HEAD,
+    )
+    names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("", no_wrap=True)
+    for trial in trials:
+        counts = (f"{trial.candidates_a_page:.2f}", f"{trial.true:,}", f"{trial.false:,}")
+        mark = _mark(trial.bands, trial.rows)
+        table.add_row(str(trial.bands), str(trial.rows), *counts, ratio_text(trial.recall), mark)
+    return table
+
+
+def _mark(bands: int, rows: int) -> str:
+    return "*" if _is_default(bands, rows) else ""
+
+
+def _settings(banding: Banding, threshold: float) -> str:
+    """Return the settings of a banding, to paste into a file or a command line."""
+    bands, rows = banding.bands, banding.rows
+    return (
+        f"Settings file:\n  threshold = {threshold:g}\n  bands = {bands}\n  rows = {rows}\n"
+        f"Flags:\n  --threshold {threshold:g} --bands {bands} --rows {rows}"
+    )
+
+
+def train_main_text(
+    pages: Annotated[
+        Path,
+        typer.Argument(
+            help='JSON lines: {"html": ..., "main_text": ...}, the main text a paragraph a line; '
+            '"weight" for a page that counts more or less than 1.',
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
+    trees: Annotated[int, typer.Option(min=1, max=1000, help="Trees of the model.")] = TREES,
+) -> None:
+    r"""Train the model of --text main on pages whose main text is marked.
+
+    Pages count whose marked text has 30 words or more, and is found in the page; an empty one says
+    that the page has no main text. Needs scikit-learn: pip install 'streamer\[train]'.
+
+    Example: streamer train-main-text marked.jsonl --out model.json
+    """
+    check_writable(out)
+    compile_with_bar(main_text=True)
+    marked = list(read_marked(pages))
+    sheets = list(sheets_of(marked))
+    model = train(marked, sheets, trees)
+    try:
+        out.write_bytes(model)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot write {out}: {error.strerror or error}; give another --out."
+        ) from error
+    usable = [each[0] for each in sheets if each[0].is_usable]
+    none = sum(not each.main_text.strip() for each in marked)
+    blocks = sum(len(sheet.main) for sheet in usable)
+    main = sum(int(sheet.main.sum()) for sheet in usable)
+    typer.echo(
+        f"Wrote {out}: {trees} trees from {blocks:,} blocks ({main:,} of main text) "
+        f"of {len(usable):,} pages; {none:,} pages without main text, "
+        f"{len(sheets) - len(usable) - none:,} left out."
+    )
+
+
+SUFFIXES = (".png", ".svg")
+CURVE_POINTS = 401
+CURVE_INCHES = (7.0, 4.2)
+PANEL_INCHES = (8.0, 4.5)
+
+
+def check_plot(path: Path) -> None:
+    """Raise what stands against a picture in this file, before any work is done.
+
+    Raises:
+        SettingsError: the file's ending is none that is known, it cannot be written, or matplotlib
+            is not installed.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
+    try:
+        import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "--plot needs matplotlib; install it with `pip install 'streamer[plot]'`."
+        ) from error
+    check_writable(path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure to a PNG or SVG file that `check_plot` has let pass.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - as in check_plot
+
+    kind = path.suffix.lower()[1:]
+    try:
+        # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
+        with mpl.rc_context({"svg.hashsalt": "streamer"}):
+            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
+
+
+def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> None:
+    """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
+
+    Raises:
+        SettingsError: as `check_plot`.
+        InputError: the file cannot be written.
+    """
+    check_plot(path)
+    _save(_curves(bandings, threshold), path)
+
+
+def _curves(bandings: Sequence[Banding], threshold: float) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
+
+    figure = Figure(figsize=CURVE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    places = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
+    for number, banding in enumerate(bandings):
+        curve = [detection_probability(s, banding.bands, banding.rows) for s in places]
+        label = f"{banding.bands} x {banding.rows}"
+        axes.plot(places, curve, label=label, linewidth=2 if number == 0 else 1)
+        if number == 0:
+            below = [s <= threshold for s in places]
+            above = [s >= threshold for s in places]
+            axes.fill_between(places, curve, where=below, alpha=0.25, label="false positives")
+            axes.fill_between(places, curve, 1, where=above, alpha=0.25, label="false negatives")
+    axes.axvline(threshold, linestyle="--", linewidth=1, color="black")
+    axes.set(
+        xlabel="resemblance", ylabel="probability of a shared band key", xlim=(0, 1), ylim=(0, 1.01)
+    )
+    axes.legend(title="bands x rows", frameon=False)
+    return figure
+
+
+def draw_quality(trials: Sequence[Trial], path: Path) -> None:
+    """Write F1 over pages a second to a PNG or SVG file.
+
+    Raises:
+        SettingsError: as `check_plot`.
+        InputError: the file cannot be written.
+    """
+    check_plot(path)
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
+
+    groups = [list(group) for _, group in groupby(trials, key=lambda trial: trial.dataset)]
+    width, height = PANEL_INCHES
+    figure = Figure(figsize=(width, height * len(groups)), layout="constrained")
+    panels = figure.subplots(len(groups), squeeze=False)
+    for axes, group in zip(panels[:, 0], groups, strict=True):
+        _panel(axes, group)
+    _save(figure, path)
+
+
+def _panel(axes: Axes, trials: Sequence[Trial]) -> None:
+    rates = [trial.pages_per_second for trial in trials]
+    axes.scatter(rates, [trial.pages.f1 or 0.0 for trial in trials], s=16)
+    for trial in trials:
+        place = (trial.pages_per_second, trial.pages.f1 or 0.0)
+        axes.annotate(trial.method, place, (3, 3), textcoords="offset points", fontsize=7)
+    axes.set(
+        title=trials[0].dataset,
+        xlabel="pages a second of CPU time",
+        ylabel="F1 of pages",
+        xscale="log",
+        ylim=(-0.05, 1.05),
+    )

@@ -1,6 +1,6 @@
 """Pages of many kinds: lists, front pages, shelves of shops, products, threads, code; and articles.
 
-What tells a page with a main text from one without is learnt from them (lab/main_text_page.py).
+What tells a page with a main text from one without is learnt from them (lab/main_text.py).
 So they must have nothing in common but what makes their kind: the elements that things stand in,
 the names of classes or none, how much text there is and what stands between are drawn anew for each
 page, and stay the same all over it. A page is its contents in furniture; contents can be set

@@ -21,22 +21,26 @@ page or of a template taken for content.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from streamer.errors import InputError
-from streamer.lab.sample.pages import MIN_SHINGLES, Pages, read_pages, resemblance
-from streamer.lab.sample.truth import KeptPages, read_kinds
+from streamer.lab.sample.crawl import read_kinds
+from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages, resemblance
 from streamer.model import Decision, Location, Representative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from streamer.lab.sample.reference import Exact, Shingles
     from streamer.model import Location
 
 
@@ -293,3 +297,75 @@ def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Said
         )
     result.repeats, result.unknown = seen["repeats"], seen["unknown"]
     return found
+
+
+Ranks = npt.NDArray[np.int64]
+
+
+class KeptPages:
+    """The kept pages so far, and the greatest resemblance of any page to one of them.
+
+    Pages are named by their index in `pages`. `floor` in (0, 1] is the least resemblance asked for.
+    """
+
+    def __init__(self, pages: Sequence[Exact], floor: float, min_shingles: int) -> None:
+        assert 0 < floor <= 1, floor
+        self._pages = pages
+        self._floor = floor
+        self._min_shingles = max(1, min_shingles)
+        self._ranks = _ranks([page.shingles for page in pages])
+        self._by_shingle: dict[int, list[int]] = defaultdict(list)
+        self._sequences: dict[bytes, list[int]] = defaultdict(list)
+
+    def keep(self, page: int) -> None:
+        """Add a page to those kept."""
+        self._sequences[self._pages[page].sequence].append(page)
+        for shingle in self._prefix(page):
+            self._by_shingle[shingle].append(page)
+
+    def best(self, page: int) -> float:
+        """Return the greatest resemblance to a kept page where it is >= floor, else 0."""
+        if self._pages[page].sequence in self._sequences:
+            return 1.0
+        return max((value for _, value in self.matches(page)), default=0.0)
+
+    def matches(self, page: int) -> Iterator[tuple[int, float]]:
+        """Yield all kept pages with a resemblance >= floor, and that; equal texts first, with 1."""
+        equal = self._sequences.get(self._pages[page].sequence, [])
+        yield from ((kept, 1.0) for kept in equal)
+        prefix = self._prefix(page)
+        candidates = {kept for shingle in prefix for kept in self._by_shingle.get(shingle, ())}
+        for kept in candidates.difference(equal):
+            value = self._resemblance(page, kept)
+            if value >= self._floor:
+                yield kept, value
+
+    def _prefix(self, page: int) -> list[int]:
+        """Return the page's rarest shingles, one of which any match shares; none if it is short."""
+        ranks = self._ranks[page]
+        if len(ranks) < self._min_shingles:
+            return []
+        # A product a hair above a whole number must not round up: one shingle more does no harm.
+        least = math.ceil(self._floor * len(ranks) - 1e-9)
+        prefix: list[int] = ranks[: len(ranks) - least + 1].tolist()
+        return prefix
+
+    def _resemblance(self, page: int, kept: int) -> float:
+        left, right = self._ranks[page], self._ranks[kept]
+        smaller, larger = sorted((len(left), len(right)))
+        if smaller < self._floor * larger:
+            return 0.0
+        common = len(np.intersect1d(left, right, assume_unique=True))
+        return common / (smaller + larger - common)
+
+
+def _ranks(sets: list[Shingles]) -> list[Ranks]:
+    """Number all shingles by rising frequency; return each set as ascending numbers."""
+    if not sets:
+        return []
+    joined = np.concatenate(sets)
+    _, inverse, counts = np.unique(joined, return_inverse=True, return_counts=True)
+    rank = np.empty(len(counts), np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(counts))
+    parts = np.split(rank[inverse], np.cumsum([len(one) for one in sets])[:-1])
+    return [np.sort(part) for part in parts]

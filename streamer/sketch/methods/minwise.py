@@ -25,8 +25,18 @@ import mmh3
 import numpy as np
 from pydantic import Field, model_validator
 
-from streamer.sketch.measures import HASHES_MAX, SLOTS_MAX, pack_bottom, pack_sample, pack_slots
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
+from streamer.sketch.method import (
+    HASHES_MAX,
+    SLOTS_MAX,
+    Measure,
+    Method,
+    MethodSignature,
+    PageText,
+    Parameters,
+    pack_bottom,
+    pack_sample,
+    pack_slots,
+)
 from streamer.sketch.method_signer import (
     Hashes,
     block_hashes,

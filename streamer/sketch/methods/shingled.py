@@ -31,8 +31,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from streamer.errors import SettingsError
-from streamer.sketch.measures import pack_slots
-from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters
+from streamer.sketch.method import (
+    Measure,
+    Method,
+    MethodSignature,
+    PageText,
+    Parameters,
+    pack_slots,
+)
 from streamer.sketch.method_signer import Hashes, block_hashes, min_hashes, mixed
 from streamer.sketch.methods.hashes import HASHES, HashName, hash64
 from streamer.sketch.settings import HashSeeds, derive_seeds

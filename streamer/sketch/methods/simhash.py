@@ -20,13 +20,13 @@ import numpy as np
 from pydantic import Field
 
 from streamer.sketch.collection import CollectionOption, frequencies_for, idf
-from streamer.sketch.measures import pack_bits
 from streamer.sketch.method import (
     Measure,
     Method,
     MethodSignature,
     PageText,
     Parameters,
+    pack_bits,
 )
 from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, share_of
 from streamer.sketch.methods.shingled import shingles

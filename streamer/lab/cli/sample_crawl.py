@@ -1,4 +1,4 @@
-"""The command `score`: how right a verdict file is, against exact resemblance."""
+"""The commands `sample` and `score`: a crawl with planted copies, and how right verdicts are."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamer.lab.sample.pages import MIN_SHINGLES, page_files
+from streamer.lab.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
+from streamer.lab.sample.reference import MIN_SHINGLES, page_files
 from streamer.lab.sample.score import (
     MARGIN,
     THRESHOLD,
@@ -24,7 +26,41 @@ from streamer.lab.sample.score import (
     read_verdicts,
 )
 from streamer.lab.sample.score import score as score_verdicts
-from streamer.lab.sample.truth import TRUTH_FILE
+
+
+def sample(
+    out: Annotated[
+        Path,
+        typer.Argument(help="Folder to write into; it is made if there is none.", file_okay=False),
+    ],
+    pages: Annotated[int, typer.Option(min=0, help="How many records.")] = 4000,
+    seed: Annotated[int, typer.Option(help="Another seed gives another crawl.")] = SEED,
+) -> None:
+    """Write a sample crawl: pages in seven languages, near-duplicates planted among them.
+
+    Makes `pages.jsonl`, and `truth.tsv` with what each page is a copy of. The same number and seed
+    give the same bytes everywhere.
+
+    Example: streamer sample crawl --pages 4000
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("writing pages"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=pages)
+        counts = write_crawl(out, pages, seed, lambda count: bar.advance(task, count))
+    originals = counts[Kind.ORIGINAL]
+    typer.echo(
+        f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"
+        f" what was planted is in {out / TRUTH_FILE}"
+    )
+
 
 EXISTING = {"exists": True, "readable": True}
 

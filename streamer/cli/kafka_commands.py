@@ -1,0 +1,244 @@
+"""What speaks to Kafka: `streamer worker`, `produce`, `tail`, and topics that a replay reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from aiokafka import TopicPartition
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from streamer.cli.options import command, connection_of, page_parser
+from streamer.cli.progress import progress_bar
+from streamer.config import SECURITY, Settings
+from streamer.errors import InputError, SettingsError
+from streamer.kafka.connection import Connection
+from streamer.kafka.produce import produce as produce_sources
+from streamer.kafka.reader import Reader, open_reader, reach
+from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
+from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
+from streamer.kafka.topics import Names
+from streamer.pages.files import open_sources
+
+if TYPE_CHECKING:
+    from streamer.cli.replay import FromTopic, MakeInput
+    from streamer.run.reading import Input
+    from streamer.run.replay import Progress as Report
+
+
+@command
+def worker(
+    index: Annotated[
+        Path,
+        typer.Option(help="Folder of the index, one below it a shard.", envvar="STREAMER_INDEX"),
+    ] = Path("index"),
+    *,
+    settings: Settings,
+) -> None:
+    """Judge pages as they come in: one verdict a page, whatever is killed meanwhile.
+
+    Workers of one index share the pages; each shard of the index has one owner. SIGTERM ends a
+    worker in order, and the next start goes on from there. It needs a key that all workers share.
+
+    Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
+
+    Example: streamer worker --preset nutch --preset balanced --index my-index --key-file key
+    """
+    if settings.key_file is None:
+        raise SettingsError(
+            "A worker needs a key that all workers of the index share. "
+            "Make one with `openssl rand -hex 32 > key`, and give it with --key-file key."
+        )
+    # Faust takes a quarter of a second to import, which the other commands do without.
+    from streamer.kafka.worker import WorkerOptions, run_worker  # noqa: PLC0415 - as above
+
+    wanted = WorkerOptions(
+        settings,
+        connection_of(settings),
+        Names(settings.index_name, settings.input_topic),
+        index,
+        settings.key_file,
+        page_parser(settings),
+    )
+    asyncio.run(run_worker(wanted))
+
+
+@command
+def produce(
+    pages: Annotated[
+        list[str],
+        typer.Argument(help="JSONL or WARC/WET files, directories of these, or - ."),
+    ],
+    *,
+    topic: Annotated[str, typer.Option(help="Topic to send to; made where there is none.")],
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of a new topic.")] = 4,
+    replicas: Annotated[int, typer.Option(min=1, help="Copies of a new topic.")] = 1,
+    settings: Annotated[Settings, "preset", "fields", "brokers", SECURITY],
+) -> None:
+    """Send the pages of files to a Kafka topic, keyed by URL.
+
+    Lines are sent as they are, also bad ones; WARC records become messages of the page schema.
+
+    Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
+    """
+    connection, parser = connection_of(settings), page_parser(settings)
+    sources = open_sources(pages, settings.page_bytes_max).sources
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
+    began = time.perf_counter()
+    with progress_bar(sources) as report:
+        sent = asyncio.run(
+            produce_sources(sources, topic, connection, parser, partitions, replicas, report)
+        )
+    seconds = time.perf_counter() - began
+    console = Console()
+    console.print(f"messages sent     {sent.messages:,} to {topic}", highlight=False)
+    console.print(f"bytes             {sent.message_bytes:,}", highlight=False)
+    console.print(f"no pages          {sent.no_pages:,}", highlight=False)
+    console.print(f"too large         {sent.too_large:,}", highlight=False)
+    console.print(f"messages a second {sent.messages / seconds:,.0f}", highlight=False)
+
+
+POLL_MILLISECONDS = 500
+PATIENCE_SECONDS = 60.0
+
+
+@command
+def tail(
+    *,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="End after so many. \\[default: at Ctrl-C]")
+    ] = None,
+    new_only: Annotated[
+        bool, typer.Option("--new-only", help="Leave out those that are there already.")
+    ] = False,
+    settings: Annotated[Settings, "index_name", "brokers", SECURITY],
+) -> None:
+    """Show verdicts as JSON lines: those that there are, and those that come.
+
+    Example: streamer tail --limit 10 --index-name streamer
+    """
+    connection = connection_of(settings)
+    topic = Names(settings.index_name, settings.input_topic).verdicts
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_show_verdicts(connection, topic, limit, new_only=new_only))
+
+
+async def _show_verdicts(
+    connection: Connection, topic: str, limit: int | None, *, new_only: bool
+) -> None:
+    shown = 0
+    async with aclosing(_values(connection, topic, new_only=new_only)) as values:
+        async for value in values:
+            sys.stdout.buffer.write(value + b"\n")
+            sys.stdout.buffer.flush()
+            shown += 1
+            if shown == limit:
+                return
+
+
+async def _values(connection: Connection, topic: str, *, new_only: bool) -> AsyncGenerator[bytes]:
+    """Yield the values of a topic's messages, in order a partition; never ends.
+
+    Raises:
+        InputError: there is no such topic after PATIENCE_SECONDS.
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    await reach(connection)
+    async with open_reader(connection.client_options()) as reader:
+        partitions = await _partitions(reader, topic)
+        places = [TopicPartition(topic, number) for number in partitions]
+        bounds = {place: await reader.bounds(topic, place.partition) for place in places}
+        consumer = reader.consumer
+        consumer.assign(places)
+        for place, (start, end) in bounds.items():
+            consumer.seek(place, end if new_only else start)
+        while True:
+            answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS)
+            for records in answer.values():
+                for record in records:
+                    yield record.value
+
+
+async def _partitions(reader: Reader, topic: str) -> list[int]:
+    """Return the partitions of a topic; wait for one that a worker is about to make."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    waiting = False
+    while True:
+        try:
+            return await reader.partitions(topic)
+        except InputError:
+            if time.monotonic() > deadline:
+                raise
+        if not waiting:
+            sys.stderr.write(f"There is no topic {topic} yet; waiting for a worker to make it.\n")
+        waiting = True
+        await asyncio.sleep(POLL_MILLISECONDS / 1000)
+
+
+@contextmanager
+def topic_input(options: FromTopic, settings: Settings, console: Console) -> Iterator[MakeInput]:
+    """Connect; yield a function from a fingerprint to the input and its progress bar.
+
+    The bar is drawn on `console`, that of standard error.
+
+    Raises:
+        StreamerError: the brokers cannot be reached, or do not have what is asked for.
+    """
+    assert options.from_topic is not None
+    wanted = parse_wanted(options.partitions, options.offsets, options.until)
+    try:
+        log = Names(options.order_of or "streamer", options.from_topic).log(0)
+    except SettingsError as error:
+        raise SettingsError(
+            "--from-topic or --order-of is no name that Kafka takes. "
+            "Use at most 200 letters, digits, '.', '_', '-'."
+        ) from error
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
+    with open_topic(connection_of(settings), options.from_topic) as topic:
+        until = {} if wanted.until_ms is None else topic.first_since(wanted.until_ms)
+        ranges = resolve(wanted, topic.name, topic.bounds, until)
+
+        def make(fingerprint: str) -> tuple[Input, AbstractContextManager[Report]]:
+            pages: PartitionsInput | OrderedInput = (
+                OrderedInput(topic, log, fingerprint)
+                if options.order_of
+                else PartitionsInput(
+                    topic, ranges, takes_tombstones=settings.tombstones == "forget"
+                )
+            )
+            return pages, _share_bar(pages.amount_in_all, console)
+
+        yield make
+
+
+@contextmanager
+def _share_bar(amount_in_all: int, console: Console) -> Iterator[Report]:
+    """Yield a function to be told (amount read, records judged); it draws on the console."""
+    if not console.is_terminal:
+        yield lambda _amount, _records: None
+        return
+    bar = Progress(
+        TextColumn("{task.fields[records]:,} records"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TextColumn("{task.fields[rate]:,.0f} records/s"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )
+    with bar:
+        task = bar.add_task("", total=amount_in_all, records=0, rate=0.0)
+
+        def report(amount: int, records: int) -> None:
+            elapsed = bar.tasks[0].elapsed or 1e-9
+            bar.update(task, completed=amount, records=records, rate=records / elapsed)
+
+        yield report

@@ -1,0 +1,312 @@
+"""Upkeep: an index's copies and shards, what it forgets, the beginning of its logs, the kernels.
+
+`streamer snapshot`, `restore`, `trim-log`, `forget`, `reshard` and `warm`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamer.cli.options import command, connection_of
+from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.config import KAFKA, SECURITY, Settings
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.forgetting import BEFORE, HOST, URL, Terms
+from streamer.index.store import Store, has_index
+from streamer.index.types import Forget, Term
+from streamer.kafka.connection import Connection
+from streamer.kafka.log_upkeep import Generation, forget_in_log, reshard_worker, trim
+from streamer.kafka.topics import Names
+from streamer.kafka.wire import stored_position
+from streamer.pages.mapping import epoch_ms
+from streamer.run.forget import forget as forget_pages
+from streamer.run.index_folder import shard_folders, store_folder
+from streamer.run.reshard import Old, Place, Progress, write
+from streamer.run.snapshots import SnapshotFolder, take_snapshot
+
+
+def snapshot(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
+    to: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of its snapshots, or s3://BUCKET/PATH.")
+    ],
+    *,
+    keep: Annotated[
+        int, typer.Option(min=0, help="Snapshots to leave in DIR, the newest ones; 0: all.")
+    ] = 0,
+) -> None:
+    """Copy an index as of its newest flush; what DIR has of it already is not copied again.
+
+    Nobody may write the index meanwhile: a running worker takes snapshots itself, with
+    --snapshot-to. Of a worker's folder each shard goes to a folder of its own below DIR. A key
+    that lies with the index is copied too: keep DIR from others then.
+
+    Example: streamer snapshot my-index /backup/my-index --keep 7
+    """
+    for part in shard_folders(index):
+        place = SnapshotFolder(to).below(part)
+        taken = take_snapshot(index / part, place, keep)
+        made = taken.snapshot
+        typer.echo(
+            f"Snapshot {made.number} in {place.name}: flush {made.flush}, {made.pages:,} pages, "
+            f"{made.size:,} bytes, of which {taken.size:,} were copied."
+        )
+
+
+def restore(
+    to: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder of snapshots, or s3://BUCKET/PATH.")
+    ],
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="Folder to make; it must be empty, or missing.")
+    ],
+    *,
+    snapshot: Annotated[
+        int | None, typer.Option(min=1, help="Number of the snapshot. \\[default: the newest]")
+    ] = None,
+) -> None:
+    """Make an index of a snapshot: all of it, or nothing. Every byte is compared with its digest.
+
+    A worker that is started with it goes on in its log where the snapshot was taken; a replay goes
+    on in its files. Of a worker's snapshots each shard is made, below INDEX.
+
+    Example: streamer restore /backup/my-index my-index
+    """
+    snapshots = SnapshotFolder(to)
+    for part in snapshots.parts():
+        made = snapshots.below(part).restore(index / part, snapshot)
+        typer.echo(
+            f"Snapshot {made.number} in {index / part}: flush {made.flush}, {made.pages:,} pages, "
+            f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+@command
+def trim_log(
+    *,
+    snapshots: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder of snapshots, as --snapshot-to names it.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
+    ] = False,
+    settings: Annotated[Settings, "index_name", "brokers", SECURITY],
+) -> None:
+    """Delete what lies before the oldest snapshot from an index's logs.
+
+    First every byte of that snapshot is read, its index is opened, and compared with the log. From
+    then on a lost index is restored from a snapshot, not from the log alone; and what folds whole
+    logs, as `streamer verify`, cannot do so any more. Workers may run beside it.
+
+    Example: streamer trim-log --snapshots /backup/my-index --dry-run
+    """
+    names = Names(settings.index_name, settings.input_topic)
+    asyncio.run(
+        _trim(connection_of(settings), names, SnapshotFolder(snapshots), delete=not dry_run)
+    )
+
+
+async def _trim(
+    connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
+) -> None:
+    async for log, snapshot, start, end in trim(connection, names, snapshots, delete=delete):
+        what = "deleted" if delete else "would be deleted"
+        typer.echo(f"{log}: records {start} to {end}, before snapshot {snapshot}, {what}.")
+
+
+@command
+def forget(
+    index: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR]",
+            help="Folder of an index of files. Without it, the index of workers is meant.",
+        ),
+    ] = None,
+    *,
+    url: Annotated[
+        list[str] | None, typer.Option(help="Forget the pages with this URL. Repeatable.")
+    ] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Forget the pages of this host; of those below it, too, where it begins with a "
+            "dot. Repeatable."
+        ),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(help="Forget the pages with a time before this one, as 2026-01-31T12:00Z."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only tell how many pages these are, in DIR; it may be a worker's, as "
+            "my-index/shard-0, while that runs.",
+        ),
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait, at most, for the workers to be done.")
+    ] = 600.0,
+    settings: Annotated[Settings, "index_name", "brokers", SECURITY],
+) -> None:
+    """Forget kept pages: they answer no page any more, and are gone from the index's disks.
+
+    With workers it goes through their log, where it concerns all pages before it; they go on
+    meanwhile, and the command ends when all shards are done. Nobody may write a DIR meanwhile. What
+    is forgotten still stands in verdicts that were given, in the pages that were judged, in logs
+    and in snapshots: docs/operations.md tells how it goes from there.
+
+    Example: streamer forget my-index --host example.org --dry-run
+
+    Example: streamer forget my-index --url https://example.org/a.html --url https://example.org/b
+
+    Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
+    """
+    terms: list[Term] = [(URL, each.encode()) for each in url or ()]
+    terms += [(HOST, each.lower().encode()) for each in host or ()]
+    terms += [] if before is None else [(BEFORE, _moment(before))]
+    if not terms:
+        raise SettingsError("Say what to forget: --url, --host or --before.")
+    if index is None and dry_run:
+        raise SettingsError("--dry-run counts in a folder: name one, as my-index/shard-0.")
+    pages = _in_log(settings, terms, wait) if index is None else _in(index, terms, dry_run=dry_run)
+    what = "would be forgotten" if dry_run else "forgotten"
+    typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
+
+
+def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
+    """Forget what the terms name in a folder; return how many pages."""
+    if not has_index(index):
+        raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
+    store = Store.open(store_folder(index), writable=not dry_run)
+    try:
+        if store.meta and stored_position(store.meta.owner) and not dry_run:
+            raise StoreMismatch(
+                f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
+                "the folder out, to put it into the log: give --index-name and --brokers."
+            )
+        wanted = Terms.of(Forget([*terms]))
+        with amount_bar("reading", len(store.key_blocks)) as progress:
+            return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
+    finally:
+        store.close()
+
+
+def _in_log(settings: Settings, terms: Sequence[Term], wait_s: float) -> int:
+    """Have workers forget what the terms name; return how many pages."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
+    names = Names(settings.index_name, settings.input_topic)
+    with amount_bar("waiting for the shards", None):
+        return asyncio.run(forget_in_log(connection_of(settings), names, terms, wait_s))
+
+
+def _moment(text: str) -> int:
+    """Return a moment in milliseconds."""
+    moment = epoch_ms(text, "iso")
+    if not moment:
+        raise SettingsError(f"--before {text!r} is no time. Give one as 2026-01-31T12:00Z.")
+    return moment
+
+
+@command
+def reshard(
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
+    *,
+    to: Annotated[int, typer.Option(min=1, help="Shards that it is to have.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the new index goes. \\[default: in the place of the old one, which is then "
+            "INDEX.before]",
+        ),
+    ] = None,
+    new_name: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a worker's index: how the new topics and groups begin, as --index-name does "
+            "from then on.",
+            rich_help_panel=KAFKA,
+        ),
+    ] = None,
+    settings: Annotated[Settings, "index_name", "input_topic", "brokers", "replicas", SECURITY],
+) -> None:
+    """Write an index anew with another number of shards; verdicts go on as if it always had them.
+
+    Nobody may write the index meanwhile, and the disk must have room for it twice. A kill leaves
+    the old or the new index, and the same command goes on.
+
+    Of a worker's index INDEX has the folders of all shards, with all of their logs read, and all
+    workers are stopped. Its logs go on as those of --new-name, verdicts too; the old ones end.
+
+    Example: streamer reshard my-index --to 4
+
+    Example: streamer reshard my-index --to 4 --index-name streamer --new-name streamer-2
+    """
+    place = Place(index, out)
+    if place.finish_killed(to):
+        typer.echo(f"The index {index} has {to} shards already.")
+        return
+    old = Old(index)
+    try:
+        if to > old.bands:
+            raise SettingsError(f"{to} shards need as many bands, there are {old.bands}.")
+        old.check_at_rest()
+        _check_name(old, settings.index_name, new_name)
+        place.clear()
+        with amount_bar("writing", old.rows) as progress:
+            if new_name is None:
+                write(old, to, place.new, old.owners, progress)
+                place.take()
+            else:
+                asyncio.run(_reshard_worker(settings, new_name, old, place, to, progress))
+    finally:
+        old.close()
+    typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
+    if new_name is not None:
+        typer.echo(f"Start its workers with --index-name {new_name} --shards {to}.")
+
+
+def _check_name(old: Old, name: str, new_name: str | None) -> None:
+    """Raise SettingsError unless a new name is given where there are topics, and is another."""
+    if (stored_position(old.owners[0]) is None) != (new_name is None):
+        raise SettingsError(
+            f"The index {old.folder} is a worker's: name the topics that it goes on with by "
+            "--new-name."
+            if new_name is None
+            else f"The index {old.folder} is that of a replay, which has no topics. Leave out "
+            "--new-name."
+        )
+    if name == new_name:
+        raise SettingsError(f"--new-name {name} is --index-name, the present one. Give another.")
+
+
+async def _reshard_worker(
+    settings: Settings, new_name: str, old: Old, place: Place, to: int, progress: Progress
+) -> None:
+    names = Generation(
+        Names(settings.index_name, settings.input_topic),
+        Names(new_name, settings.input_topic),
+        to,
+        settings.replicas,
+    )
+    await reshard_worker(connection_of(settings), names, old, place, progress)
+
+
+@command
+def warm(*, settings: Annotated[Settings, "text"]) -> None:
+    """Compile the kernels and keep them on disk; later runs of this version start at once.
+
+    What only main text needs is left out unless it is asked for.
+
+    Example: streamer warm --text main
+    """
+    compile_with_bar(main_text=settings.signature.takes_main_text)

@@ -1,0 +1,371 @@
+"""What an operator does to the logs of an index: forget in them, trim them, begin them anew.
+
+**Forgetting** is a record for shard 0, and the answers of all shards. The record takes effect where
+it stands. Each shard forgets, passes the record on, and answers in the topic of the gauge once
+nothing of the pages is on its disk. Whoever asks may go away: what stands in the log is done all
+the same.
+
+**Trimming** deletes what lies before the oldest snapshot that is kept. A log without its beginning
+does not make an index from nothing any more; a snapshot and what comes after it do. So nothing is
+deleted before every byte of that snapshot has been read, its index opened, and found to be a fold
+of this log. The record before its place stays, by which it is known.
+
+**Another number of shards** is a new generation of the topics, under a new name. The old logs must
+be read to their ends, and nobody may be in the old groups. The new logs begin with the settings,
+and lose their first record at once: so an owner without the folder that was written here is
+refused, as one is whose log was trimmed. Signers go on where shard 0 stood. What ends the old logs
+is a record of settings for the new number of shards, which their owners refuse: nobody goes on
+there. It comes before the new folder takes its place; if a kill comes between, the old owners do
+not start any more, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import RecordsToDelete
+
+from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.index.forgetting import ASK
+from streamer.index.types import (
+    CONFIG,
+    Forget,
+    IndexSettings,
+    Term,
+    config_record,
+    forget_record,
+    source_name,
+)
+from streamer.kafka.connection import Connection
+from streamer.kafka.gauge import ANSWER, POLL_MILLISECONDS, unpack_answer
+from streamer.kafka.prepare import Prepared, log_bounds, prepare
+from streamer.kafka.publisher import Publisher
+from streamer.kafka.reader import Reader, open_reader, reach, stop_consumer
+from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.wire import (
+    LogIdentity,
+    LogPosition,
+    check_bounds,
+    identity_in,
+    pack_record,
+    record_digest,
+    stored_position,
+    unpack_record,
+)
+from streamer.run.reshard import Old, Place, Progress, write
+from streamer.run.snapshots import SnapshotFolder
+
+
+async def forget_in_log(
+    connection: Connection, names: Names, terms: Sequence[Term], wait_s: float
+) -> int:
+    """Put what is to be forgotten into an index's log, and wait until all shards have answered.
+
+    Return how many kept pages were forgotten.
+
+    Raises:
+        InputError: there is no such index.
+        StreamerError: the brokers are away or refuse, or a shard has not answered within `wait_s`.
+    """
+    await reach(connection)
+    options = connection.client_options()
+    async with open_reader(options) as reader:
+        shards = await _shards(reader, names)
+        identity = await _identity(reader, names)
+        _, start = await reader.bounds(names.gauge, 0)
+        ask = uuid.uuid4().hex
+        record = forget_record(Forget([*terms, (ASK, ask.encode())], ask))
+        publisher = Publisher(options)
+        await publisher.start()
+        try:
+            await publisher.publish_one(names.log(0), pack_record(record, identity))
+        finally:
+            await publisher.stop()
+        answers = _Answers(reader, names, ask, shards)
+        await answers.wait(start, wait_s)
+        return answers.pages[0]
+
+
+async def _shards(reader: Reader, names: Names) -> int:
+    """Return how many logs the index has.
+
+    Raises:
+        InputError: none.
+    """
+    there = {*await reader.admin.list_topics()}
+    shards = next(shard for shard in itertools.count() if names.log(shard) not in there)
+    if not shards:
+        raise InputError(
+            f"There is no index {names.index}: the topic {names.log(0)} is missing. Name one with "
+            "--index-name."
+        )
+    return shards
+
+
+async def _identity(reader: Reader, names: Names) -> LogIdentity:
+    """Return the identity that the newest record of the first log has."""
+    log = names.log(0)
+    start, end = await reader.bounds(log, 0)
+    if start < end and (newest := await reader.value_at(log, end - 1)):
+        return identity_in(newest)
+    raise InputError(f"The log {log} has no records: there is nothing to forget.")
+
+
+class _Answers:
+    """What shards answer to a command; `pages` by shard."""
+
+    def __init__(self, reader: Reader, names: Names, ask: str, shards: int) -> None:
+        self.pages: dict[int, int] = {}
+        self._reader = reader
+        self._names = names
+        self._ask = ask
+        self._shards = shards
+
+    async def wait(self, start: int, seconds: float) -> None:
+        """Read the answers from an offset on, until all are there.
+
+        Raises:
+            StreamerError: one is not there after so many seconds.
+        """
+        place = TopicPartition(self._names.gauge, 0)
+        self._reader.consumer.assign([place])
+        self._reader.consumer.seek(place, start)
+        deadline = time.monotonic() + seconds
+        while len(self.pages) < self._shards:
+            if time.monotonic() > deadline:
+                raise StreamerError(self._late(seconds))
+            found = await self._reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
+            for message in found.get(place, ()):
+                if message.key == ANSWER:
+                    answer = unpack_answer(message.value)
+                    if answer.ask == self._ask:
+                        self.pages[answer.shard] = answer.pages
+
+    def _late(self, seconds: float) -> str:
+        left = [str(shard) for shard in range(self._shards) if shard not in self.pages]
+        return (
+            f"Not yet done at shard {', '.join(left)} after {seconds:g} seconds. It stands in the "
+            f"log of {self._names.index} and is done when the owner of the shard comes to it: see "
+            "that it runs. To be told when, give the same command again, with a longer --wait."
+        )
+
+
+class Trimmed(NamedTuple):
+    """A log, its oldest snapshot, and the offsets [start, end) that lie before that."""
+
+    log: str
+    snapshot: int
+    start: int
+    end: int
+
+
+async def trim(
+    connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
+) -> AsyncIterator[Trimmed]:
+    """Yield what lies before the oldest snapshot of each shard; delete it if that is wanted.
+
+    Raises:
+        SettingsError: the snapshots are not those of a worker.
+        StoreDamaged: a snapshot is.
+        StoreMismatch: it is no snapshot of this log.
+        StoreUnavailable: there is none.
+        StreamerError: the brokers are away, or refuse.
+    """
+    await reach(connection)
+    async with open_reader(connection.client_options()) as reader:
+        for part in snapshots.parts():
+            found = await _before_oldest(reader, names, snapshots.below(part))
+            if delete and found.end > found.start:
+                records = {TopicPartition(found.log, 0): RecordsToDelete(found.end)}
+                await reader.admin.delete_records(records)
+            yield found
+
+
+async def _before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -> Trimmed:
+    number = folder.oldest().number
+    position = stored_position(folder.check(number).owner)
+    if position is None:
+        raise SettingsError(
+            f"The snapshots in {folder.name} are those of a replay, which has no log. Name the "
+            "folder that a worker was given as --snapshot-to."
+        )
+    log = names.log(position.shard)
+    await _check_log(reader, log, position, folder)
+    start, _ = await reader.bounds(log, 0)
+    return Trimmed(log, number, start, max(start, position.offset - 1))
+
+
+async def _check_log(
+    reader: Reader, log: str, position: LogPosition, folder: SnapshotFolder
+) -> None:
+    await reader.partitions(log)  # a log that is missing is told as such
+    if (found := await topic_id(reader.admin, log)) != position.log_id:
+        raise StoreMismatch(
+            f"The snapshots in {folder.name} are of another log (topic id {position.log_id}, that "
+            f"of {log} is {found}). Check --index-name and --brokers."
+        )
+    check_bounds(folder.name, position, await log_bounds(reader, log, position.offset))
+
+
+_FIRST = 1  # the offset at which a new log begins
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The names of an index before and after, and its new number of shards."""
+
+    old: Names
+    new: Names
+    shards: int
+    replicas: int
+
+
+async def reshard_worker(
+    connection: Connection, names: Generation, old: Old, place: Place, progress: Progress
+) -> None:
+    """Write a worker's index anew, make its topics, and put it in its place.
+
+    Raises:
+        SettingsError: the new name is that of an index that is in use.
+        StoreMismatch: the index is not at rest, or not of these topics.
+        StoreUnavailable: the disk refuses.
+        StreamerError: the brokers are away, or refuse.
+    """
+    await reach(connection)
+    options = connection.client_options()
+    publisher = Publisher(options)
+    async with open_reader(options) as reader:
+        try:
+            await publisher.start()
+            work = _Resharding(reader, publisher, names, old)
+            await work.check_drained()
+            owners = await work.begin_logs()
+            await asyncio.to_thread(write, old, names.shards, place.new, owners, progress)
+            await work.commit_pages(connection)
+            await work.end_old_logs()
+            place.take()
+        finally:
+            await publisher.stop()
+
+
+class _Resharding:
+    def __init__(self, reader: Reader, publisher: Publisher, names: Generation, old: Old) -> None:
+        self._reader, self._publisher, self._names, self._old = reader, publisher, names, old
+        found = [stored_position(owner) for owner in old.owners]
+        self._at = [each for each in found if each is not None]
+        fingerprint = str(old.identity["fingerprint"])
+        self._identity = LogIdentity(fingerprint, self._at[0].origin)
+        settings = {**(old.parts[0].state.settings or {}), "shards": names.shards}
+        self._settings = IndexSettings.model_validate(settings)
+
+    async def check_drained(self) -> None:
+        """See that nobody is at work, and that all logs are read."""
+        names, reader = self._names.old, self._reader
+        groups = [names.sign_group, *map(names.shard_group, range(self._old.shards))]
+        for group in groups:
+            if members := await _members(reader, group):
+                raise StoreMismatch(
+                    f"The group {group} has {members} members. Stop all workers of the index "
+                    f"{names.index}, in order, and wait for ten seconds after a kill."
+                )
+        for number, at in enumerate(self._at):
+            log = names.log(number)
+            await reader.partitions(log)  # a log that is missing is told as such
+            if await topic_id(reader.admin, log) != at.log_id:
+                raise StoreMismatch(
+                    f"The index {self._old.folder} is of another log than {log}. Check "
+                    "--index-name and --brokers."
+                )
+            left = (await reader.bounds(log, 0))[1] - at.offset
+            if left and not await self._is_ended(number):
+                raise StoreMismatch(
+                    f"The log {log} has {left} records that the index {self._old.folder} has not "
+                    "read. Start its owners without signers (`streamer worker --role index`) until "
+                    "they have, stop them in order, and try again."
+                )
+
+    async def _is_ended(self, number: int) -> bool:
+        """Tell whether a log goes on with what this command has ended it with before."""
+        log, offset = self._names.old.log(number), self._at[number].offset
+        if (await self._reader.bounds(log, 0))[1] <= offset:
+            return False
+        data = await self._reader.value_at(log, offset)
+        items = unpack_record(data, self._identity).items if data else None
+        return isinstance(items, IndexSettings) and items.shards == self._names.shards
+
+    async def begin_logs(self) -> list[bytes]:
+        """Make the new topics; return the positions of the new shards in their logs."""
+        names, reader = self._names.new, self._reader
+        partitions = len(await reader.partitions(self._names.old.verdicts))
+        prepared: Prepared = await prepare(
+            reader, self._publisher, names, self._settings, self._identity.fingerprint,
+            self._names.replicas, partitions,
+        )  # fmt: skip
+        if prepared.identity != self._identity:
+            raise StoreMismatch(
+                f"The index {self._old.folder} is of the pages in the topic with the id "
+                f"{self._identity.origin}, {names.pages} has the id {prepared.identity.origin}. "
+                "Name its topic with --input-topic."
+            )
+        first = pack_record(config_record(self._settings, 0), self._identity)
+        found = []
+        for number in range(self._names.shards):
+            log = names.log(number)
+            end = (await reader.bounds(log, 0))[1]
+            if end > _FIRST + 1:
+                raise SettingsError(
+                    f"The index {names.index} is in use: its log {log} has {end} records. Name "
+                    "another one with --new-name."
+                )
+            if end == _FIRST:
+                await self._publisher.publish_one(log, first)
+            await reader.admin.delete_records({TopicPartition(log, 0): RecordsToDelete(_FIRST)})
+            at = LogPosition(
+                self._identity.origin, prepared.log_ids[number], number, _FIRST,
+                record_digest(first),
+            )  # fmt: skip
+            found.append(msgspec.msgpack.encode(at))
+        return found
+
+    async def commit_pages(self, connection: Connection) -> None:
+        """Let the new signers begin where shard 0 stands in the pages."""
+        names, positions = self._names.new, self._old.parts[0].state.positions
+        places = {
+            TopicPartition(names.pages, partition): positions[source_name(partition)]
+            for partition in await self._reader.partitions(names.pages)
+            if positions.get(source_name(partition))
+        }
+        if not places:
+            return
+        consumer = AIOKafkaConsumer(
+            **connection.client_options(), group_id=names.sign_group, enable_auto_commit=False
+        )
+        await consumer.start()
+        try:
+            consumer.assign([*places])
+            await consumer.commit(places)
+        finally:
+            await stop_consumer(consumer)
+
+    async def end_old_logs(self) -> None:
+        """Put what no owner takes behind all that is judged in the old logs."""
+        for number, part in enumerate(self._old.parts):
+            if not await self._is_ended(number):
+                last = config_record(self._settings, part.state.positions.get(CONFIG, 0))
+                data = pack_record(last, self._identity)
+                await self._publisher.publish_one(self._names.old.log(number), data)
+
+
+async def _members(reader: Reader, group: str) -> int:
+    """Return how many members a group has."""
+    (answer,) = await reader.admin.describe_consumer_groups([group])
+    ((_, _, _, _, _, members, *_),) = answer.groups
+    return len(members)
