@@ -14,7 +14,6 @@ Nothing here talks to Kafka: batches are packed here and sent by shard_app.py.
 from __future__ import annotations
 
 import shutil
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ import msgspec
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.codec import ShardMeta
-from streamer.index.head import HEAD_PAGES
 from streamer.index.types import FlushedRows, IndexSettings, Output, Pages, Record, Verdicts
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
@@ -44,8 +42,7 @@ from streamer.kafka.wire import (
 )
 from streamer.model import Location, split_ref
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import LOG_FLUSHES, Found, Judge
-from streamer.run.others import OtherIndexes
+from streamer.run.judge import LOG_FLUSHES, Found, Judge, JudgeOptions
 from streamer.run.snapshots import RegularSnapshots
 from streamer.run.stages import Locate, verdicts
 from streamer.sketch.settings import SignatureSettings
@@ -56,6 +53,7 @@ TopicPartition = tuple[str, int]  # topic, partition
 ReadRecord = tuple[Record, Found | None]  # a record of the log, and what was found for its pages
 Emitted = tuple[Any, list[Output]]  # a message of the log, and what it makes the shard emit
 
+_OPTIONS = JudgeOptions(LOG_FLUSHES)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -63,27 +61,21 @@ class Owner(Judge):
     """The judge of one shard, whose state is that of its log, in the index folder `path`.
 
     `read` may run in any thread, some chunks ahead of the judgement; all else is for one thread, in
-    the order of the log. `clock` tells seconds: it decides when to flush, which shows in no output.
-    `snapshots` are taken of flushes, and cause one when they are due; `others` are indexes that
-    pages are compared with, too.
+    the order of the log. `snapshots` are taken of flushes, and cause one when they are due.
 
     Raises:
         StoreMismatch: the folder belongs to another shard, another log or other settings.
         StoreUnavailable: it is in use, or the disk refuses.
     """
 
-    def __init__(  # noqa: PLR0913 - most have a default
+    def __init__(
         self,
         path: Path,
         log: ShardLog,
         signature: SignatureSettings,
         key_file: Path,
-        *,
-        head_pages: int = HEAD_PAGES,
-        clock: Callable[[], float] = time.monotonic,
+        options: JudgeOptions = _OPTIONS,
         snapshots: RegularSnapshots | None = None,
-        others: OtherIndexes | None = None,
-        index_memory: int | None = None,
     ) -> None:
         self.number = log.number
         self.identity = log.identity
@@ -95,11 +87,7 @@ class Owner(Judge):
         wanted = LogPosition(log.identity.origin, log.topic_id, log.number)
         try:
             self._at = fitting_position(path, meta.owner, wanted) if meta else wanted
-            super().__init__(
-                folder.store, folder.identity, [log.number], LOG_FLUSHES,
-                head_pages=head_pages, clock=clock, index_memory=index_memory, others=others,
-                secret=folder.secret,
-            )  # fmt: skip
+            super().__init__(folder.store, folder.identity, [log.number], options, folder.secret)
         except BaseException:
             folder.store.close()
             raise

@@ -49,6 +49,7 @@ from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, identity_of
+from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.run.warm import compile_kernels, warm_kernels
@@ -277,10 +278,13 @@ class Worker:
             log,
             settings.signature,
             options.key_file,
-            head_pages=settings.head_pages,
-            snapshots=self._snapshots(shard),
-            others=self._others,
-            index_memory=settings.index_memory_bytes // len(options.shards),
+            JudgeOptions(
+                LOG_FLUSHES,
+                settings.head_pages,
+                settings.index_memory_bytes // len(options.shards),
+                self._others,
+            ),
+            self._snapshots(shard),
         )
 
     def _snapshots(self, shard: int) -> RegularSnapshots | None:

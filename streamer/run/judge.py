@@ -85,6 +85,25 @@ _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """How a judge works; but for `others`, nothing of it shows in a verdict.
+
+    Attributes:
+        flushes: when one is due.
+        head_pages: kept pages in a head that make one due, too.
+        index_memory: bytes that the key tables of all shards take together; None bounds nothing.
+        others: indexes that pages are compared with, too.
+        clock: tells seconds.
+    """
+
+    flushes: FlushRule
+    head_pages: int = HEAD_PAGES
+    index_memory: int | None = None
+    others: OtherIndexes | None = None
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What was found for `keys` in the store, and for URLs; `numbers` of its rows ascend."""
 
@@ -150,41 +169,33 @@ class PrefetchedLookup:
 class Judge:
     """Drive the shards `own` of an index, which `store` holds in that order.
 
-    `identity` is the index's: bands and shards are taken from it. `clock` tells seconds. The key
-    tables of all shards take `index_memory` bytes together, which shows in no verdict; None bounds
-    nothing. `others` are indexes that pages are compared with, too. `secret` is what URLs are
-    hashed with.
+    `identity` is the index's: bands and shards are taken from it. `secret` is what URLs are hashed
+    with.
 
     Raises:
         StoreMismatch: the state of a shard was written by a later version of the machine.
     """
 
-    def __init__(  # noqa: PLR0913 - most have a default
+    def __init__(
         self,
         store: Store,
         identity: Identity,
         own: Sequence[int],
-        rule: FlushRule,
-        *,
-        head_pages: int = HEAD_PAGES,
-        clock: Callable[[], float] = time.monotonic,
-        others: OtherIndexes | None = None,
+        options: JudgeOptions,
         secret: bytes = b"",
-        index_memory: int | None = None,
     ) -> None:
         self.store = store
         self._identity = identity
-        self._rule = rule
-        self._head_pages = head_pages
-        self._clock = clock
+        self._rule, self._head_pages = options.flushes, options.head_pages
+        self._clock = options.clock
         bands, shards, meta = int(identity["bands"]), int(identity["shards"]), store.meta
         self.owner_state = meta.owner if meta else b""  # that of the last flush before
         states = [shard.state for shard in meta.shards] if meta else [b""] * len(own)
-        memory = None if index_memory is None else index_memory // len(own)
+        memory = None if options.index_memory is None else options.index_memory // len(own)
         self.lookups = [StoredLookup(store, place, memory, secret) for place in range(len(own))]
         self._prefetched = PrefetchedLookup(self.lookups[0])  # pages come to the first shard
         lookups: list[Lookup] = [self._prefetched, *self.lookups[1:]]
-        capacity = head_pages + _SPARE_ENTRIES
+        capacity, others = options.head_pages + _SPARE_ENTRIES, options.others
         elsewhere = [others.of_shard(each, shards, bands) if others else None for each in own]
         self._elsewhere = elsewhere[0]
         self.shards = [
@@ -193,9 +204,9 @@ class Judge:
         ]
         self._by_number = dict(zip(own, self.shards, strict=True))
         self._applied = 0  # records since the last flush
-        self._flushed_at = clock()
+        self._flushed_at = self._clock()
         self._is_sweeping = False
-        self._next_sweep = clock()
+        self._next_sweep = self._clock()
         self._swept: list[Counter[str]] = []  # by the newest sweep
         self._swept_by_half = any(shard.forgetting.pending for shard in self.shards)
         self._named_at: float | None = None  # when the first was named that is still to be swept
@@ -423,10 +434,8 @@ def replay_judge(
     index_memory: int | None = None,
 ) -> Judge:
     """Return the judge of all shards of an open index, with these settings in force."""
-    judge = Judge(
-        folder.store, folder.identity, range(settings.shards), REPLAY_FLUSHES,
-        head_pages=head_pages, clock=clock, index_memory=index_memory, others=others,
-        secret=folder.secret,
-    )  # fmt: skip
+    options = JudgeOptions(REPLAY_FLUSHES, head_pages, index_memory, others, clock)
+    shards = range(settings.shards)
+    judge = Judge(folder.store, folder.identity, shards, options, folder.secret)
     judge.configure(settings)
     return judge

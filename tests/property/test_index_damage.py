@@ -22,7 +22,7 @@ from streamer.index.types import CONFIG, IndexSettings, Pages, Record
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
-from streamer.run.judge import replay_judge
+from streamer.run.judge import LOG_FLUSHES, JudgeOptions, replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
 from tests.helpers.kafka_doubles import take
@@ -80,7 +80,9 @@ def an_owner(folder: Path) -> Any:
     key = folder.parent / "worker.key"
     key.write_text(SECRET.hex())
     identity = LogIdentity(str(identity_of(SIGNATURE, 2, SECRET)["fingerprint"]), "origin")
-    owner = Owner(folder, ShardLog(0, 2, "log", identity), SIGNATURE, key, head_pages=30)
+    owner = Owner(
+        folder, ShardLog(0, 2, "log", identity), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30)
+    )
     try:
         yield owner
     finally:

@@ -15,7 +15,7 @@ from streamer.index.types import CONFIG, IndexSettings, Output, Record, Verdicts
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
-from streamer.run.judge import LOG_FLUSHES
+from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.kafka_doubles import take
@@ -54,7 +54,7 @@ def owner(path: Path, key: Path, **changed: object) -> Owner:
         "identity": IDENTITY,
         **changed,
     }
-    return Owner(path, ShardLog(**fields), SIGNATURE, key, head_pages=30)
+    return Owner(path, ShardLog(**fields), SIGNATURE, key, JudgeOptions(LOG_FLUSHES, 30))
 
 
 def shown(outputs: list[Output]) -> list[object]:
@@ -160,7 +160,9 @@ def test_few_kept_pages_are_flushed_after_many_records_or_much_time(
 ) -> None:
     now = [0.0]
     log = ShardLog(0, 1, "log", IDENTITY)
-    one = Owner(tmp_path / "index", log, SIGNATURE, key, clock=lambda: now[0])
+    one = Owner(
+        tmp_path / "index", log, SIGNATURE, key, JudgeOptions(LOG_FLUSHES, clock=lambda: now[0])
+    )
     now[0] += LOG_FLUSHES.seconds + 1
     assert not one.flush_is_due, "nothing has been applied"
     config = Record(CONFIG, 0, 1, np.array([0]), IndexSettings())

@@ -53,7 +53,7 @@ from streamer.lab.audit.scene import (
 )
 from streamer.model import SIMILARITY_ONE
 from streamer.run.index_folder import Identity
-from streamer.run.judge import LOG_FLUSHES, Judge
+from streamer.run.judge import LOG_FLUSHES, Judge, JudgeOptions
 from streamer.run.others import OtherIndexes
 from streamer.sketch.hash_sets import decided_similarity, widest_doubt
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -166,9 +166,8 @@ class FreshShard(Judge):
     ) -> None:
         store = Store.open(folder / "store")
         identity: Identity = {"bands": bands, "shards": shards}
-        super().__init__(
-            store, identity, [number], LOG_FLUSHES, head_pages=head_pages, others=others
-        )
+        options = JudgeOptions(LOG_FLUSHES, head_pages, others=others)
+        super().__init__(store, identity, [number], options)
 
     def take(self, record: Record) -> list[Output]:
         """Apply a record; return what it makes the shard emit.
