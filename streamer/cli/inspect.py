@@ -17,7 +17,7 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.config import Settings, declared, duration_of
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch
-from streamer.index.codec import Snapshot, StoreMeta, unpack_snapshot
+from streamer.index.codec import ShardState, StoreMeta, unpack_state
 from streamer.index.deep_check import Finding, check_index, index_bytes
 from streamer.index.frozen import read_note
 from streamer.index.store import Store
@@ -65,7 +65,7 @@ def inspect(
 
 def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
     """Return what an index holds, as JSON values."""
-    shards = [unpack_snapshot(shard.state) for shard in meta.shards]
+    shards = [unpack_state(shard.state) for shard in meta.shards]
     return {
         "format": meta.format,
         "identity": _named_identity(meta.identity),
@@ -103,7 +103,7 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     return named | own
 
 
-def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
+def _positions(meta: StoreMeta, shard: ShardState) -> dict[str, dict[str, Any]]:
     """Return how far each source is read: files, partitions of a topic, or a worker's log."""
     if log := stored_position(meta.owner):
         read = {"log": log.offset, **shard.positions}
@@ -119,7 +119,9 @@ def _positions(meta: StoreMeta, shard: Snapshot) -> dict[str, dict[str, Any]]:
     }
 
 
-def _describe_shard(store: Store, meta: StoreMeta, number: int, shard: Snapshot) -> dict[str, Any]:
+def _describe_shard(
+    store: Store, meta: StoreMeta, number: int, shard: ShardState
+) -> dict[str, Any]:
     disk = meta.shards[number]
     sizes, frozen = _bucket_sizes(store, number), read_note(store, number)
     bucket_max = shard.settings["bucket_max"] if shard.settings else 0
@@ -262,7 +264,7 @@ def _fit(index: Path, settings: Settings) -> str:
     secret = obtain_existing_secret(index, settings.key_file)
     identity = identity_of(settings.signature, settings.shards, secret)
     check_identity(index, meta.identity, identity)
-    in_force = named_settings(unpack_snapshot(meta.shards[0].state).settings)
+    in_force = named_settings(unpack_state(meta.shards[0].state).settings)
     with closing(OtherIndexes(settings.also, str(identity["fingerprint"]), identity)) as others:
         wanted = named_settings(others.named_in(settings.index).model_dump())
     assert wanted is not None

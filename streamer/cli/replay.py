@@ -23,7 +23,7 @@ from streamer.cli.summary import Summary, dead_share, print_summary, summarise, 
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
-from streamer.index.codec import unpack_snapshot
+from streamer.index.codec import unpack_state
 from streamer.index.store import has_index
 from streamer.index.types import IndexSettings
 from streamer.pages.files import open_sources
@@ -504,7 +504,7 @@ def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherInd
         if any(each.folder.resolve() == folder.path.resolve() for each in others.indexes):
             raise SettingsError(f"--also {folder.path} is the index itself. Name another one.")
         meta = folder.store.meta
-        before = unpack_snapshot(meta.shards[0].state).settings if meta else None
+        before = unpack_state(meta.shards[0].state).settings if meta else None
         was = IndexSettings.model_validate(before).also if before else others.in_force
         if was != others.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, others.in_force))

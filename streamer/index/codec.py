@@ -87,7 +87,7 @@ class Forgotten(msgspec.Struct):
     records: int = 0
 
 
-class Snapshot(msgspec.Struct, rename={"positions": "marks"}):
+class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     """The state of a shard.
 
     `positions`: how far each source is read; stored under the name that it had first. `sent`: how
@@ -153,18 +153,18 @@ def unpack_pages(packed: PackedPages) -> Pages:
     )
 
 
-def pack_snapshot(snapshot: Snapshot) -> bytes:
-    """Return a snapshot as bytes; equal states give equal bytes."""
-    return msgspec.msgpack.encode(snapshot, order="deterministic")
+def pack_state(state: ShardState) -> bytes:
+    """Return the state of a shard as bytes; equal states give equal bytes."""
+    return msgspec.msgpack.encode(state, order="deterministic")
 
 
-def unpack_snapshot(data: bytes) -> Snapshot:
-    """Return the snapshot in `data`."""
-    return msgspec.msgpack.decode(data, type=Snapshot)
+def unpack_state(data: bytes) -> ShardState:
+    """Return the state in `data`."""
+    return msgspec.msgpack.decode(data, type=ShardState)
 
 
 def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
-    """Return the settings in a snapshot, None where the log has not given any yet."""
+    """Return the settings in a state, None where the log has not given any yet."""
     return None if settings is None else IndexSettings.model_validate(settings)
 
 

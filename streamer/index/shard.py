@@ -22,13 +22,13 @@ import numpy.typing as npt
 from streamer.errors import StoreMismatch
 from streamer.index.codec import (
     Forgotten,
-    Snapshot,
+    ShardState,
     Undecided,
     pack_pages,
-    pack_snapshot,
+    pack_state,
     unpack_pages,
     unpack_settings,
-    unpack_snapshot,
+    unpack_state,
 )
 from streamer.index.forgetting import REF, Forgetting, Terms
 from streamer.index.head import Head
@@ -200,8 +200,8 @@ class Shard:
         self._watermark = 0  # no page that comes from here on is older
         self._told_watermark = 0  # nor one that is emitted, by this record or a later one
         self._horizon = NO_HORIZON  # what settings before have let expire
-        self._snapshots = lookup.flushes  # taken for flushes, in the look-ups' count
-        self._let_go = self._snapshots  # of which the entries have left the head
+        self._flushes_begun = lookup.flushes  # in the look-ups' count
+        self._let_go = self._flushes_begun  # of which the entries have left the head
         self._flushed_entries = 0  # that are still in the head
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
@@ -209,7 +209,7 @@ class Shard:
         self.forgetting = Forgetting(Forgotten())
         self._outputs: list[Output] = []
         if state:
-            self._restore(unpack_snapshot(state))
+            self._restore(unpack_state(state))
 
     # ---- records ------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class Shard:
             settings.candidates_max,
             int(settings.measure),
             self._content_bit,
-            KEPT if hits.flushes >= self._snapshots else FLUSHED,
+            KEPT if hits.flushes >= self._flushes_begun else FLUSHED,
             settings.expire_after_ms or _NO_LIMIT,
             settings.keep_pages or _NO_LIMIT,
             *self._horizon,
@@ -629,37 +629,37 @@ class Shard:
         """Return how much the next flush would move: kept pages, or versions of URLs if more."""
         return max(self.kept_in_head, len(self._urls))
 
-    def snapshot(self) -> FlushedRows:
+    def begin_flush(self) -> FlushedRows:
         """Return what a flush must write: the next one, of which this is the whole state.
 
         Its entries stay in the head, for look-ups that do not have the flush yet, until `flushed`
-        is called; that must be before the next snapshot. So long the arrays may be the head's own:
+        is called; that must be before the next flush. So long the arrays may be the head's own:
         nothing changes in an entry's row, keys or sketch.
         """
-        assert self._let_go == self._snapshots, "the flush before is not done"
+        assert self._let_go == self._flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self._watermark, self.next_row), self.settings)
         flushed = take_kept(self.head, self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
-        self._snapshots += 1
+        self._flushes_begun += 1
         return flushed
 
     def flushed(self) -> None:
-        """Let go of what the last snapshot holds: from here on, look-ups must have that flush."""
+        """Let go of what the last flush holds: from here on, look-ups must have that flush."""
         head = self.head
         states = head.states[: head.count]
         head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
         self._undecided = undecided_entries(self.head)
         self._urls.flushed()
         self._flushed_entries = 0
-        self._let_go = self._snapshots
+        self._let_go = self._flushes_begun
 
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
         held = [(row, [pack_pages(page) for page in self._held[row]]) for row in sorted(self._held)]
         settings = self.settings.model_dump() if self.settings else None
-        return pack_snapshot(
-            Snapshot(
+        return pack_state(
+            ShardState(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 pack_undecided(self.head), held, self._watermark, self._horizon,
                 self._urls.generation,
@@ -667,18 +667,18 @@ class Shard:
             )
         )  # fmt: skip
 
-    def _restore(self, snapshot: Snapshot) -> None:
-        if settings := unpack_settings(snapshot.settings):
+    def _restore(self, state: ShardState) -> None:
+        if settings := unpack_settings(state.settings):
             self._configure(settings)
-        self.positions, self.sent = snapshot.positions, snapshot.sent
+        self.positions, self.sent = state.positions, state.sent
         self.applied, self.next_row, self.refused = (
-            snapshot.applied,
-            snapshot.next_row,
-            snapshot.refused,
+            state.applied,
+            state.next_row,
+            state.refused,
         )
-        self._watermark, self._horizon = snapshot.watermark, snapshot.horizon
-        self._urls.generation = snapshot.generation
-        self.forgetting = Forgetting(snapshot.forgotten)
-        self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
-        restore_undecided(self.head, snapshot.undecided)
+        self._watermark, self._horizon = state.watermark, state.horizon
+        self._urls.generation = state.generation
+        self.forgetting = Forgetting(state.forgotten)
+        self._held = {row: [unpack_pages(page) for page in pages] for row, pages in state.held}
+        restore_undecided(self.head, state.undecided)
         self._undecided = undecided_entries(self.head)

@@ -180,8 +180,8 @@ class Owner(Judge):
         flush = meta.seq if meta else 0
         return self._snapshots is not None and self._snapshots.is_due(flush, changed=changed)
 
-    def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
-        super()._flush(snapshots, owner_state)
+    def _flush(self, flushed: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
+        super()._flush(flushed, owner_state)
         if self._snapshots is not None and self._snapshot_is_due(changed=False):
             self._snapshots.begin(self.store)
 

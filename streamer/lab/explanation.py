@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.codec import StoreMeta, unpack_snapshot
+from streamer.index.codec import StoreMeta, unpack_state
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
@@ -444,5 +444,5 @@ def place_name(place: Location) -> str:
 
 
 def _settings_in_force(meta: StoreMeta) -> IndexSettings:
-    settings = unpack_snapshot(meta.shards[0].state).settings
+    settings = unpack_state(meta.shards[0].state).settings
     return IndexSettings.model_validate(settings) if settings else IndexSettings()

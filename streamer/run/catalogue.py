@@ -248,7 +248,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                 return number
         return self._add(SourceEntry(SECOND_JUDGEMENTS, SECOND_JUDGEMENTS, None, finished=True))
 
-    def snapshot(self) -> Catalogue:
+    def copied(self) -> Catalogue:
         """Return a copy that no later change of this one reaches."""
         return unpack_catalogue(pack_catalogue(self))  # five times as fast as copy.deepcopy
 

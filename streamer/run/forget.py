@@ -25,8 +25,8 @@ from streamer.index.codec import (
     ShardMeta,
     Stretch,
     entry_key,
-    pack_snapshot,
-    unpack_snapshot,
+    pack_state,
+    unpack_state,
 )
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.frozen import thaw
@@ -83,7 +83,7 @@ def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
         StoreDamaged, StoreUnavailable: as `forget`.
     """
     assert store.meta is not None, "a flush comes before a sweep"
-    states = [unpack_snapshot(shard.state) for shard in store.meta.shards]
+    states = [unpack_state(shard.state) for shard in store.meta.shards]
     own = [Forgetting(state.forgotten) for state in states]
     terms = [Terms(state.forgotten.terms) for state in states]
     found, blocks = _write_over_all(store, terms)
@@ -94,7 +94,7 @@ def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
         each.end_sweep(counts)
         state.forgotten = each.packed()
     shards = [
-        msgspec.structs.replace(shard, state=pack_snapshot(state))
+        msgspec.structs.replace(shard, state=pack_state(state))
         for shard, state in zip(store.meta.shards, states, strict=True)
     ]
     store.replace([], shards, store.meta.stretches)

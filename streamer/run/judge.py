@@ -4,11 +4,11 @@ The one driver of shards: a replay has all of them in one judge, an owner in Kaf
 two calls every shard of it is quiet: what one emits for another is applied at once, in the order in
 which it was emitted.
 
-A flush begins with a snapshot, which takes a moment; it is written in a thread of its own while the
-shards go on, and what it has stays in their heads until look-ups done ahead have it, or the next
-one begins. All shards are flushed together, so a flush is a state of all of them between two
-records. There is one at a time: where pages come faster than they are written, the next flush waits
-for the last, and whoever began it waits too.
+A flush begins with a copy of each shard's state, which takes a moment; it is written in a thread of
+its own while the shards go on, and what it has stays in their heads until look-ups done ahead have
+it, or the next one begins. All shards are flushed together, so a flush is a state of all of them
+between two records. There is one at a time: where pages come faster than they are written, the next
+flush waits for the last, and whoever began it waits too.
 """
 
 from __future__ import annotations
@@ -345,14 +345,14 @@ class Judge:
             StoreUnavailable: the flush before failed; the index is what it was.
         """
         self.finish()
-        snapshots = [shard.snapshot() for shard in self.shards]
+        flushed = [shard.begin_flush() for shard in self.shards]
         pending = any(shard.forgetting.pending for shard in self.shards)
         self._is_sweeping = self._sweep_is_due or (sweep and pending)
         if self._is_sweeping:
             self._named_at = None
             for shard in self.shards:
                 shard.forgetting.begin_sweep()
-        self._flushing = self._flush_thread.submit(self._flush, snapshots, owner_state)
+        self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state)
         self._applied = 0
         self._flushed_at = self._clock()
 
@@ -396,10 +396,10 @@ class Judge:
         if written and seen >= self.lookups[0].flushes:
             self.finish()
 
-    def _flush(self, snapshots: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
+    def _flush(self, flushed: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
         state = owner_state()
         with self._timed(Stage.FLUSH):
-            brought = self.store.flush(self._identity, snapshots, state)
+            brought = self.store.flush(self._identity, flushed, state)
             if self._is_sweeping:
                 began = self._clock()
                 self._swept = sweep(self.store, again=self._swept_by_half)

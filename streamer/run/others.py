@@ -24,7 +24,7 @@ import numpy.typing as npt
 import xxhash
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import ShardMeta, StoreMeta, unpack_snapshot
+from streamer.index.codec import ShardMeta, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
 from streamer.index.rule import nearest_rows
@@ -255,7 +255,7 @@ class _Shared:
 
     @cached_property
     def forgetting(self) -> Forgetting:
-        return Forgetting(unpack_snapshot(self.meta.state).forgotten)
+        return Forgetting(unpack_state(self.meta.state).forgotten)
 
 
 class ShardOthers:

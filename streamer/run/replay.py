@@ -385,7 +385,7 @@ class Replay:
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
-        state = self._catalogue.snapshot()
+        state = self._catalogue.copied()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:

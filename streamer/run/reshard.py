@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import Forgotten, Snapshot, Undecided, pack_snapshot, unpack_snapshot
+from streamer.index.codec import Forgotten, ShardState, Undecided, pack_state, unpack_state
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
 from streamer.index.store import Store, has_index
 from streamer.index.stored_rows import read_rows
@@ -62,7 +62,7 @@ class Part(NamedTuple):
 
     store: Store
     place: int
-    state: Snapshot
+    state: ShardState
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Old:
                 self.identity: Identity = meta.identity
                 first = int(name.partition("-")[2] or 0)
                 for place, shard in enumerate(meta.shards):
-                    found[first + place] = Part(store, place, unpack_snapshot(shard.state))
+                    found[first + place] = Part(store, place, unpack_state(shard.state))
             self.shards, self.bands = int(self.identity["shards"]), int(self.identity["bands"])
             if sorted(found) != [*range(self.shards)]:
                 raise StoreMismatch(
@@ -217,8 +217,8 @@ class Old:
         refused = sum(part.state.refused for part in self.parts) if number == 0 else 0
         settings = first.settings and {**first.settings, "shards": shards}
         nothing = Undecided(b"", [], b"", b"", b"", [], b"")
-        return pack_snapshot(
-            Snapshot(
+        return pack_state(
+            ShardState(
                 settings, positions, {destination_name(VERDICTS): sent} if sent else {}, 0,
                 first.next_row, refused, nothing, [], first.watermark, first.horizon,
                 first.generation, Forgotten(records=first.forgotten.records),

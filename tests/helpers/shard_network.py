@@ -157,7 +157,7 @@ class Network:
 
     def flush(self) -> None:
         """Flush all shards at one moment."""
-        self._flush([shard.snapshot() for shard in self.shards])
+        self._flush([shard.begin_flush() for shard in self.shards])
         for shard in self.shards:
             shard.flushed()
 

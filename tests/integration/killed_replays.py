@@ -71,7 +71,7 @@ def load_kernels() -> None:
     shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))
-    flushed = shard.snapshot()
+    flushed = shard.begin_flush()
     sort_postings(flushed.keys, flushed.masks, flushed.rows)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from streamer.index import rule as rule_module
 from streamer.index import shard as shard_module
-from streamer.index.codec import Forgotten, Snapshot, pack_snapshot, unpack_snapshot
+from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import Forgetting, Terms
 from streamer.index.rule import FREE, UNDECIDED, Limits
 from streamer.index.shard import Shard
@@ -83,10 +83,10 @@ def _forgetting(**gone: Any) -> type[Shard]:
         """A flush leaves a part of the state out."""
 
         def state(self) -> bytes:
-            snapshot: Snapshot = unpack_snapshot(super().state())
+            state: ShardState = unpack_state(super().state())
             for name, value in gone.items():
-                setattr(snapshot, name, value)
-            return pack_snapshot(snapshot)
+                setattr(state, name, value)
+            return pack_state(state)
 
     return Forgetful
 
@@ -95,11 +95,11 @@ class NoUndecided(Shard):
     """A flush leaves the undecided pages out."""
 
     def state(self) -> bytes:
-        snapshot = unpack_snapshot(super().state())
+        state = unpack_state(super().state())
         for name in ("rows", "keys", "masks", "sketches", "times"):
-            setattr(snapshot.undecided, name, b"")
-        snapshot.undecided.refs, snapshot.undecided.urls = [], []
-        return pack_snapshot(snapshot)
+            setattr(state.undecided, name, b"")
+        state.undecided.refs, state.undecided.urls = [], []
+        return pack_state(state)
 
 
 class RowAtFlush(Shard):
@@ -115,8 +115,8 @@ class RowAtFlush(Shard):
 class CapAtFlush(Shard):
     """Buckets are capped when they are written, not when a posting is added."""
 
-    def snapshot(self) -> FlushedRows:
-        flushed = super().snapshot()
+    def begin_flush(self) -> FlushedRows:
+        flushed = super().begin_flush()
         settings = self.settings
         assert settings is not None
         hits = self._lookup.find(flushed.keys, 0)
@@ -189,8 +189,8 @@ class HorizonOfSettings(Shard):
 class VersionsLost(Shard):
     """A flush leaves the versions of URLs out."""
 
-    def snapshot(self) -> FlushedRows:
-        flushed = super().snapshot()
+    def begin_flush(self) -> FlushedRows:
+        flushed = super().begin_flush()
         flushed.versions = None
         return flushed
 

@@ -99,7 +99,7 @@ class Owner:
             Killed: the sweep has written so many times.
         """
         identity: dict[str, str | int | float] = {"shards": self.shard.shards, "bands": BANDS}
-        [brought] = self.store.flush(identity, [self.shard.snapshot()], b"")
+        [brought] = self.store.flush(identity, [self.shard.begin_flush()], b"")
         found: list[Counter[str]] = []
         if sweeps:
             self.shard.forgetting.begin_sweep()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamer.index.codec import pack_snapshot, unpack_snapshot
+from streamer.index.codec import pack_state, unpack_state
 from streamer.index.types import Record
 from streamer.run.reshard import Joined, Old, write
 from tests.simulation.owner import Owner, copy_disk
@@ -45,7 +45,7 @@ class _ContentOnly(Old):
 
 
 def _changed(state: bytes, **values: object) -> bytes:
-    return pack_snapshot(msgspec.structs.replace(unpack_snapshot(state), **values))
+    return pack_state(msgspec.structs.replace(unpack_state(state), **values))
 
 
 FLAWS: dict[str, type[Old]] = {

@@ -359,9 +359,9 @@ class World:
     def _flushed_position(owner: Owner) -> int:
         """Return the log position of the owner's last flush."""
         meta = owner.store.meta
-        from streamer.index.codec import unpack_snapshot  # noqa: PLC0415 - only here
+        from streamer.index.codec import unpack_state  # noqa: PLC0415 - only here
 
-        return unpack_snapshot(meta.shards[0].state).applied if meta else 0
+        return unpack_state(meta.shards[0].state).applied if meta else 0
 
     def _publish(self, owner: Owner, now: int) -> None:
         """Publish the first few items for one destination, as one record."""

@@ -253,7 +253,7 @@ def test_a_pipe_is_known_by_how_it_begins() -> None:
         (b"one\ntw", 2),
         (b"", 2),
     ):
-        assert catalogue.snapshot().enter_stream("-", io.BytesIO(content).read) == number
+        assert catalogue.copied().enter_stream("-", io.BytesIO(content).read) == number
 
 
 def test_a_pipe_of_which_nothing_was_judged_gives_its_number_to_the_next() -> None:
@@ -295,7 +295,7 @@ def test_there_is_an_end_to_the_numbers(
 def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
     catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
     number = catalogue.enter(source(page_file))
-    then = catalogue.snapshot()
+    then = catalogue.copied()
     assert then == catalogue
     read_to_the_end(catalogue, number)
     catalogue.outputs["/out"] = 13

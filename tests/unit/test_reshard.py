@@ -41,15 +41,15 @@ def test_pages_without_a_verdict_are_waited_for(tmp_path: Path) -> None:
     network = Network(RULES, BANDS)
     network.logs[0].append(page_record(family_pages(Random(1), 30), 0, 30))
     network.step(0)
-    flushed = [shard.snapshot() for shard in network.shards]
+    flushed = [shard.begin_flush() for shard in network.shards]
     refused(tmp_path / "index", flushed, "pages have no verdict yet at shard 0")
 
 
 def test_what_one_shard_has_sent_the_other_must_have_taken(tmp_path: Path) -> None:
     network = Network(RULES, BANDS)
-    before = Network(RULES, BANDS).shards[0].snapshot()
+    before = Network(RULES, BANDS).shards[0].begin_flush()
     network.give(family_pages(Random(1), 30), 0, 30)
-    flushed = [before, network.shards[1].snapshot()]
+    flushed = [before, network.shards[1].begin_flush()]
     refused(tmp_path / "index", flushed, "shard 1 has taken [1-9][0-9]* of 0 of shard 0")
 
 
@@ -57,14 +57,14 @@ def test_all_shards_must_have_the_same_settings(tmp_path: Path) -> None:
     network = Network(RULES, BANDS)
     network.give(family_pages(Random(1), 30), 0, 30)
     network.shards[1].apply(config_record(RULES.model_copy(update={"threshold": 0.9}), 1))
-    flushed = [shard.snapshot() for shard in network.shards]
+    flushed = [shard.begin_flush() for shard in network.shards]
     refused(tmp_path / "index", flushed, "shard 1 has not been told of all settings")
 
 
 def test_what_fails_leaves_nothing_that_fills_the_disk(tmp_path: Path) -> None:
     network = Network(RULES, BANDS)
     network.give(family_pages(Random(1), 30), 0, 30)
-    flushed = [shard.snapshot() for shard in network.shards]
+    flushed = [shard.begin_flush() for shard in network.shards]
 
     def fail(_rows: int) -> None:
         raise StoreUnavailable("The disk is full.")
@@ -82,11 +82,11 @@ def test_what_fails_leaves_nothing_that_fills_the_disk(tmp_path: Path) -> None:
 def test_a_part_of_an_index_is_refused(tmp_path: Path) -> None:
     network = Network(RULES, BANDS)
     with contextlib.closing(Store.open(tmp_path / "shard-1" / "store")) as store:
-        store.flush({"shards": 2, "bands": BANDS}, [network.shards[1].snapshot()], b"")
+        store.flush({"shards": 2, "bands": BANDS}, [network.shards[1].begin_flush()], b"")
     with pytest.raises(StoreMismatch, match=r"the shards \[1\] of an index of 2"):
         Old(tmp_path)
     network.shards[1].flushed()
     with contextlib.closing(Store.open(tmp_path / "shard-0" / "store")) as store:
-        store.flush({"shards": 2, "bands": BANDS}, [network.shards[0].snapshot()], b"")
+        store.flush({"shards": 2, "bands": BANDS}, [network.shards[0].begin_flush()], b"")
     with contextlib.closing(Old(tmp_path)) as old:
         old.check_at_rest()

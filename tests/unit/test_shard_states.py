@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreMismatch
-from streamer.index.codec import Snapshot, Undecided, pack_snapshot
+from streamer.index.codec import ShardState, Undecided, pack_state
 from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.index.shard import Shard
 from streamer.index.types import CONFIG, MACHINE_VERSION, IndexSettings, Pages, Record, Verdicts
@@ -175,18 +175,18 @@ def test_a_shard_that_is_full_says_so_before_row_numbers_run_out() -> None:
         shard.apply(page_record(made_pages([[1, 2, 3, 4]], [SAME]), 0, 1))
 
 
-def test_what_a_snapshot_has_stays_as_it_is_until_it_is_flushed() -> None:
+def test_what_a_flush_takes_stays_as_it_is_until_it_is_flushed() -> None:
     shard = Shard(0, 1, BANDS, MemoryLookup(), head_capacity=16)
     shard.apply(config())
     pages = made_pages([shares(0, 0, 0, 0) for _ in range(40)], [SAME] * 40)
     shard.apply(page_record(pages, 0, 4))
-    snapshot = shard.snapshot()
-    before = copy.deepcopy(snapshot)
+    flushed = shard.begin_flush()
+    before = copy.deepcopy(flushed)
     for start in range(4, 40, 4):  # the head grows
         shard.apply(page_record(pages, start, start + 4))
     assert (len(before.rows), shard.head.count, shard.head.capacity >= 40) == (4, 40, True)
     for name in ("rows", "refs", "sketches", "keys", "masks", "urls"):
-        assert np.array_equal(getattr(snapshot, name), getattr(before, name)), name
+        assert np.array_equal(getattr(flushed, name), getattr(before, name)), name
 
 
 def test_a_message_key_and_carried_fields_survive_being_held() -> None:
@@ -207,7 +207,7 @@ def test_a_message_key_and_carried_fields_survive_being_held() -> None:
 def test_equal_states_give_equal_bytes_in_whatever_order_they_came_about() -> None:
     nothing = Undecided(b"", [], b"", b"", b"", [], b"")
     one, other = (
-        Snapshot(None, dict(marks), {}, 0, 0, 0, nothing, [])
+        ShardState(None, dict(marks), {}, 0, 0, 0, nothing, [])
         for marks in ([("pages:0", 1), ("config", 2)], [("config", 2), ("pages:0", 1)])
     )
-    assert pack_snapshot(one) == pack_snapshot(other)
+    assert pack_state(one) == pack_state(other)
