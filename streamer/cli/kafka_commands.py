@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from aiokafka import TopicPartition
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import TextColumn
 
 from streamer.cli.options import command, connection_of, page_parser
-from streamer.cli.progress import progress_bar
+from streamer.cli.progress import progress_bar, records_bar
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection
@@ -214,31 +214,7 @@ def topic_input(options: FromTopic, settings: Settings, console: Console) -> Ite
                     topic, ranges, takes_tombstones=settings.tombstones == "forget"
                 )
             )
-            return pages, _share_bar(pages.amount_in_all, console)
+            share = TextColumn("{task.percentage:.0f} %")
+            return pages, records_bar(pages.amount_in_all, share, console)
 
         yield make
-
-
-@contextmanager
-def _share_bar(amount_in_all: int, console: Console) -> Iterator[Report]:
-    """Yield a function to be told (amount read, records judged); it draws on the console."""
-    if not console.is_terminal:
-        yield lambda _amount, _records: None
-        return
-    bar = Progress(
-        TextColumn("{task.fields[records]:,} records"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TextColumn("{task.fields[rate]:,.0f} records/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
-    with bar:
-        task = bar.add_task("", total=amount_in_all, records=0, rate=0.0)
-
-        def report(amount: int, records: int) -> None:
-            elapsed = bar.tasks[0].elapsed or 1e-9
-            bar.update(task, completed=amount, records=records, rate=records / elapsed)
-
-        yield report

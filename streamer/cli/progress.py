@@ -12,6 +12,7 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -30,16 +31,22 @@ def progress_bar(sources: Sequence[Source], console: Console | None = None) -> I
 
     It draws on the console of standard error; what is printed on that meanwhile stands above.
     """
-    console = console or Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _bytes, _records: None
-        return
     sizes = [source.total_bytes for source in sources]
     total = sum(size or 0 for size in sizes) if all(size is not None for size in sizes) else None
+    with records_bar(total, DownloadColumn(), console or Console(stderr=True)) as report:
+        yield report
+
+
+@contextmanager
+def records_bar(total: int | None, share: ProgressColumn, console: Console) -> Iterator[Report]:
+    """Yield a function to be told (amount read of `total`, records judged); `share` shows that."""
+    if not console.is_terminal:
+        yield lambda _amount, _records: None
+        return
     bar = Progress(
         TextColumn("{task.fields[records]:,} records"),
         BarColumn(),
-        DownloadColumn(),
+        share,
         TextColumn("{task.fields[rate]:,.0f} records/s"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
@@ -48,9 +55,9 @@ def progress_bar(sources: Sequence[Source], console: Console | None = None) -> I
     with bar:
         task = bar.add_task("", total=total, records=0, rate=0.0)
 
-        def report(bytes_read: int, records: int) -> None:
+        def report(amount: int, records: int) -> None:
             elapsed = bar.tasks[0].elapsed or 1e-9
-            bar.update(task, completed=bytes_read, records=records, rate=records / elapsed)
+            bar.update(task, completed=amount, records=records, rate=records / elapsed)
 
         yield report
 

@@ -54,6 +54,11 @@ def shard_folders(folder: Path) -> list[str]:
     return sorted(name for name in below if has_index(folder / name)) or [""]
 
 
+def first_shard(name: str) -> int:
+    """Return the number of the first shard that lies in a folder of this name."""
+    return int(name.partition("-")[2] or 0)
+
+
 def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
     """Return the secret of an index: of the key file, else its own.
 

@@ -43,7 +43,14 @@ from streamer.index.types import (
 )
 from streamer.model import Location, split_ref
 from streamer.run.catalogue import unpack_catalogue
-from streamer.run.index_folder import Identity, differences, own_key, read_meta, shard_folders
+from streamer.run.index_folder import (
+    Identity,
+    differences,
+    first_shard,
+    own_key,
+    read_meta,
+    shard_folders,
+)
 from streamer.run.stages import Locate
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -106,7 +113,7 @@ class OtherIndex:
             for part in _parts(name, folder):
                 store, meta = read_meta(folder / part)
                 stores.append((store, meta))
-                shards, first = int(meta.identity["shards"]), int(part.partition("-")[2] or 0)
+                shards, first = int(meta.identity["shards"]), first_shard(part)
                 for place in range(len(meta.shards)):
                     self.parts.append(_Part(store, place, first + place, shards))
             meta = stores[0][1]

@@ -46,7 +46,14 @@ from streamer.index.types import (
 from streamer.index.url_versions import split_key
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import sync_folder
-from streamer.run.index_folder import Identity, own_key, read_meta, shard_folders, store_folder
+from streamer.run.index_folder import (
+    Identity,
+    first_shard,
+    own_key,
+    read_meta,
+    shard_folders,
+    store_folder,
+)
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 ROWS_AT_ONCE = 16_384  # about 10 MB, and a flush
@@ -106,7 +113,7 @@ class Old:
                 if meta is None:
                     raise StoreUnavailable(f"The index {folder / name} is empty: reshard no such.")
                 self.identity: Identity = meta.identity
-                first = int(name.partition("-")[2] or 0)
+                first = first_shard(name)
                 for place, shard in enumerate(meta.shards):
                     found[first + place] = Part(store, place, unpack_state(shard.state))
             self.shards, self.bands = int(self.identity["shards"]), int(self.identity["bands"])

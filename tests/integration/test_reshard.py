@@ -17,29 +17,20 @@ from streamer.kafka.topics import Names
 from streamer.run.index_folder import read_meta
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.kills import code_of
 from tests.integration.chaos import load
 
 # Runs the command, and is killed when the n-th of its steps that change the disk is to come.
 KILLED = """
-import os, signal, sys
+import sys
 from streamer.run import reshard
-left = int(sys.argv[1])
-
-def counted(function):
-    def count(*arguments, **options):
-        global left
-        left -= 1
-        if not left:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return count
+from tests.helpers.kills import die_before
 
 reshard.ROWS_AT_ONCE = 512
-reshard.Store.flush = counted(reshard.Store.flush)
-reshard.sync_folder = counted(reshard.sync_folder)
-reshard._exchange = counted(reshard._exchange)
-reshard.Path.rename = counted(reshard.Path.rename)
-reshard.shutil.rmtree = counted(reshard.shutil.rmtree)
+die_before(
+    int(sys.argv[1]), (reshard.Store, "flush"), (reshard, "sync_folder"), (reshard, "_exchange"),
+    (reshard.Path, "rename"), (reshard.shutil, "rmtree"),
+)
 from streamer.cli.main import app
 app(sys.argv[2:])
 """
@@ -51,8 +42,7 @@ def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def killed(step: int, *arguments: object) -> int:
-    command = [sys.executable, "-c", KILLED, str(step), *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode
+    return code_of(KILLED, step, *arguments)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

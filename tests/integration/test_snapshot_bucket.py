@@ -6,8 +6,6 @@ import contextlib
 import os
 import random
 import re
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,19 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
-from streamer.index.deep_check import check_index
 from streamer.index.store import Store
 from streamer.run.index_folder import own_key, store_folder
 from streamer.run.snapshot_places import Stopped
 from streamer.run.snapshots import Checkpoint, SnapshotFolder, take_snapshot
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
+from tests.helpers.kills import told_until_killed
 from tests.helpers.object_store import ObjectStore, running_store
-from tests.helpers.stored_rows import assert_holds, flush
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -46,20 +40,6 @@ def index(tmp_path: Path) -> Path:
 @pytest.fixture
 def snapshots(store: ObjectStore) -> SnapshotFolder:
     return SnapshotFolder(store.url)
-
-
-def grow(index: Path, *flushes: range) -> None:
-    with contextlib.closing(Store.open(store_folder(index))) as store:
-        for each in flushes:
-            flush(store, each, str(each.stop).encode())
-
-
-def holds(index: Path, rows: int) -> None:
-    with contextlib.closing(Store.open(store_folder(index), writable=False)) as store:
-        assert store.meta is not None
-        assert store.meta.owner == str(rows).encode()
-        assert_holds(store, range(rows))
-    assert not any(finding.damage for finding in check_index(index))
 
 
 def objects(store: ObjectStore) -> set[str]:
@@ -182,37 +162,16 @@ def test_a_snapshot_that_is_given_up_leaves_no_object(
     assert not any(path.is_file() for path in store.files.rglob("*"))
 
 
-KILLED = """
-import sys; from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from streamer.index.store import Store
-from streamer.run.index_folder import store_folder
-from streamer.run.snapshots import SnapshotFolder, take_snapshot
-from tests.helpers.stored_rows import flush
-folder = Path(sys.argv[2])
-while True:
-    store = Store.open(store_folder(folder))
-    rows = int(store.meta.owner) if store.meta else 0
-    flush(store, range(rows, rows + 40), str(rows + 40).encode())
-    store.close()
-    take_snapshot(folder, SnapshotFolder(sys.argv[3]), 3)
-    print(rows + 40, flush=True)
-"""
-
-
 def test_a_kill_at_any_moment_leaves_whole_snapshots(
     tmp_path: Path, index: Path, store: ObjectStore, snapshots: SnapshotFolder
 ) -> None:
     draw = random.Random(2)
     for _ in range(5):
-        command = [sys.executable, "-c", KILLED, str(ROOT), str(index), store.url]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            for _ in range(draw.randrange(1, 4)):
-                told = int(process.stdout.readline())
-            time.sleep(draw.uniform(0, 0.1))
-            process.send_signal(signal.SIGKILL)
-        assert snapshots.read().pages >= told, "one that was told of is lost"
+        told = told_until_killed(
+            TAKING_SNAPSHOTS, index, store.url, 40,
+            lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.1),
+        )  # fmt: skip
+        assert snapshots.read().pages >= told[-1], "one that was told of is lost"
         for number in snapshots.numbers():
             assert int(snapshots.check(number).owner) == snapshots.read(number).pages
     taken = take_snapshot(index, snapshots, 3)
@@ -237,11 +196,6 @@ def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
         patch.delitem(sys.modules, "streamer.run.snapshot_bucket", raising=False)
         with pytest.raises(SettingsError, match=re.escape("pip install 'streamer[object-store]'")):
             SnapshotFolder(store.url)
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    return done.exit_code, " ".join(done.output.split())
 
 
 def test_the_commands_copy_and_make_all_shards_of_a_worker(

@@ -99,14 +99,9 @@ def kept_rows(network: Network, pages: Pages) -> set[int]:
     return {ref for ref in unique if pages.tokens[ref]}
 
 
-@settings(max_examples=100, deadline=None)
-@given(seeds, counts, limits, st.sampled_from([0.0, 0.1, 0.5]))
-def test_one_shard_says_what_a_dictionary_of_urls_says(
-    seed: int, count: int, given: dict[str, object], share: float
-) -> None:
-    pages = crawled_pages(Random(seed), count)
-    rules = IndexSettings.model_validate({**given, "track_changes": True})
-    network, moments = Network(rules, BANDS), Random(seed + 1)
+def run_with_restarts(network: Network, pages: Pages, seed: int, share: float) -> None:
+    """Judge pages; flush before this share of the steps, and begin anew before a third of that."""
+    moments = Random(seed + 1)
 
     def flush_or_restart() -> bool:
         if moments.random() < share / 3:
@@ -114,6 +109,17 @@ def test_one_shard_says_what_a_dictionary_of_urls_says(
         return moments.random() < share
 
     network.run(pages, Random(seed).randrange, flush_or_restart)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, counts, limits, st.sampled_from([0.0, 0.1, 0.5]))
+def test_one_shard_says_what_a_dictionary_of_urls_says(
+    seed: int, count: int, given: dict[str, object], share: float
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings.model_validate({**given, "track_changes": True})
+    network = Network(rules, BANDS)
+    run_with_restarts(network, pages, seed, share)
     expected = serial_changes(pages, rules, kept_rows(network, pages))
     assert changes_of(network) == expected
 
@@ -127,14 +133,8 @@ def test_several_shards_say_the_same(
     rules = IndexSettings.model_validate(
         {**given, "keep_pages": 0, "track_changes": True, "shards": shards}
     )
-    network, moments = Network(rules, BANDS), Random(seed + 1)
-
-    def flush_or_restart() -> bool:
-        if moments.random() < share / 3:
-            network.restart()
-        return moments.random() < share
-
-    network.run(pages, Random(seed).randrange, flush_or_restart)
+    network = Network(rules, BANDS)
+    run_with_restarts(network, pages, seed, share)
     assert changes_of(network) == serial_changes(pages, rules, set())
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +25,7 @@ from streamer.run.forget import forget
 from streamer.run.index_folder import IndexFolder, store_folder
 from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.settings import SignatureSettings
-from tests.helpers.fleet import ROOT
+from tests.helpers.kills import code_of
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
 
@@ -203,19 +201,10 @@ from streamer.index.forgetting import Terms
 from streamer.index.store import Store
 from streamer.index.types import Forget
 from streamer.run import forget as module
-
-left = [int(sys.argv[2])]
-
-def dying(real):
-    def call(*arguments, **options):
-        if not left[0]:
-            os.kill(os.getpid(), 9)
-        left[0] -= 1
-        return real(*arguments, **options)
-    return call
+from tests.helpers.kills import die_before
 
 module._BLOCKS_AT_ONCE = 1
-Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+die_before(1 + int(sys.argv[2]), (Database, "write"), (Database, "settle"))
 terms = [("before", 10_000), ("url", b"https://example.org/20"), ("url", b"https://example.org/30")]
 module.forget(Store.open(Path(sys.argv[1])), Terms.of(Forget(terms), 1 << 62), dry_run=False)
 os.kill(os.getpid(), 9)
@@ -231,8 +220,7 @@ def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
         for first in (0, 15, 25):
             flush(store, range(first, first + 10))
     gone = {*range(10), 20, 30}
-    ended = subprocess.run([sys.executable, "-c", KILLED, folder, str(writes)], check=False)
-    assert ended.returncode == -9
+    assert code_of(KILLED, folder, writes) == -9
     rows = [*range(10), *range(15, 35)]
     with contextlib.closing(Store.open(folder)) as store:
         there = rows_left(store)
@@ -255,23 +243,14 @@ def test_a_folder_in_use_is_refused(index: Path) -> None:
 
 
 SWEPT = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
+from tests.helpers.kills import die_before
 from tests.unit.test_forget import give, opened_judge
 from streamer.index.database import Database
 
 judge = opened_judge(Path(sys.argv[1]))
-left = [int(sys.argv[2])]
-
-def dying(real):
-    def call(*arguments, **options):
-        if not left[0]:
-            os.kill(os.getpid(), 9)
-        left[0] -= 1
-        return real(*arguments, **options)
-    return call
-
-Database.write, Database.settle = dying(Database.write), dying(Database.settle)
+die_before(1 + int(sys.argv[2]), (Database, "write"), (Database, "settle"))
 give(judge)
 judge.flush(b"")
 judge.finish()
@@ -301,10 +280,7 @@ def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
     tmp_path: Path, writes: int
 ) -> None:
     folder = tmp_path / "index"
-    ended = subprocess.run(
-        [sys.executable, "-c", SWEPT, folder, str(writes)], check=False, cwd=ROOT
-    )
-    assert ended.returncode == -9
+    assert code_of(SWEPT, folder, writes) == -9
     judge = opened_judge(folder)
     assert not judge.shard.forgetting.done
     give(judge)

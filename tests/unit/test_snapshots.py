@@ -5,19 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from streamer.cli.main import app
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable, StreamerError
-from streamer.index.deep_check import check_index
 from streamer.index.store import Store
 from streamer.run.index_folder import own_key, store_folder
 from streamer.run.snapshot_places import Folder, Stopped
@@ -29,9 +22,9 @@ from streamer.run.snapshots import (
     take_snapshot,
 )
 from tests.helpers.damage import digests
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
+from tests.helpers.kills import told_until_killed
 from tests.helpers.stored_rows import assert_holds, flush
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -42,20 +35,6 @@ def index(tmp_path: Path) -> Path:
 @pytest.fixture
 def snapshots(tmp_path: Path) -> SnapshotFolder:
     return SnapshotFolder(tmp_path / "snapshots")
-
-
-def grow(index: Path, *flushes: range) -> None:
-    with contextlib.closing(Store.open(store_folder(index))) as store:
-        for each in flushes:
-            flush(store, each, str(each.stop).encode())
-
-
-def holds(index: Path, rows: int) -> None:
-    with contextlib.closing(Store.open(store_folder(index), writable=False)) as store:
-        assert store.meta is not None
-        assert store.meta.owner == str(rows).encode()
-        assert_holds(store, range(rows))
-    assert not any(finding.damage for finding in check_index(index))
 
 
 def stored(snapshots: SnapshotFolder) -> set[str]:
@@ -240,46 +219,19 @@ def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(
         take_snapshot(index, SnapshotFolder(tmp_path / "file"), 0)
 
 
-KILLED = """
-import sys; from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from streamer.index.store import Store
-from streamer.run.index_folder import store_folder
-from streamer.run.snapshots import SnapshotFolder, take_snapshot
-from tests.helpers.stored_rows import flush
-folder, shutil = Path(sys.argv[2]), __import__("shutil")
-snapshots = SnapshotFolder(folder / "snapshots")
-while True:
-    store = Store.open(store_folder(folder / "index"))
-    rows = int(store.meta.owner) if store.meta else 0
-    flush(store, range(rows, rows + 3), str(rows + 3).encode())
-    store.close()
-    take_snapshot(folder / "index", snapshots, 3)
-    print(rows + 3, flush=True)
-    shutil.rmtree(folder / "again", ignore_errors=True)
-    snapshots.restore(folder / "again")
-"""
-
-
 def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder
 ) -> None:
     draw = random.Random(1)
-    told = 0
+    again = tmp_path / "again"
     for _ in range(4):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(ROOT), str(tmp_path)], stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            for _ in range(draw.randrange(1, 4)):
-                told = int(process.stdout.readline())
-            time.sleep(draw.uniform(0, 0.2))
-            process.send_signal(signal.SIGKILL)
-        newest = snapshots.read()
-        assert newest.pages >= told, "one that was told of is lost"
+        told = told_until_killed(
+            TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
+            lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
+        )  # fmt: skip
+        assert snapshots.read().pages >= told[-1], "one that was told of is lost"
         for number in snapshots.numbers():
             assert int(snapshots.check(number).owner) == snapshots.read(number).pages
-        again = tmp_path / "again"
         if again.exists() and any(again.iterdir()):
             with contextlib.closing(Store.open(store_folder(again), writable=False)) as store:
                 assert store.meta is not None
@@ -379,13 +331,6 @@ def test_a_snapshot_of_another_format_is_refused(
     with pytest.raises(StoreMismatch, match="has format 99"):
         snapshots.restore(tmp_path / "again")
     assert not (tmp_path / "again").exists()
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    if isinstance(done.exception, StreamerError):
-        return done.exception.exit_code, str(done.exception)
-    return done.exit_code, " ".join(done.output.split())
 
 
 def test_the_commands_copy_and_make_all_shards_of_a_worker(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -41,6 +40,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import Damage, digests, sorted_files
+from tests.helpers.kills import told_until_killed
 from tests.helpers.signed_pages import BANDS, family_pages
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
@@ -369,12 +369,11 @@ def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path
 FLUSHING = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
 from tests.helpers.stored_rows import flush
 from streamer.index.store import Store
 from streamer.index import database
-database.LOGGED_BYTES_MAX = int(sys.argv[3])
-store = Store.open(Path(sys.argv[2]))
+database.LOGGED_BYTES_MAX = int(sys.argv[2])
+store = Store.open(Path(sys.argv[1]))
 first = store.meta.seq if store.meta else 0
 for row in range(first, 10_000):
     flush(store, [row], b"%d" % row)
@@ -387,12 +386,7 @@ def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_i
     folder: Path, logged: str
 ) -> None:
     for flushes in (1, 5, 30):
-        with subprocess.Popen(
-            [sys.executable, "-c", FLUSHING, str(ROOT), str(folder), logged], stdout=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None
-            told = [int(process.stdout.readline()) for _ in range(flushes)][-1]
-            process.send_signal(signal.SIGKILL)
+        told = told_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
         with contextlib.closing(Store.open(folder)) as store:
             assert store.meta is not None
             last = int(store.meta.owner)

@@ -1,0 +1,60 @@
+"""An index of rows that grows by flushes, and a process that takes snapshots of it on and on."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import StreamerError
+from streamer.index.deep_check import check_index
+from streamer.index.store import Store
+from streamer.run.index_folder import store_folder
+from tests.helpers.stored_rows import assert_holds, flush
+
+# Arguments: the index, its snapshots, the rows of a flush, and a folder to restore to, if any.
+TAKING_SNAPSHOTS = """
+import shutil, sys
+from pathlib import Path
+from streamer.index.store import Store
+from streamer.run.index_folder import store_folder
+from streamer.run.snapshots import SnapshotFolder, take_snapshot
+from tests.helpers.stored_rows import flush
+index, snapshots, step = Path(sys.argv[1]), SnapshotFolder(sys.argv[2]), int(sys.argv[3])
+while True:
+    store = Store.open(store_folder(index))
+    rows = int(store.meta.owner) if store.meta else 0
+    flush(store, range(rows, rows + step), str(rows + step).encode())
+    store.close()
+    take_snapshot(index, snapshots, 3)
+    print(rows + step, flush=True)
+    for again in sys.argv[4:]:
+        shutil.rmtree(again, ignore_errors=True)
+        snapshots.restore(Path(again))
+"""
+
+
+def grow(index: Path, *flushes: range) -> None:
+    """Flush these rows; the owner's state is how many there are."""
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        for each in flushes:
+            flush(store, each, str(each.stop).encode())
+
+
+def holds(index: Path, rows: int) -> None:
+    """Assert that an index has the first `rows` rows, and no damage."""
+    with contextlib.closing(Store.open(store_folder(index), writable=False)) as store:
+        assert store.meta is not None
+        assert store.meta.owner == str(rows).encode()
+        assert_holds(store, range(rows))
+    assert not any(finding.damage for finding in check_index(index))
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    """Run a command; return its exit code and what it said."""
+    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    if isinstance(done.exception, StreamerError):
+        return done.exception.exit_code, str(done.exception)
+    return done.exit_code, " ".join(done.output.split())
