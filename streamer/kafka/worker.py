@@ -27,7 +27,6 @@ from streamer.errors import SettingsError, StreamerError
 from streamer.garbage import spare_what_lasts
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
-from streamer.kafka.logs import configure_logs
 from streamer.kafka.monitoring import (
     ClusterWatch,
     HealthServer,
@@ -45,6 +44,7 @@ from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog
+from streamer.kafka.worker_log import configure_logs
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser

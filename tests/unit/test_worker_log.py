@@ -22,8 +22,8 @@ from aiokafka.errors import (
 )
 from aiokafka.producer import sender
 
-from streamer.kafka import logs
-from streamer.kafka.logs import (
+from streamer.kafka import worker_log
+from streamer.kafka.worker_log import (
     REPEAT_SECONDS,
     STARTING_SECONDS,
     LibraryFilter,
@@ -297,7 +297,7 @@ def test_all_lines_that_pass_at_a_start_are_still_worded_so() -> None:
     modules = (group_coordinator, cluster, sender)
     source = "".join(inspect.getsource(module) for module in modules)
     words = " ".join("".join(source.split('"\n')).replace('"', "").split())
-    for line in logs._STARTING:  # noqa: SLF001 - what is left out, by the words of another
+    for line in worker_log._STARTING:  # noqa: SLF001 - what is left out, by the words of another
         assert " ".join(line.split()) in words, line
 
 
