@@ -7,26 +7,35 @@ A pair is a text of 5 to 50 words, and the same or another one with some changed
 invented of a language's common words and of made-up words of a topic. Near misses are what makes
 short texts hard, so these come in two kinds: another text of the same topic and length, and the
 same text with half of its words replaced. A pair is a function of language, seed and number.
+
+A pair is found as in a stream of the two: they share a key and their sketches reach the threshold,
+or their content is equal. What a stream adds are full buckets; for two texts there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from benchmarks.figures import empty_table
 from streamer.lab.sample.prose import CHINESE, ENGLISH, RUSSIAN, draw_topic, draw_words
-from streamer.lab.trial import Selected, found_shares, select
+from streamer.lab.trial import Selected, select
+from streamer.sketch.method import sketch_similarity
+from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SECRET_BYTES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from streamer.index.types import IndexSettings
     from streamer.lab.sample.prose import Language
+    from streamer.sketch.settings import SignatureSettings
 
 LANGUAGES = (ENGLISH, RUSSIAN, CHINESE)
 WORDS_MIN, WORDS_MAX = 5, 50
@@ -96,6 +105,34 @@ def _another(rng: Random, word: str, old: str, topic: tuple[str, ...]) -> str:
 def _written(words: list[str], language: Language) -> str:
     text = language.joiner.join(words)
     return text[:1].upper() + text[1:] + language.stop
+
+
+Class = TypeVar("Class", bound=Hashable)
+
+
+def found_shares(
+    pairs: Iterable[tuple[str, str, Class]],
+    signature: SignatureSettings,
+    index: IndexSettings,
+    secret: bytes,
+) -> Mapping[Class, float]:
+    """Return the share of pairs that are found, 0 to 1, by their class."""
+    texts, classes = [], []
+    for one, other, of in pairs:
+        texts += [one.encode(), other.encode()]
+        classes.append(of)
+    signed = make_signer(signature, secret).sign(texts, [0] * len(texts))
+    equal = signed.keys[::2] == signed.keys[1::2]
+    long_enough = signed.distinct.reshape(-1, 2).min(axis=1) >= index.shingles_min
+    found: Counter[Class] = Counter()
+    for i, of in enumerate(classes):
+        if equal[i, -1]:
+            found[of] += 1
+        elif long_enough[i] and equal[i, :-1].any():
+            pair = np.ascontiguousarray(signed.sketches[2 * i : 2 * i + 2])
+            similarity = int(sketch_similarity(int(index.measure), pair[0], pair[1]))
+            found[of] += similarity >= index.similarity_min
+    return {of: found[of] / count for of, count in Counter(classes).items()}
 
 
 PRESET = "short-texts"

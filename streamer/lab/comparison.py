@@ -348,11 +348,6 @@ def _result(name: str, asked: _Asked, pair: _Pair) -> MethodResult:
     )
 
 
-def _reaches(similarity: float, threshold: float) -> bool:
-    """Tell it as the stream does, in ten-thousandths: a third is .3333 on both sides."""
-    return round(similarity * SIMILARITY_ONE) >= round(threshold * SIMILARITY_ONE)
-
-
 def compare_documents(one: Document, other: Document, width: int, panel: Panel) -> Report:
     """Compare two texts exactly, by shingles of `width` words, and by the methods of a panel.
 

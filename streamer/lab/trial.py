@@ -9,24 +9,18 @@ Which methods an evaluation runs, as the command line names them.
 NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision of the other, as
 Henzinger combined them. Either may be followed by parameters: `digests:variant=con:keywords=8`;
 `minhash:exact` is minhash with --exact.
-
-How many of given pairs of texts a method calls duplicates, without a stream.
-
-A pair is found as in a stream of the two: they share a key and their sketches reach the threshold,
-or their content is equal. What a stream adds are full buckets; for two texts there are none.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,7 +47,6 @@ from streamer.run.outputs import OutputFile
 from streamer.run.reading import FileInput
 from streamer.run.replay import Checks, Replay
 from streamer.run.warm import warm_kernels
-from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
 from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
@@ -122,34 +115,6 @@ def _index_settings(signature: SignatureSettings) -> IndexSettings:
         shingles_min=signature.min_shingles,
         exact=signature.exact,
     )
-
-
-Class = TypeVar("Class", bound=Hashable)
-
-
-def found_shares(
-    pairs: Iterable[tuple[str, str, Class]],
-    signature: SignatureSettings,
-    index: IndexSettings,
-    secret: bytes,
-) -> Mapping[Class, float]:
-    """Return the share of pairs that are found, 0 to 1, by their class."""
-    texts, classes = [], []
-    for one, other, of in pairs:
-        texts += [one.encode(), other.encode()]
-        classes.append(of)
-    signed = make_signer(signature, secret).sign(texts, [0] * len(texts))
-    equal = signed.keys[::2] == signed.keys[1::2]
-    long_enough = signed.distinct.reshape(-1, 2).min(axis=1) >= index.shingles_min
-    found: Counter[Class] = Counter()
-    for i, of in enumerate(classes):
-        if equal[i, -1]:
-            found[of] += 1
-        elif long_enough[i] and equal[i, :-1].any():
-            pair = np.ascontiguousarray(signed.sketches[2 * i : 2 * i + 2])
-            similarity = int(sketch_similarity(int(index.measure), pair[0], pair[1]))
-            found[of] += similarity >= index.similarity_min
-    return {of: found[of] / count for of, count in Counter(classes).items()}
 
 
 Progress = Callable[[int], None]  # pages judged so far

@@ -15,12 +15,13 @@ from benchmarks.short_texts import (
     WORDS_MAX,
     WORDS_MIN,
     Change,
+    found_shares,
     short_pairs,
 )
 from streamer.cli.main import app
 from streamer.lab.sample.prose import ENGLISH, Language
 from streamer.lab.sample.reference import tokens
-from streamer.lab.trial import found_shares, select
+from streamer.lab.trial import select
 
 
 def test_pairs_are_the_same_for_the_same_seed_and_others_for_another() -> None:
