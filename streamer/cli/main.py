@@ -46,7 +46,7 @@ PANELS = {
         "compare": "lab.cli.compare",
         "uniqueness": "lab.cli.compare",
         "methods": "lab.cli.methods",
-        "collection": "lab.cli.methods",
+        "collection": "lab.cli.compare",
     },
     "Measure and tune": {
         "sample": "lab.cli.sample_crawl",

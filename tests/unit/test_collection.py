@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from streamer.errors import InputError, SettingsError
-from streamer.lab.cli.methods import collection
+from streamer.lab.cli.compare import collection
 from streamer.sketch.collection import count_words, frequencies_for, idf, load_collection
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, written_options
