@@ -54,6 +54,9 @@ class ToldPublisher:
             await self.held.wait()
         self.arrived += [(topic, partition, message) for message in batches]
 
+    async def publish_one(self, topic: str, data: bytes) -> None:
+        await self.publish(topic, 0, self.batches([(None, data, [], None)]))
+
     async def tell(self, topic: str, data: bytes) -> bool:
         self.told.append((topic, data))
         return not self.deaf
