@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.codec import Forgotten, ShardMeta, unpack_snapshot
+from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
@@ -279,10 +281,12 @@ class ScannedRows(NamedTuple):
 
 
 def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
-    """Yield the rows of a shard that have not expired, some thousand at a time, as they came."""
+    """Yield the rows of a shard that may answer, some thousand at a time, as they came."""
+    meta = store.meta.shards[shard] if store.meta else ShardMeta()
+    forgetting = Forgetting(unpack_snapshot(meta.state).forgotten if meta.state else Forgotten())
     for part in store.keys(shard, ROWS_A_PART, whole=False):
         rows = read_rows(store, part.slots)
-        found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
-        assert store.meta is not None, "a store without a flush has no rows"
-        left = store.meta.shards[shard].horizon.has(found.times, part.rows)
+        marks = gather_marks(rows, part.keys.shape[1])
+        found = forgetting.hide(gather_rows(rows), part.rows)
+        left = meta.horizon.has(found.times, part.rows) & (found.times > BEFORE_ALL)
         yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

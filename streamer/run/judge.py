@@ -77,8 +77,10 @@ LOG_FLUSHES = FlushRule(
     records=4096,  # of the log, each with the pages of a chunk: as above
     seconds=3600.0,  # a restart folds what came since; a flush's entries stay
 )
-SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for,
-SWEEP_SECONDS = 3600.0  # or so long
+# To be forgotten, which make a sweep due that no command waits for; or URLs that are retired, of a
+# shard: the state of each flush has them, 50 bytes and the URL each.
+SWEEP_TERMS = 100_000
+SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from the disk
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
 _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
@@ -320,6 +322,7 @@ class Judge:
         return (
             any(each.is_asked for each in forgetting)
             or sum(each.pending for each in forgetting) >= SWEEP_TERMS
+            or max(each.retired for each in forgetting) >= SWEEP_TERMS
             or late
         )
 

@@ -4,7 +4,8 @@ The bands of a signature do not depend on the number of shards; only who has whi
 of a page at all shards are joined by its page ref and dealt out anew, with what tells under which
 of them it is posted: a posting that was refused stays so. Rows keep the numbers of shard 0, which
 has every kept page, in the order of insertion; so does what is counted by them. What has expired
-there is left out. It needs an index at rest: no page may be on its way between shards.
+there is left out, and what was retired. It needs an index at rest: no page may be on its way
+between shards.
 
 The new index is written beside the old one, synced, and put in its place in one step; the old one
 stays beside it. A kill leaves the one or the other, and the same command begins anew.
@@ -19,6 +20,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,10 +29,12 @@ import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import Forgotten, Snapshot, Undecided, pack_snapshot, unpack_snapshot
+from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
 from streamer.index.store import Store, has_index
 from streamer.index.stored_rows import read_rows
 from streamer.index.types import (
+    BEFORE_ALL,
     CONFIG,
     NO_HORIZON,
     VERDICTS,
@@ -130,6 +134,11 @@ class Old:
         store, place, _ = self.parts[0]
         return store.meta.shards[place].rows if store.meta else 0
 
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        """Return what shard 0 is to forget: as all do at rest."""
+        return Forgetting(self.parts[0].state.forgotten)
+
     @property
     def horizon(self) -> Horizon:
         """Return what answers no page any more."""
@@ -160,7 +169,9 @@ class Old:
         others = [_BesideRows(part) for part in self.parts[1:]]
         for own in store.keys(place, ROWS_AT_ONCE):
             rows = gather_rows(read_rows(store, own.slots))
-            left = np.flatnonzero(self.horizon.has(rows.times, own.rows))
+            rows = self.forgetting.hide(rows, own.rows)  # URLs that are retired
+            answers = self.horizon.has(rows.times, own.rows) & (rows.times > BEFORE_ALL)
+            left = np.flatnonzero(answers)
             left = left[np.argsort(own.rows[left])]
             rows = rows.take(left)
             count = len(left)

@@ -15,8 +15,8 @@ import numpy as np
 from streamer.index.shard import Shard
 from streamer.index.types import (
     Decisions,
+    Forget,
     IndexSettings,
-    Items,
     Output,
     Pages,
     Record,
@@ -154,12 +154,8 @@ class _Maker:
         first, items = 0, output.items
         while first < len(items):
             end = min(len(items), first + self._random.randint(1, 4))
-            part: Items
-            if isinstance(items, Pages):
-                part = items.take(range(first, end))
-            else:
-                assert isinstance(items, Decisions)
-                part = Decisions(items.refs[first:end], items.kept[first:end])
+            assert isinstance(items, Pages | Decisions | Forget)
+            part = items.take(range(first, end))
             start, until = output.start + first, output.start + end
             record = Record(shard_name(number), start, until, np.arange(start, until), part)
             self.index.logs[output.destination].append(pack_record(record, IDENTITY))

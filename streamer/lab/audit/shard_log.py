@@ -9,8 +9,9 @@ more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host
+from streamer.index.forgetting import BEFORE, HOST, REF, RETIRED, URL, names_of_host
 from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
 from streamer.index.store import Store
@@ -35,6 +36,7 @@ from streamer.index.types import (
     Verdicts,
     shard_name,
 )
+from streamer.index.url_versions import REPLACED, told_changes
 from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
 from streamer.lab.audit.scene import (
@@ -214,7 +216,8 @@ class KeptPages:
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
         self._sets_file, self._set_ends = folder / "sets", Column(np.int64)
         self._urls_file = folder / "urls"
-        self._forgets: list[tuple[int, int, Forget]] = []  # of pages [start, end)
+        # By term, of pages [start, end), as they came: ends ascend, and starts.
+        self._named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
         self._times = Column(np.int64)
@@ -252,31 +255,35 @@ class KeptPages:
     def __len__(self) -> int:
         return len(self._refs)
 
-    def forget(self, start: int, forget: Forget) -> None:
-        """Take what a shard forgets now, of the pages from the one at `start` on."""
-        self._forgets.append((start, len(self), forget))
+    def forget(self, start: int, terms: Iterable[Term], *, ahead: int = 0) -> None:
+        """Take what a shard forgets, of the pages from the one at `start` on to those `ahead`."""
+        for term in terms:
+            self._named[term].append((start, len(self) + ahead))
 
     def _forgotten(self) -> Rows:
         """Return how many pages there were when each was forgotten, NEVER if it was not."""
         ends = np.full(len(self), NEVER)
-        if not self._forgets:
-            return ends
-        named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
-        for start, end, forget in self._forgets:
-            for kind, value in forget.terms:
-                named[kind, value].append((start, end))
-                if kind == BEFORE and isinstance(value, int):
+        for (kind, value), named in self._named.items():
+            if kind == BEFORE and isinstance(value, int):
+                for start, end in named:
                     early = start + np.flatnonzero(self._times.array()[start:end] < value)
                     ends[early] = np.minimum(ends[early], end)
+        if not self._named:
+            return ends
         refs = self._refs.array().tolist()
         with self._urls_file.open("rb") as lines:
             for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
-                for term in ((URL, url), (REF, ref), *hosts):
-                    found = [end for start, end in named.get(term, ()) if start <= i < end]
-                    ends[i] = min([int(ends[i]), *found])
+                for term in ((URL, url), (RETIRED, url), (REF, ref), *hosts):
+                    ends[i] = min(int(ends[i]), self._named_at(term, i))
         return ends
+
+    def _named_at(self, term: Term, page: int) -> int:
+        """Return how many pages there were when a term first named one, NEVER if it did not."""
+        named = self._named.get(term, ())
+        at = bisect_right(named, page, key=lambda each: each[1])
+        return named[at][1] if at < len(named) and named[at][0] <= page else NEVER
 
     def compare(self, report: Report) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
@@ -431,6 +438,9 @@ class ShardLog:
                 self._note_verdicts(output.items, output.start, before, owed=owed)
             else:
                 self._streams.note_sent(self._number, output.destination, output.items, owed=owed)
+                if self._number == 0 and isinstance(output.items, Forget):
+                    retired = [term for term in output.items.terms if term[0] == RETIRED]
+                    self._kept.forget(self._kept_before, retired)
 
     def _note_taken(self, record: Record, first: int, *, judged: bool) -> None:
         items = record.items
@@ -452,7 +462,7 @@ class ShardLog:
             if self._number == 0:
                 self._table.mark(places, ARRIVED)
         elif isinstance(items, Forget):
-            self._kept.forget(self._kept_before, items.take(range(first, len(items))))
+            self._kept.forget(self._kept_before, items.terms[first:])
         if record.source.startswith(_SHARD):
             source = int(record.source.removeprefix(_SHARD))
             self._streams.note_received(
@@ -481,7 +491,20 @@ class ShardLog:
         own, _ = settings.least_of(block.pages.urls)
         self._leasts.append(np.where(held, self._least, own))
         self._owed.append(np.full(count, owed))
+        if self._scene.shards == 1 and settings.retire_replaced:
+            self._note_retired(block)
         self._kept.add(block.pages.take(np.flatnonzero(block.similarities < 0)))
+
+    def _note_retired(self, block: Verdicts) -> None:
+        """Note what the pages of a block retire, where they come in the order of their verdicts."""
+        if block.pages.changes is None:
+            return
+        kept = (block.similarities < 0) & (block.pages.tokens > 0)
+        before = np.cumsum(kept) - kept
+        codes, _ = told_changes(block.pages.changes)
+        for i in np.flatnonzero(codes == REPLACED).tolist():
+            retired = [(RETIRED, block.pages.urls[i])]
+            self._kept.forget(self._kept_before, retired, ahead=int(before[i]))
 
     def _ranks(self, places: Places) -> npt.NDArray[np.int64]:
         """Return the ranks plus 1 of pages at this shard; 0 for what cannot be a page."""
