@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import Forgotten, Snapshot, Undecided, pack_snapshot, unpack_snapshot
-from streamer.index.forgetting import Forgetting
+from streamer.index.forgetting import REF, Forgetting
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
 from streamer.index.store import Store, has_index
 from streamer.index.stored_rows import read_rows
@@ -152,7 +152,9 @@ class Old:
             waiting = len(state.undecided.refs) + sum(len(pages) for _, pages in state.held)
             if waiting:
                 raise _on_their_way(f"{waiting} pages have no verdict yet at shard {number}")
-            if state.forgotten.terms or state.forgotten.doomed or state.forgotten.gone:
+            # A page that was held when it was named is named at shard 0 as well, and left out.
+            named = [kind for kind, *_ in state.forgotten.terms if kind != REF]
+            if named or state.forgotten.doomed or state.forgotten.gone:
                 raise _on_their_way(f"shard {number} has pages to forget")
             for to, other in enumerate(self.parts):
                 sent = state.sent.get(destination_name(to), 0)
@@ -169,7 +171,7 @@ class Old:
         others = [_BesideRows(part) for part in self.parts[1:]]
         for own in store.keys(place, ROWS_AT_ONCE):
             rows = gather_rows(read_rows(store, own.slots))
-            rows = self.forgetting.hide(rows, own.rows)  # URLs that are retired
+            rows = self.forgetting.hide(rows, own.rows)  # of URLs that were replaced
             answers = self.horizon.has(rows.times, own.rows) & (rows.times > BEFORE_ALL)
             left = np.flatnonzero(answers)
             left = left[np.argsort(own.rows[left])]

@@ -17,10 +17,10 @@ from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.deep_check import check_index
 from streamer.index.forgetting import BEFORE, HOST, URL, Terms
 from streamer.index.store import Store
-from streamer.index.stored_rows import scan_rows
 from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
 from streamer.kafka.wire import pack_record, unpack_record
+from streamer.lab.explanation import answering_rows
 from streamer.run.forget import forget
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
@@ -310,12 +310,13 @@ def test_what_is_retired_leaves_the_disk_when_there_is_much_of_it(
     assert not any(finding.damage for finding in check_index(tmp_path / "index"))
 
 
-def test_pages_retired_but_not_swept_are_no_rows_of_what_looks_at_an_index(tmp_path: Path) -> None:
+def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) -> None:
     with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
         for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
             answer(judge, each)
         judge.flush(b"")
-        assert [ref for part in scan_rows(judge.store, 0) for ref in part.rows.refs] == [1, 2]
+        found = [ref for part in answering_rows(judge.store, 0) for ref in part.rows.refs]
+        assert found == [1, 2]
 
 
 def test_another_number_of_shards_leaves_out_what_is_retired(tmp_path: Path) -> None:
