@@ -192,10 +192,13 @@ class _Batch:
         """Return some of the pages, and what belongs to them."""
         if part == slice(0, len(self.pages)):
             return self.pages, self.judged, self.nearest
-        near = self.nearest
+        near, judged = self.nearest, self.judged
         return (
             self.pages.take(range(part.start, part.stop)),
-            Judged(*(column[part] for column in self.judged)),
+            Judged(
+                judged.outcome[part], judged.best[part], judged.similarity[part],
+                judged.content[part], judged.exact[part],
+            ),
             Nearest(
                 near.similarities[part], near.same_content[part], near.refs[part], near.urls[part],
                 near.others[part],
@@ -544,9 +547,9 @@ class Shard:
             pages = replace(pages, changes=changes)
         judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
-        self._emit_judged(pages, judged, nearest, batch)
+        self._publish(pages, judged, nearest, batch)
 
-    def _emit_judged(self, pages: Pages, judged: Judged, nearest: Nearest, batch: _Batch) -> None:
+    def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: _Batch) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
         part, fetched = slice(batch.published - len(pages), batch.published), batch.fetched
         outcome, best, scores, content, exact = judged

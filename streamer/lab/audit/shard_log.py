@@ -500,7 +500,7 @@ class ShardLog:
         if block.pages.changes is None:
             return
         kept = (block.similarities < 0) & (block.pages.tokens > 0)
-        before = np.cumsum(kept) - kept
+        before: Rows = np.cumsum(kept) - kept
         codes, _ = told_changes(block.pages.changes)
         for i in np.flatnonzero(codes == REPLACED).tolist():
             retired = [(RETIRED, block.pages.urls[i])]
