@@ -77,9 +77,10 @@ LOG_FLUSHES = FlushRule(
     records=4096,  # of the log, each with the pages of a chunk: as above
     seconds=3600.0,  # a restart folds what came since; a flush's entries stay
 )
-# To be forgotten, which make a sweep due that no command waits for; or URLs that are retired, of a
-# shard: the state of each flush has them, 50 bytes and the URL each.
-SWEEP_TERMS = 100_000
+SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for,
+# or so many URLs of a shard that are retired, or one for so many rows: a sweep reads all of these,
+# and the state of each flush has all of those, with 17 bytes beside the URL.
+SWEEP_ROWS = 32
 SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from the disk
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
@@ -322,8 +323,16 @@ class Judge:
         return (
             any(each.is_asked for each in forgetting)
             or sum(each.pending for each in forgetting) >= SWEEP_TERMS
-            or max(each.retired for each in forgetting) >= SWEEP_TERMS
+            or self._many_are_retired
             or late
+        )
+
+    @property
+    def _many_are_retired(self) -> bool:
+        stored = self.store.meta.shards if self.store.meta else []
+        return any(
+            shard.forgetting.retired >= max(SWEEP_TERMS, own.rows // SWEEP_ROWS)
+            for shard, own in zip(self.shards, stored, strict=False)
         )
 
     def begin_flush(self, owner_state: Callable[[], bytes], *, sweep: bool = False) -> None:

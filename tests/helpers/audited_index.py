@@ -180,15 +180,20 @@ def small_index(
     *,
     steps: int | None = None,
     stricter_after: int | None = None,
+    urls: int | None = None,
     **rules: Any,
 ) -> SmallIndex:
     """Return an index of so many pages, at rest, or as it is after so many steps of its shards.
 
-    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs.
+    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs. Pages
+    have so many `urls`, None: each its own.
     """
     random = Random(seed)
     index = SmallIndex(IndexSettings.model_validate(rules))
-    signed = _write_records(index, random, family_pages(random, pages))
+    made = family_pages(random, pages)
+    if urls is not None:
+        made.urls = [b"http://a.example/%d" % random.randrange(urls) for _ in range(pages)]
+    signed = _write_records(index, random, made)
     maker = _Maker(index, random)
     while (signed or maker.waiting()) and steps != 0:
         if signed and (not maker.waiting() or random.random() < 0.5):

@@ -260,30 +260,35 @@ class KeptPages:
         for term in terms:
             self._named[term].append((start, len(self) + ahead))
 
-    def _forgotten(self) -> Rows:
-        """Return how many pages there were when each was forgotten, NEVER if it was not."""
-        ends = np.full(len(self), NEVER)
-        for (kind, value), named in self._named.items():
-            if kind == BEFORE and isinstance(value, int):
-                for start, end in named:
-                    early = start + np.flatnonzero(self._times.array()[start:end] < value)
-                    ends[early] = np.minimum(ends[early], end)
+    def _forgotten(self) -> tuple[Rows, Rows]:
+        """Return how many pages there were when each was forgotten, NEVER if it was not.
+
+        And the first page that its shard has kept.
+        """
+        ends, starts = np.full(len(self), NEVER), np.zeros(len(self), np.int64)
         if not self._named:
-            return ends
-        refs = self._refs.array().tolist()
+            return ends, starts
+        times, refs = self._times.array(), self._refs.array().tolist()
+        for (kind, value), named in self._named.items():
+            for start, end in named if kind == BEFORE else ():
+                early = start + np.flatnonzero(times[start:end] < int(value))
+                early = early[ends[early] > end]
+                starts[early], ends[early] = start, end
         with self._urls_file.open("rb") as lines:
             for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
                 for term in ((URL, url), (RETIRED, url), (REF, ref), *hosts):
-                    ends[i] = min(int(ends[i]), self._named_at(term, i))
-        return ends
+                    start, end = self._named_at(term, i)
+                    if end < ends[i]:
+                        starts[i], ends[i] = start, end
+        return ends, starts
 
-    def _named_at(self, term: Term, page: int) -> int:
-        """Return how many pages there were when a term first named one, NEVER if it did not."""
+    def _named_at(self, term: Term, page: int) -> tuple[int, int]:
+        """Return what pages a term named when it named one first; none: NEVER."""
         named = self._named.get(term, ())
         at = bisect_right(named, page, key=lambda each: each[1])
-        return named[at][1] if at < len(named) and named[at][0] <= page else NEVER
+        return named[at] if at < len(named) and named[at][0] <= page else (0, NEVER)
 
     def compare(self, report: Report) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
@@ -302,7 +307,7 @@ class KeptPages:
         limits = bucket_max, estimated, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
-        forgotten = self._forgotten()
+        forgotten, firsts = self._forgotten()
         report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
         lives = np.stack((self._times.array(), forgotten), axis=1)
         met = np.zeros(count, np.int64)
@@ -327,6 +332,8 @@ class KeptPages:
             sets = partial(self._sets_of, earlier, later)
             if exact and decided_similarity(measure, *both, least, sets)[0] < least:
                 continue
+            if earlier < firsts[later]:
+                continue  # kept by another shard: it may have come when this one was forgotten
             if self._is_excused(int(met[later])):
                 report.counts["kept pairs that match, excused by the limits"] += 1
             else:
@@ -438,9 +445,9 @@ class ShardLog:
                 self._note_verdicts(output.items, output.start, before, owed=owed)
             else:
                 self._streams.note_sent(self._number, output.destination, output.items, owed=owed)
-                if self._number == 0 and isinstance(output.items, Forget):
-                    retired = [term for term in output.items.terms if term[0] == RETIRED]
-                    self._kept.forget(self._kept_before, retired)
+                if isinstance(output.items, Forget):
+                    own = [term for term in output.items.terms if term[0] in {RETIRED, REF}]
+                    self._kept.forget(self._kept_before, own)
 
     def _note_taken(self, record: Record, first: int, *, judged: bool) -> None:
         items = record.items
