@@ -88,8 +88,9 @@ def test_open_pages_are_violations_where_a_settled_index_is_asked_for(tmp_path: 
 def test_kept_pages_that_match_are_excused_where_one_was_retired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
-    retiring = {"track_changes": True, "retire_replaced": True, "threshold": 0.5}
-    index = small_index(7, shards=shards, urls=30, **retiring)
+    index = small_index(
+        7, shards=shards, urls=30, track_changes=True, retire_replaced=True, threshold=0.5
+    )
     report = index.audit(tmp_path, settled=True)
     assert report.broken == []
     assert report.counts["kept pages that were forgotten"] > 20
