@@ -413,7 +413,9 @@ class Shard:
         """Return the stored rows that may be candidates, and the place of each hit among them."""
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         hides = self.forgetting.hides
-        limit = _NO_LIMIT if expires or hides else settings.candidates_max
+        # What is hidden, or will be by a page of this batch, leaves room for others.
+        passes = expires or hides or settings.retire_replaced
+        limit = _NO_LIMIT if passes else settings.candidates_max
         fetched, places = fetch_candidates(self._lookup, hits, masks, self._own_keys, limit)
         if hides:
             rows = np.empty(len(fetched.refs), np.int64)

@@ -282,6 +282,22 @@ def test_a_page_that_replaces_one_of_its_own_batch_retires_it(tmp_path: Path) ->
         ]  # fmt: skip
 
 
+def test_what_a_page_of_the_batch_retires_leaves_room_among_stored_candidates(
+    tmp_path: Path,
+) -> None:
+    rules = RETIRING.model_copy(update={"candidates_max": 2})
+    sketches = [FAR[1], FAR[2], FAR[3], FAR[4], FAR[3]]
+    batch = made_pages([[1, 2, 3, n] for n in range(5)], sketches)
+    batch.urls = [b"a", b"b", b"c", b"a", b"d"]
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        judge.judge(0, 0, 3, batch.take([0, 1, 2]))
+        judge.flush(b"")
+        rest = batch.take([3, 4])
+        [block] = judge.judge(0, 3, 5, rest, judge.look_up(rest))
+    assert block.similarities.tolist() == [-1, 10_000]  # c's page is one of the first two now
+    assert block.representative_refs.tolist() == [0, 2]
+
+
 def test_what_is_retired_leaves_the_disk_when_there_is_much_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
