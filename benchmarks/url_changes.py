@@ -5,6 +5,11 @@ new, then each is as it was, then a tenth is edited and a tenth replaced. Pages 
 are of all threads, those of RocksDB too. Not part of `make bench`: it takes a minute a million.
 
     PYTHONPATH=. python -m benchmarks.url_changes FOLDER [--urls 1000000] [--expire-after-rounds 0]
+
+With `--recrawl SETTING` the URLs are crawled again and again in one process under one setting, and
+one in so many is replaced each time: give the settings in turns.
+
+    PYTHONPATH=. python -m benchmarks.url_changes FOLDER --recrawl none|track|retire [--one-in 20]
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from benchmarks.lifetimes import BATCH, unique_pages
 from streamer.index.codec import URLS
@@ -66,6 +73,53 @@ def measure(index: Path, urls: int, settings: IndexSettings) -> Iterator[tuple[f
     judge.close()
 
 
+def recrawled(crawl: int, first: int, urls: int, one_in: int) -> Pages:
+    """Return pages of the URLs from the first on, of which one in so many is replaced each time."""
+    pages = unique_pages(first, BATCH)
+    at = np.arange(first, first + BATCH)
+    times = sum((at % one_in == each % one_in).astype(np.uint64) for each in range(1, crawl + 1))
+    content = (times + np.zeros(BATCH, np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    pages.keys ^= content[:, None]
+    pages.sketches[:, 1:] ^= content[:, None]
+    pages.refs += np.uint64(crawl * urls)
+    pages.times[:] = pages.watermarks[:] = crawl * urls + at
+    return pages
+
+
+def measure_recrawl(index: Path, options: argparse.Namespace) -> Iterator[str]:
+    """Crawl the URLs again and again; yield a line a time."""
+    settings = IndexSettings(
+        shards=options.shards,
+        track_changes=options.recrawl != "none",
+        retire_replaced=options.recrawl == "retire",
+    )
+    folder = IndexFolder.open(index, SignatureSettings(), settings.shards)
+    judge = replay_judge(folder, settings)
+    for crawl in range(options.crawls):
+        seconds = making = 0.0
+        cpu = time.process_time()
+        for first in range(0, options.urls, BATCH):
+            before = time.thread_time()
+            pages = recrawled(crawl, first, options.urls, options.one_in)
+            start = int(pages.refs[0])
+            making += time.thread_time() - before
+            began = time.perf_counter()
+            judge.judge(0, start, start + BATCH, pages, judge.look_up(pages))
+            if judge.flush_is_due:
+                judge.begin_flush(lambda: b"")
+            seconds += time.perf_counter() - began
+        judge.finish()
+        assert judge.store.meta is not None, "nothing was flushed"
+        [own, *_] = judge.store.meta.shards
+        yield (
+            f"{options.recrawl}, crawl {crawl}: {options.urls / seconds:,.0f} pages/s, "
+            f"{1e6 * (time.process_time() - cpu - making) / options.urls:.1f} us of CPU a page; "
+            f"{own.rows:,} rows, {own.forgotten:,} swept, state of {len(own.state):,} bytes, "
+            f"{judge.store.size_bytes() >> 20} MiB"
+        )
+    judge.close()
+
+
 def _bytes_of_versions(judge: Judge) -> int:
     """Return the bytes of the files that hold versions of URLs."""
     database = judge.store._database  # noqa: SLF001 - only RocksDB knows which files these are
@@ -79,7 +133,15 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--urls", type=int, default=1_000_000)
     parser.add_argument("--expire-after-rounds", type=float, default=0)
+    parser.add_argument("--recrawl", choices=("none", "track", "retire"))
+    parser.add_argument("--one-in", type=int, default=20)
+    parser.add_argument("--crawls", type=int, default=4)
+    parser.add_argument("--shards", type=int, default=1)
     options = parser.parse_args()
+    if options.recrawl:
+        for line in measure_recrawl(options.folder, options):
+            print(line, flush=True)
+        return 0
     found = []
     for tracks in (False, True):
         age = round(options.expire_after_rounds * options.urls)

@@ -221,6 +221,14 @@ class Settings(BaseSettings):
         shown="no",
     )
 
+    retire_replaced: bool = _setting(
+        VERDICTS,
+        "With --track-changes: where a page has replaced what its URL had, the pages kept of that "
+        "URL before answer no page any more.",
+        default=False,
+        shown="no",
+    )
+
     rules: Path | None = _setting(
         VERDICTS,
         "TOML file of rules for hosts and paths: another threshold, least shingles or text, or to "
@@ -475,6 +483,7 @@ class Settings(BaseSettings):
             expire_after_ms=self._expire_after_ms,
             keep_pages=self.keep_pages,
             track_changes=self.track_changes,
+            retire_replaced=self.retire_replaced,
             shards=self.shards,
             rules=self.site_rules,
         )
@@ -540,6 +549,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
         ) from error
     except ValueError as error:
         raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
+    if settings.retire_replaced and not settings.track_changes:
+        raise SettingsError(
+            "The setting retire_replaced needs track_changes, which tells what a page replaces. "
+            "Give --track-changes too, or leave --retire-replaced out."
+        )
     if settings.shards > settings.signature.bands:
         raise SettingsError(
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."

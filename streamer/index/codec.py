@@ -74,7 +74,8 @@ class Forgotten(msgspec.Struct):
     """What a shard is about to forget, as forgetting.py has it.
 
     `terms`: kind, value, the row before which it holds, the command that wants it, and which record
-    it came by. `records`: how many such records the shard has had.
+    it came by. `records`: how many such records the shard has had. `retired`: URLs, and for each in
+    `retired_before`, int64, the row before which it is.
     """
 
     terms: list[tuple[str, bytes | int, int, str, int]] = []
@@ -85,6 +86,8 @@ class Forgotten(msgspec.Struct):
     counts: dict[str, int] = {}
     done: dict[str, int] = {}
     records: int = 0
+    retired: list[bytes] = []
+    retired_before: bytes = b""
 
 
 class ShardState(msgspec.Struct, rename={"positions": "marks"}):
@@ -168,8 +171,9 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 6  # of this file, row_blocks.py, frozen.py and url_versions.py
-READ_FORMATS = (5, FORMAT)  # an index of another one is refused; 5 had rows and whole keys only
+FORMAT = 7  # of this file, row_blocks.py, frozen.py and url_versions.py
+# An index of another one is refused. 5 had rows and whole keys only, 6 retired nothing.
+READ_FORMATS = (5, 6, FORMAT)
 
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats

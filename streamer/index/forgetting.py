@@ -4,6 +4,10 @@ A page is forgotten where the log says so: of all that came before, what a term 
 it answers no page. In the head that is done at once; a stored row is hidden when it is found, by
 its URL, time or ref, until it is written over (a sweep). So neither the moment of a flush nor that
 of a sweep shows, and many terms are swept together.
+
+What was kept of a URL is retired in the same way where a page replaces it (`--retire-replaced`).
+There may be a hundred thousand such URLs, so they stand apart; and nobody waits for them to be
+gone from the disk. A version of the URL stays what the next page is compared with.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from streamer.index.postings import ROWS_MAX
 from streamer.index.types import BEFORE_ALL, Forget, KeptRows, Times
 
 URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
+RETIRED = "retired"  # names what has a URL, but no version of that
 ASK = "ask"  # names no page: the command, which is to be told when all that came before is done
 
 Rows = npt.NDArray[np.int64]
@@ -42,10 +47,21 @@ class _Mark(NamedTuple):
 class Terms:
     """Terms, each for the rows before one; of two that are equal the later one holds."""
 
-    def __init__(self, packed: Iterable[tuple[str, bytes | int, int, str, int]] = ()) -> None:
+    def __init__(
+        self,
+        packed: Iterable[tuple[str, bytes | int, int, str, int]] = (),
+        retired: Mapping[bytes, int] = {},
+    ) -> None:
         self._by_kind: dict[str, dict[Any, _Mark]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
         for kind, value, row_end, ask, record in packed:
             self._by_kind[kind][value] = _Mark(row_end, ask, record)
+        self.retired = dict(retired)  # URLs, each with the row before which it is
+
+    @classmethod
+    def unpack(cls, packed: Forgotten) -> Terms:
+        """Return the terms that a shard's state has."""
+        ends = np.frombuffer(packed.retired_before, np.int64).tolist()
+        return cls(packed.terms, dict(zip(packed.retired, ends, strict=True)))
 
     @classmethod
     def of(cls, forget: Forget, row_end: int = ROWS_MAX, record: int = 1 << 62) -> Terms:
@@ -54,6 +70,11 @@ class Terms:
         return cls((kind, value, row_end, forget.ask, record) for kind, value in named)
 
     def __len__(self) -> int:
+        return self.named + len(self.retired)
+
+    @property
+    def named(self) -> int:
+        """Return how many terms there are but for URLs that are retired."""
         return sum(map(len, self._by_kind.values()))
 
     def packed(self) -> list[tuple[str, bytes | int, int, str, int]]:
@@ -66,10 +87,11 @@ class Terms:
         """Take later terms."""
         for kind, own in others._by_kind.items():
             self._by_kind[kind] |= own
+        self.retired |= others.retired
 
     def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
         """Return the places of the rows that are named, ascending, and the command of each."""
-        found: dict[int, str] = {}
+        found = dict.fromkeys(self._find_retired(rows, urls), "")
         for time, mark in self._by_kind[BEFORE].items():
             early = np.flatnonzero((times < time) & (rows < mark.row_end))
             found |= dict.fromkeys(early.tolist(), mark.ask)
@@ -86,6 +108,12 @@ class Terms:
                 for place, value in enumerate(values):
                     self._note(own, value, place, rows, found)
         return dict(sorted(found.items()))
+
+    def _find_retired(self, rows: Rows, urls: Sequence[bytes]) -> Iterator[int]:
+        if self.retired and not self.retired.keys().isdisjoint(urls):
+            for place, url in enumerate(urls):
+                if rows[place] < self.retired.get(url, 0):
+                    yield place
 
     def name(self, url: bytes, time: int, record: int) -> bool:
         """Tell whether a version of a URL is named, that came before the next such record."""
@@ -133,7 +161,7 @@ class Forgetting:
     """
 
     def __init__(self, packed: Forgotten) -> None:
-        self._terms = Terms(packed.terms)
+        self._terms = Terms.unpack(packed)
         self._swept = Terms()  # by the sweep that goes on
         self.doomed, self.gone = set(packed.doomed), set(packed.gone)
         # Who was not told yet waits for another sweep: the one before may have ended too early.
@@ -146,20 +174,32 @@ class Forgetting:
     def packed(self) -> Forgotten:
         """Return all of it as a shard's state has it."""
         assert not self._swept, "a sweep goes on"
+        retired = self._terms.retired
         return Forgotten(
             self._terms.packed(), sorted(self.doomed), sorted(self.gone), self._asked,
             self._passed_on, dict(self._counts), self.done.copy(), self.records,
+            [*retired], np.fromiter(retired.values(), np.int64, len(retired)).tobytes(),
         )  # fmt: skip
 
     @property
     def pending(self) -> int:
-        """Return how many terms have not been swept."""
-        return len(self._terms)
+        """Return how many terms have not been swept, but for URLs that are retired."""
+        return self._terms.named
+
+    @property
+    def retired(self) -> int:
+        """Return how many URLs that are retired have not been swept."""
+        return len(self._terms.retired)
 
     @property
     def hides(self) -> bool:
         """Tell whether stored rows may have to be hidden."""
         return bool(self._terms) or bool(self._swept)
+
+    @property
+    def hides_versions(self) -> bool:
+        """Tell whether versions of URLs may have to be hidden."""
+        return bool(self._terms.named or self._swept.named)
 
     @property
     def is_asked(self) -> bool:
@@ -171,6 +211,10 @@ class Forgetting:
         self._terms.add(terms)
         asked = [value for kind, value in forget.terms if kind == ASK]
         self._asked += [value.decode() for value in asked if isinstance(value, bytes)]
+
+    def retire(self, url: bytes, row_end: int) -> None:
+        """Take a URL of which the rows before one answer no page any more."""
+        self._terms.retired[url] = row_end
 
     @staticmethod
     def without_question(forget: Forget) -> Forget:

@@ -97,6 +97,8 @@ class Head:
         self.count = 0
         self.urls: list[bytes] = []
         self.shingles: list[bytes] = []  # sets of the entries, if the index has them
+        self._by_url: dict[bytes, list[int]] = {}  # as many entries as were asked for
+        self._noted = 0
         self._allocate(max(capacity, 16))
 
     def _allocate(self, capacity: int) -> None:
@@ -137,11 +139,19 @@ class Head:
             grown[:count] = column[:count]
         rebuild_table(self.table, self.keys, self.masks, count)
 
+    def entries_of(self, url: bytes) -> list[int]:
+        """Return the entries with a URL, of all that are there."""
+        for entry in range(self._noted, len(self.urls)):
+            self._by_url.setdefault(self.urls[entry], []).append(entry)
+        self._noted = len(self.urls)
+        return self._by_url.get(url, [])
+
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
         for column in self._columns():
             column[: len(places)] = column[places]
         self.urls = [self.urls[i] for i in places.tolist()]
+        self._by_url, self._noted = {}, 0
         if self.shingles:
             self.shingles = [self.shingles[i] for i in places.tolist()]
         self.count = len(places)

@@ -131,8 +131,8 @@ class Scratch(NamedTuple):
     Attributes:
         rows, places: of its candidates; sizes, slots: of its buckets.
         told: of each candidate the similarity of its set, UNTOLD, or IN_DOUBT.
-        stop: int64[3], the page that comes next, which hit of the store that begins with, and how
-            many candidates of it have been told.
+        stop: int64[4], the page that comes next, which hit of the store that begins with, how
+            many candidates of it have been told, and the page before which judging ends.
     """
 
     rows: Places
@@ -297,7 +297,7 @@ def judging_scratch(own_keys: int, candidates_max: int) -> Scratch:
     """Return memory to judge pages in."""
     rows, places, told = np.empty((3, candidates_max), np.int64)
     sizes, slots = np.empty((2, own_keys), np.int64)
-    return Scratch(rows, places, sizes, slots, told, np.zeros(3, np.int64))
+    return Scratch(rows, places, sizes, slots, told, np.zeros(4, np.int64))
 
 
 @kernel
@@ -314,13 +314,14 @@ def judge_pages(
     """Judge the pages in order; return (entries in the head, next row, postings refused).
 
     The head has `count` entries, and room for all pages; the first new row is `next_row`. Judging
-    goes on at `scratch.stop`, and stops before a page of which candidates are in doubt.
+    goes on and ends as `scratch.stop` says, and stops before a page of which candidates are in
+    doubt. What answers may change in between.
     """
     own = pages.keys.shape[1]
     address = head.table.ctypes.data
-    first, hit, told = scratch.stop[0], scratch.stop[1], scratch.stop[2]
+    first, hit, told, end = scratch.stop[0], scratch.stop[1], scratch.stop[2], scratch.stop[3]
     refused = 0
-    for i in range(first, pages.keys.shape[0]):
+    for i in range(first, end):
         if i + 1 < pages.keys.shape[0]:
             for j in range(own):  # or each would be waited for, since a guess may be wrong
                 prefetch(address, find_slot(head.table, pages.keys[i + 1, j]))
@@ -340,7 +341,7 @@ def judge_pages(
             judged.best[i] = count
             count += 1
             next_row += 1
-    scratch.stop[0] = pages.keys.shape[0]
+    scratch.stop[0], scratch.stop[1], scratch.stop[2] = end, hit, 0
     return count, next_row, refused
 
 

@@ -14,7 +14,7 @@ flushes, nor on where a posting lies. docs/architecture.md has the rules and the
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from streamer.index.codec import (
     unpack_settings,
     unpack_state,
 )
-from streamer.index.forgetting import REF, Forgetting, Terms
+from streamer.index.forgetting import REF, RETIRED, Forgetting, Terms
 from streamer.index.head import Head
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
@@ -59,6 +59,7 @@ from streamer.index.rule import (
     new_judged,
 )
 from streamer.index.types import (
+    BEFORE_ALL,
     FORGET,
     MACHINE_VERSION,
     NO_HORIZON,
@@ -87,7 +88,7 @@ from streamer.index.types import (
     key_columns,
     nothing_near,
 )
-from streamer.index.url_versions import Tracking, UrlVersions
+from streamer.index.url_versions import Compared, Tracking, UrlVersions
 from streamer.sketch.hash_sets import decided_similarity, set_similarity
 from streamer.sketch.resemblance import SKETCH_WORDS
 
@@ -158,6 +159,58 @@ def restore_undecided(head: Head, packed: Undecided) -> None:
     head.refs[:count] = packed.refs
     head.urls, head.shingles, head.count = packed.urls, packed.shingles, count
     head.retain(np.arange(count))
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Pages that are judged, and what they are judged by.
+
+    Attributes:
+        fetched: the stored rows that `stored` has.
+        judged: what has become of those that are judged, as `scratch` tells.
+        short: bool, whether a page is too short to compare.
+        rows: int64, how many rows came before each that is judged.
+        compared: with the last versions of their URLs, where these are known.
+        published: the place of the first that is not.
+    """
+
+    pages: Pages
+    arrivals: Arrivals
+    limits: Limits
+    stored: StoredHits
+    fetched: KeptRows
+    nearest: Nearest
+    judged: Judged
+    scratch: Scratch
+    short: npt.NDArray[np.bool_]
+    rows: Places
+    compared: Compared | None = None
+    published: int = 0
+    _by_url: dict[bytes, list[int]] = field(default_factory=dict)
+
+    def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
+        """Return some of the pages, and what belongs to them."""
+        if part == slice(0, len(self.pages)):
+            return self.pages, self.judged, self.nearest
+        near, judged = self.nearest, self.judged
+        return (
+            self.pages.take(range(part.start, part.stop)),
+            Judged(
+                judged.outcome[part], judged.best[part], judged.similarity[part],
+                judged.content[part], judged.exact[part],
+            ),
+            Nearest(
+                near.similarities[part], near.same_content[part], near.refs[part], near.urls[part],
+                near.others[part],
+            ),
+        )  # fmt: skip
+
+    def hide(self, url: bytes) -> None:
+        """Have the stored rows with a URL answer none of the pages that are left."""
+        if not self._by_url:
+            for place, other in enumerate(self.fetched.urls):
+                self._by_url.setdefault(other, []).append(place)
+        self.stored.times[self._by_url.get(url, [])] = BEFORE_ALL
 
 
 class Shard:
@@ -312,6 +365,16 @@ class Shard:
 
         They `arrive`, or were held.
         """
+        batch = self._batch(pages, arrive=arrive)
+        for place in self._replacing(batch):
+            self._apply_rule(batch, place)
+            self._retire_before(batch, place)
+        self._apply_rule(batch, len(pages))
+        self._publish_to(batch, len(pages))
+        return batch.judged.outcome
+
+    def _batch(self, pages: Pages, *, arrive: bool) -> _Batch:
+        """Look up all that pages are judged by."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
         if self.next_row + len(pages) >= ROWS_MAX:
@@ -325,7 +388,6 @@ class Shard:
         fetched, places = self._fetch(hits, masks, settings)
         limits = self._limits(hits, settings)
         nearest = self._nearest(pages, keys, masks)
-        before = self.head.count
         arrivals = Arrivals(
             keys,
             masks,
@@ -338,23 +400,22 @@ class Shard:
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
-        judged = self._apply_rule(pages, arrivals, limits, stored)
-        judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
-        basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
-        basis[~comparable] = TOO_SHORT
-        inserted = judged.outcome == UNIQUE
+        scratch = judging_scratch(self._own_keys, limits.candidates_max)
+        judged, rows = new_judged(len(pages)), np.zeros(len(pages), np.int64)
+        batch = _Batch(
+            pages, arrivals, limits, stored, fetched, nearest, judged, scratch, ~comparable, rows
+        )
         if arrive and self.tracks_changes:
-            pages = self._with_changes(pages, inserted, limits, (similarity_min, shingles_min))
-        self._note_inserted(pages, inserted, before)
-        self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
-        self._publish(pages, judged, basis, fetched, nearest)
-        return judged.outcome
+            batch.compared = self._compare(batch, (similarity_min, shingles_min))
+        return batch
 
     def _fetch(self, hits: Hits, masks: Keys, settings: IndexSettings) -> tuple[KeptRows, Places]:
         """Return the stored rows that may be candidates, and the place of each hit among them."""
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         hides = self.forgetting.hides
-        limit = _NO_LIMIT if expires or hides else settings.candidates_max
+        # What is hidden, or will be by a page of this batch, leaves room for others.
+        passes = expires or hides or settings.retire_replaced
+        limit = _NO_LIMIT if passes else settings.candidates_max
         fetched, places = fetch_candidates(self._lookup, hits, masks, self._own_keys, limit)
         if hides:
             rows = np.empty(len(fetched.refs), np.int64)
@@ -375,22 +436,23 @@ class Shard:
             int(settings.exact),
         )
 
-    def _apply_rule(
-        self, pages: Pages, arrivals: Arrivals, limits: Limits, stored: StoredHits
-    ) -> Judged:
-        """Judge the pages in order by the kernel, which stops where sets are to be compared."""
-        judged, before = new_judged(len(pages)), self.head.count
-        self.head.reserve(len(pages))
-        scratch = judging_scratch(self._own_keys, limits.candidates_max)
-        while True:
+    def _apply_rule(self, batch: _Batch, end: int) -> None:
+        """Judge pages up to one by the kernel, which stops where sets are to be compared."""
+        scratch, judged = batch.scratch, batch.judged
+        start, before, row = int(scratch.stop[0]), self.head.count, self.next_row
+        self.head.reserve(end - start)
+        scratch.stop[3] = end
+        while scratch.stop[0] < end:
             self.head.count, self.next_row, refused = judge_pages(
-                arrivals, limits, stored, self.head.columns(), self.head.count, self.next_row,
-                judged, scratch,
+                batch.arrivals, batch.limits, batch.stored, self.head.columns(), self.head.count,
+                self.next_row, judged, scratch,
             )  # fmt: skip
             self.refused += refused
-            if scratch.stop[0] == len(pages):
-                return judged
-            self._compare_sets(pages, judged, before, scratch)
+            if scratch.stop[0] < end:
+                self._compare_sets(batch, start, before)
+        inserted = judged.outcome[start:end] == UNIQUE
+        batch.rows[start:end] = row + np.cumsum(inserted) - inserted
+        self._note_inserted(batch.pages, start + np.flatnonzero(inserted), before)
 
     def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
@@ -417,18 +479,19 @@ class Shard:
             found = self._others.nearest(pages, keys, masks, settings)
         return nothing_near(len(pages)) if found is None else found
 
-    def _compare_sets(self, pages: Pages, judged: Judged, before: int, scratch: Scratch) -> None:
+    def _compare_sets(self, batch: _Batch, start: int, before: int) -> None:
         """Tell the similarity of a page's set to those of its candidates that are in doubt.
 
-        Entries of the head from `before` on are of the pages that came before it.
+        Entries of the head from `before` on are of the pages from `start` on that came before it.
         """
-        page, _, candidates = scratch.stop.tolist()
-        own = pages.shingles or [b""] * len(pages)
-        inserted = np.flatnonzero(judged.outcome[:page] == UNIQUE)
+        scratch, lookup = batch.scratch, self._lookup
+        page, _, candidates, _ = scratch.stop.tolist()
+        own = batch.pages.shingles or [b""] * len(batch.pages)
+        inserted = start + np.flatnonzero(batch.judged.outcome[start:page] == UNIQUE)
         for at in np.flatnonzero(scratch.told[:candidates] == IN_DOUBT).tolist():
             place, other = int(scratch.places[at]), b""
             if own[page] and place < 0:
-                [other] = self._lookup.shingles(scratch.rows[at : at + 1])
+                [other] = lookup.shingles(scratch.rows[at : at + 1])
             elif own[page]:
                 in_head = place < before
                 other = self.head.shingles[place] if in_head else own[inserted[place - before]]
@@ -439,24 +502,18 @@ class Shard:
         """Tell whether pages that arrive are compared with the last versions of their URLs here."""
         return self.number == 0 and self.settings is not None and self.settings.track_changes
 
-    def _with_changes(
-        self,
-        pages: Pages,
-        inserted: npt.NDArray[np.bool_],
-        limits: Limits,
-        least: tuple[Leasts, Leasts],
-    ) -> Pages:
-        """Return pages with what they are to the last versions of their URLs."""
-        rows = self.next_row - np.cumsum(inserted[::-1])[::-1]  # before each of them
+    def _compare(self, batch: _Batch, least: tuple[Leasts, Leasts]) -> Compared:
+        """Compare pages that arrive with the last versions of their URLs."""
+        pages, limits = batch.pages, batch.limits
         by = Tracking(
             limits.measure,
             *least,
-            rows,
             np.maximum(pages.times - limits.expire_after, limits.oldest_time),
-            np.maximum(rows - limits.keep_pages, limits.oldest_row),
+            limits.keep_pages,
+            limits.oldest_row,
         )
         found = self._lookup.urls(pages.urls, self._let_go)
-        return replace(pages, changes=self._urls.take(pages, found, by, self.forgetting))
+        return self._urls.compare(pages, found, by, self.forgetting)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
         """Return the pages' keys at this shard; it is asked of nothing that changes."""
@@ -465,12 +522,13 @@ class Shard:
             return np.ascontiguousarray(pages.keys)
         return np.ascontiguousarray(pages.keys[:, columns])
 
-    def _note_inserted(self, pages: Pages, inserted: npt.NDArray[np.bool_], before: int) -> None:
+    def _note_inserted(self, pages: Pages, inserted: Places, before: int) -> None:
         self.head.refs[before : self.head.count] = pages.refs[inserted]
-        self.head.urls += itertools.compress(pages.urls, inserted.tolist())
+        listed = inserted.tolist()
+        self.head.urls += [pages.urls[i] for i in listed]
         if self.settings and self.settings.exact:
             own = pages.shingles or [b""] * len(pages)
-            self.head.shingles += itertools.compress(own, inserted.tolist())
+            self.head.shingles += [own[i] for i in listed]
         if not self.last:
             self._undecided |= undecided_entries(self.head, before)
 
@@ -479,19 +537,28 @@ class Shard:
             row = int(self.head.rows[best[i]])
             self._held.setdefault(row, []).append(pages.take([i]))
 
-    def _publish(
-        self,
-        pages: Pages,
-        judged: Judged,
-        basis: npt.NDArray[np.uint8],
-        fetched: KeptRows,
-        nearest: Nearest,
-    ) -> None:
+    def _publish_to(self, batch: _Batch, end: int) -> None:
+        """Publish what has become of the pages up to one, as far as that was not done."""
+        part = slice(batch.published, end)
+        if part.start == end:
+            return
+        batch.published = end
+        pages, judged, nearest = batch.part(part)
+        if batch.compared is not None:
+            changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
+            pages = replace(pages, changes=changes)
+        judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
+        self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
+        self._publish(pages, judged, nearest, batch)
+
+    def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: _Batch) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
-        outcome, best, scores, _, exact = judged
+        part, fetched = slice(batch.published - len(pages), batch.published), batch.fetched
+        outcome, best, scores, content, exact = judged
+        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
+        basis[batch.short[part]] = TOO_SHORT
         inserted = outcome == UNIQUE
-        kept = inserted.copy()
-        kept[inserted] = self.head.states[best[inserted]] == KEPT
+        kept = inserted & batch.arrivals.final[part]
         decided = np.flatnonzero(kept | (outcome == DUPLICATE) | (outcome == EMPTY))
         refs = np.zeros(len(decided), np.uint64)
         urls = [b""] * len(decided)
@@ -576,12 +643,47 @@ class Shard:
 
     # ---- forgetting -----------------------------------------------------------------------------
 
+    def _replacing(self, batch: _Batch) -> list[int]:
+        """Return the places of pages that retire what they replace, unless that has expired."""
+        if batch.compared is None or not (self.settings and self.settings.retire_replaced):
+            return []
+        return batch.compared.replacing()
+
+    def _retire_before(self, batch: _Batch, place: int) -> None:
+        """Retire what was kept under a page's URL before it is judged, if the page replaces that.
+
+        Who has no shard behind it waits for nobody, and publishes a batch as a whole.
+        """
+        assert batch.compared is not None
+        if not batch.compared.replaces(place, batch.rows, self.next_row):
+            return
+        if not self.last:
+            self._publish_to(batch, place)
+        url = batch.pages.urls[place]
+        batch.hide(url)
+        self._retire(url)
+
+    def _retire(self, url: bytes) -> None:
+        """Have no page with a URL answer others that has come until now, here and further along."""
+        self.forgetting.retire(url, self.next_row)
+        if not self.last:
+            self._emit(self.number + 1, Forget([(RETIRED, url)]))
+        for page in itertools.chain.from_iterable(self._held.values()):
+            if page.urls[0] == url:
+                self.forgetting.doomed.add(int(page.refs[0]))
+        self._free(dict.fromkeys(self.head.entries_of(url), ""))
+
     def _forget(self, forget: Forget) -> None:
         """Forget what a record names, pass that on, and judge the pages that waited for any of it.
 
         What is held when its record comes counts as judged after it.
         """
         own, head = self.forgetting, self.head
+        if forget.terms and forget.terms[0][0] == RETIRED:  # of one kind, as shard 0 sends it on
+            for _, url in forget.terms:
+                assert isinstance(url, bytes), url
+                self._retire(url)
+            return
         own.records += 1
         terms = Terms.of(forget, self.next_row, own.records)
         own.take(forget, terms)
@@ -593,7 +695,13 @@ class Shard:
             if terms.find(_ROW_0, page.refs, page.urls, page.times):
                 own.doomed.add(int(page.refs[0]))
         count = head.count
-        named = terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count])
+        self._free(terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count]))
+
+    def _free(self, named: dict[int, str]) -> None:
+        """Have entries of the head answer no page, each as a command wants it."""
+        own, head = self.forgetting, self.head
+        if not named:
+            return
         states = head.states[[*named]]
         there = (states == UNDECIDED) | (states == KEPT)  # a flushed one is counted in the store
         own.count(itertools.compress(named.values(), there.tolist()))

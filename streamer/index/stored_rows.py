@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
@@ -278,11 +279,19 @@ class ScannedRows(NamedTuple):
     slots: RowNumbers
 
 
-def scan_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
-    """Yield the rows of a shard that have not expired, some thousand at a time, as they came."""
+def scan_rows(
+    store: Store, shard: int, forgetting: Forgetting | None = None
+) -> Iterator[ScannedRows]:
+    """Yield the rows of a shard that have not expired, some thousand at a time, as they came.
+
+    With `forgetting` of that shard, those that it hides are left out.
+    """
     for part in store.keys(shard, ROWS_A_PART, whole=False):
         rows = read_rows(store, part.slots)
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"
+        if forgetting is not None:
+            found = forgetting.hide(found, part.rows)
         left = store.meta.shards[shard].horizon.has(found.times, part.rows)
+        left &= found.times > BEFORE_ALL
         yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

@@ -30,8 +30,8 @@ from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
-# indexes, no changes of URLs, and no forgetting.
-MACHINE_VERSION = 3
+# indexes, no changes of URLs, and no forgetting, 3 retired nothing.
+MACHINE_VERSION = 4
 CONFIG = "config"  # the source of settings
 FORGET = "forget"  # the source of what commands ask for; its records are not numbered
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
@@ -97,6 +97,9 @@ class IndexSettings(BaseModel):
     )
     also: tuple[Corpus, ...] = Field(
         default=(), description="other indexes whose pages are representatives, too"
+    )
+    retire_replaced: bool = Field(
+        default=False, description="with track_changes: what a page replaces answers no other"
     )
 
     @property

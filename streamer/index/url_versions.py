@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy.typing as npt
 
 from streamer.index.codec import URLS, Entry, entry_key
 from streamer.index.forgetting import Forgetting, Terms
+from streamer.index.postings import ROWS_MAX
 from streamer.index.types import FlushedUrls, FoundUrls, Horizon, IndexSettings, Pages, Times
 from streamer.model import SIMILARITY_ONE, Change
 from streamer.sketch.method import sketch_similarity
@@ -41,6 +43,8 @@ GENERATIONS = 4  # in the age at which pages expire: more of them are more look-
 _CODE_BITS = 2
 _WORDS = 4 + SKETCH_WORDS
 _URL_AT = 8 * _WORDS
+_ROWS_MASK = np.uint64(0xFFFFFFFF)
+_NO_VERSION = np.int32(-1 << _CODE_BITS | NEW)
 
 Codes = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
@@ -119,22 +123,67 @@ def _records_before(version: bytes) -> int:
 
 
 class Tracking(NamedTuple):
-    """What pages are compared by with the last versions of their URLs, one entry a page.
+    """What pages are compared by with the last versions of their URLs.
 
     Attributes:
         measure: the index's.
-        similarity_min: int32, the threshold in ten-thousandths.
-        shingles_min: int32, of a page and of a version that are compared.
-        rows: int64, how many rows came before.
-        oldest_times, oldest_rows: int64, what the version must have at least.
+        similarity_min: int32, the threshold of each page in ten-thousandths.
+        shingles_min: int32, of each page, and of a version that it is compared with.
+        oldest_times: int64, what a version must have at least.
+        keep_pages, oldest_row: of `Limits`, by which it is known for some rows only.
     """
 
     measure: int
     similarity_min: npt.NDArray[np.int32]
     shingles_min: npt.NDArray[np.int32]
-    rows: Rows
     oldest_times: Times
-    oldest_rows: Rows
+    keep_pages: int
+    oldest_row: int
+
+
+@dataclass(slots=True)
+class Compared:
+    """Pages of a batch, compared with the last versions of their URLs before they are judged.
+
+    Whether such a version has expired by rows is not known before the pages in between are judged.
+
+    Attributes:
+        words: uint64[n, 37], the pages as versions, but for the rows before them.
+        codes: int32, their changes, unless the version has expired by rows.
+        before: int64, how many rows came before the version; -1 less its place in the batch.
+        keys: of their URLs.
+        by: what they are compared by.
+    """
+
+    words: Words
+    codes: Codes
+    before: Rows
+    keys: list[int]
+    by: Tracking
+
+    def replacing(self) -> list[int]:
+        """Return the places of the pages that replace a version, unless that has expired."""
+        return np.flatnonzero(told_changes(self.codes)[0] == REPLACED).tolist()
+
+    def replaces(self, place: int, rows: Rows, next_row: int) -> bool:
+        """Tell whether a page replaces a version, and settle that.
+
+        `rows` came before the pages that are judged, `next_row` of them before this one.
+        """
+        is_expired = bool(self._are_expired(slice(place, place + 1), rows, next_row)[0])
+        self.codes[place] = _NO_VERSION if is_expired else self.codes[place]
+        self.before[place] = ROWS_MAX
+        return not is_expired
+
+    def settle(self, part: slice, rows: Rows) -> Codes:
+        """Return the changes of some pages that are judged, when so many `rows` came before."""
+        self.codes[part][self._are_expired(part, rows, rows[part])] = _NO_VERSION
+        return self.codes[part]
+
+    def _are_expired(self, part: slice, rows: Rows, now: Rows | int) -> npt.NDArray[np.bool_]:
+        before = self.before[part]
+        then = np.where(before < 0, rows[-1 - np.minimum(before, -1)], before)
+        return then < np.maximum(now - self.by.keep_pages, self.by.oldest_row)
 
 
 class UrlVersions:
@@ -149,26 +198,58 @@ class UrlVersions:
         """Return how many would go with the next flush."""
         return len(self._recent)
 
-    def take(self, pages: Pages, found: FoundUrls, by: Tracking, forgetting: Forgetting) -> Codes:
-        """Take pages as the newest versions of their URLs, in order; return their changes.
+    def compare(
+        self, pages: Pages, found: FoundUrls, by: Tracking, forgetting: Forgetting
+    ) -> Compared:
+        """Compare pages with the last versions of their URLs, before these are known as versions.
 
         `found` is what the store has; it lacks what came since the flush that it has seen, no more.
         """
-        places: list[int] = []
-        before: list[bytes] = []
-        packed = _packed(pages, by.rows, forgetting.records)
-        columns = zip(found.keys, packed, found.versions, pages.urls, strict=True)
-        for i, (key, version, stored, url) in enumerate(columns):
-            last = self._recent.get(key) or self._flushing.get(key) or stored
+        words = _as_words(pages, forgetting.records)
+        stored: list[tuple[int, bytes]] = []  # places, and the versions before
+        own: list[tuple[int, int]] = []  # places, and those of the pages before
+        newest: dict[int, int] = {}
+        columns = zip(found.keys, found.versions, pages.urls, strict=True)
+        for i, (key, version, url) in enumerate(columns):
+            before = newest.get(key)
+            newest[key] = i
+            if before is not None:
+                if pages.urls[before] == url:
+                    own.append((i, before))
+                continue
+            last = self._recent.get(key) or self._flushing.get(key) or version
             is_url = last is not None and last.endswith(url) and len(last) == _URL_AT + len(url)
-            if last and is_url and not (forgetting.hides and is_hidden(forgetting, last)):
-                places.append(i)
-                before.append(last)
-            self._recent[key] = version
-        changes = np.full(len(pages), -1 << _CODE_BITS | NEW, np.int32)
-        if places:
-            changes[places] = _compared(pages, np.array(places), before, by)
-        return changes
+            if last and is_url and not (forgetting.hides_versions and is_hidden(forgetting, last)):
+                stored.append((i, last))
+        data = b"".join(version[:_URL_AT] for _, version in stored)
+        last_words = np.concatenate(
+            (np.frombuffer(data, "<u8").reshape(-1, _WORDS), words[[at for _, at in own]])
+        )
+        places = np.array([i for i, _ in (*stored, *own)], np.int64)
+        compared = Compared(
+            words,
+            np.full(len(pages), _NO_VERSION, np.int32),
+            np.full(len(pages), ROWS_MAX, np.int64),
+            found.keys,
+            by,
+        )
+        if len(places):
+            compared.codes[places] = _compared(pages, places, last_words, by)
+            compared.before[places] = (last_words[:, 2] & _ROWS_MASK).astype(np.int64)
+            compared.before[places[len(stored) :]] = [-1 - at for _, at in own]
+        return compared
+
+    def take(self, pages: Pages, part: slice, compared: Compared, rows: Rows) -> Codes:
+        """Take some pages of a batch, as it was compared, as the newest versions of their URLs.
+
+        Return their changes. `rows` came before each that is judged.
+        """
+        words = compared.words[part]
+        words[:, 2] |= rows[part].astype(np.uint64)
+        data = words.tobytes()
+        for i, (key, url) in enumerate(zip(compared.keys[part], pages.urls[part], strict=True)):
+            self._recent[key] = data[i * _URL_AT : (i + 1) * _URL_AT] + url
+        return compared.settle(part, rows)
 
     def begin_flush(self, now: Horizon, settings: IndexSettings | None) -> FlushedUrls | None:
         """Return what goes to the store, and to which generation; it stays here until `flushed`.
@@ -193,30 +274,25 @@ class UrlVersions:
         self._flushing = {}
 
 
-def _packed(pages: Pages, rows: Rows, records: int) -> list[bytes]:
-    """Return pages as versions, with so many records of forgetting before them."""
+def _as_words(pages: Pages, records: int) -> Words:
+    """Return pages as versions, but for the rows and with so many records of forgetting before."""
     words = np.empty((len(pages), _WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
     words[:, 1] = pages.times.view(np.uint64)
-    words[:, 2] = rows.astype(np.uint64) | pages.distinct.astype(np.uint64) << np.uint64(32)
+    words[:, 2] = pages.distinct.astype(np.uint64) << np.uint64(32)
     words[:, 3] = records
     words[:, 4:] = pages.sketches
-    data = words.tobytes()
-    return [data[i * _URL_AT : (i + 1) * _URL_AT] + url for i, url in enumerate(pages.urls)]
+    return words
 
 
-def _compared(pages: Pages, places: Rows, before: Sequence[bytes], by: Tracking) -> Codes:
-    """Return the changes of the pages at `places` from the versions before them."""
-    # Copied, since a kernel is compiled anew for arrays that cannot be written.
-    data = bytearray().join(version[:_URL_AT] for version in before)
-    words = np.frombuffer(data, "<u8").reshape(-1, _WORDS)
-    times, rows = words[:, 1].view(np.int64), (words[:, 2] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    fewest = np.minimum(words[:, 2] >> np.uint64(32), pages.distinct[places])
+def _compared(pages: Pages, places: Rows, last: Words, by: Tracking) -> Codes:
+    """Return the changes of the pages at `places` from the versions before, if rows expire none."""
+    fewest = np.minimum(last[:, 2] >> np.uint64(32), pages.distinct[places])
     comparable = fewest >= by.shingles_min[places]
-    answers = (times >= by.oldest_times[places]) & (rows >= by.oldest_rows[places])
-    same = words[:, 0] == pages.keys[places, -1]
+    answers = last[:, 1].view(np.int64) >= by.oldest_times[places]
+    same = last[:, 0] == pages.keys[places, -1]
     similarities = np.where(answers & same, SIMILARITY_ONE, -1).astype(np.int32)
-    sketches = np.ascontiguousarray(words[:, 4:])
+    sketches = np.ascontiguousarray(last[:, 4:])
     for i in np.flatnonzero(answers & ~same & comparable).tolist():
         own = pages.sketches[places[i]]
         similarities[i] = sketch_similarity(by.measure, own, sketches[i])

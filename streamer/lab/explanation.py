@@ -31,9 +31,10 @@ import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import StoreMeta, unpack_state
+from streamer.index.forgetting import Forgetting
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.stored_rows import scan_rows
+from streamer.index.stored_rows import ScannedRows, scan_rows
 from streamer.index.types import IndexSettings, KeptRows, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
@@ -80,6 +81,14 @@ class FoundRow(NamedTuple):
     exact: bool
 
 
+def answering_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
+    """Yield the rows of a shard that have not expired, and are not to be forgotten."""
+    meta = store.meta
+    assert meta is not None, "a store without a flush has no rows"
+    forgotten = unpack_state(meta.shards[shard].state).forgotten
+    yield from scan_rows(store, shard, Forgetting(forgotten))
+
+
 def nearest_row(
     store: Store, meta: StoreMeta, target: Target, rule: IndexSettings, progress: Progress
 ) -> FoundRow | None:
@@ -90,7 +99,7 @@ def nearest_row(
     read = 0
     for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
         own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
-        for rows, marks, slots in scan_rows(store, number):
+        for rows, marks, slots in answering_rows(store, number):
             agreeing = (marks == own) & (own != 0)
             for i, count in enumerate(agreeing.sum(axis=1).tolist()):
                 ref = rows.refs[i]
@@ -410,14 +419,14 @@ class KeptIndex:
 
     def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
         read = 0
-        for rows, marks, _ in scan_rows(self._store, shard):
+        for rows, marks, _ in answering_rows(self._store, shard):
             yield rows, marks
             read += len(rows.refs)
             progress(read)
 
     def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch, int] | None:
         """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
-        for rows, marks, slots in scan_rows(self._store, shard):
+        for rows, marks, slots in answering_rows(self._store, shard):
             if ref in rows.refs:
                 at = rows.refs.index(ref)
                 return marks[at], rows.sketches[at], int(slots[at])

@@ -85,7 +85,7 @@ def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
     assert store.meta is not None, "a flush comes before a sweep"
     states = [unpack_state(shard.state) for shard in store.meta.shards]
     own = [Forgetting(state.forgotten) for state in states]
-    terms = [Terms(state.forgotten.terms) for state in states]
+    terms = [Terms.unpack(state.forgotten) for state in states]
     found, blocks = _write_over_all(store, terms)
     versions = _forget_versions(store, terms[0])  # shard 0 has them, or none here
     store.settle(None if again else blocks, urls=versions)
@@ -123,7 +123,7 @@ def _write_over_all(
 def _forget_versions(store: Store, wanted: Terms) -> bool:
     """Forget the versions of URLs that are named; tell whether there were any."""
     any_named = False
-    versions = store.scan_urls() if len(wanted) else iter(())
+    versions = store.scan_urls() if wanted.named else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
         named = [key for key, version in part if names_version(wanted, version)]
         store.forget_urls(named)

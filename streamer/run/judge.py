@@ -78,7 +78,10 @@ LOG_FLUSHES = FlushRule(
     seconds=3600.0,  # a restart folds what came since; a flush's entries stay
 )
 SWEEP_TERMS = 100_000  # to be forgotten, which make a sweep due that no command waits for,
-SWEEP_SECONDS = 3600.0  # or so long
+# or so many URLs of a shard that are retired, or one for so many rows: a sweep reads all of these,
+# and the state of each flush has all of those, with 17 bytes beside the URL.
+SWEEP_ROWS = 32
+SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from the disk
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
 _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
@@ -331,7 +334,16 @@ class Judge:
         return (
             any(each.is_asked for each in forgetting)
             or sum(each.pending for each in forgetting) >= SWEEP_TERMS
+            or self._many_are_retired
             or late
+        )
+
+    @property
+    def _many_are_retired(self) -> bool:
+        stored = self.store.meta.shards if self.store.meta else []
+        return any(
+            shard.forgetting.retired >= max(SWEEP_TERMS, own.rows // SWEEP_ROWS)
+            for shard, own in zip(self.shards, stored, strict=False)
         )
 
     def begin_flush(self, owner_state: Callable[[], bytes], *, sweep: bool = False) -> None:

@@ -4,7 +4,8 @@ The bands of a signature do not depend on the number of shards; only who has whi
 of a page at all shards are joined by its page ref and dealt out anew, with what tells under which
 of them it is posted: a posting that was refused stays so. Rows keep the numbers of shard 0, which
 has every kept page, in the order of insertion; so does what is counted by them. What has expired
-there is left out. It needs an index at rest: no page may be on its way between shards.
+there is left out, and what was retired. It needs an index at rest: no page may be on its way
+between shards.
 
 The new index is written beside the old one, synced, and put in its place in one step; the old one
 stays beside it. A kill leaves the one or the other, and the same command begins anew.
@@ -19,6 +20,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,10 +29,12 @@ import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import Forgotten, ShardState, Undecided, pack_state, unpack_state
+from streamer.index.forgetting import REF, Forgetting
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
 from streamer.index.store import Store, has_index
 from streamer.index.stored_rows import read_rows
 from streamer.index.types import (
+    BEFORE_ALL,
     CONFIG,
     NO_HORIZON,
     VERDICTS,
@@ -137,6 +141,11 @@ class Old:
         store, place, _ = self.parts[0]
         return store.meta.shards[place].rows if store.meta else 0
 
+    @cached_property
+    def forgetting(self) -> Forgetting:
+        """Return what shard 0 is to forget: as all do at rest."""
+        return Forgetting(self.parts[0].state.forgotten)
+
     @property
     def horizon(self) -> Horizon:
         """Return what answers no page any more."""
@@ -150,7 +159,9 @@ class Old:
             waiting = len(state.undecided.refs) + sum(len(pages) for _, pages in state.held)
             if waiting:
                 raise _on_their_way(f"{waiting} pages have no verdict yet at shard {number}")
-            if state.forgotten.terms or state.forgotten.doomed or state.forgotten.gone:
+            # A page that was held when it was named is named at shard 0 as well, and left out.
+            named = [kind for kind, *_ in state.forgotten.terms if kind != REF]
+            if named or state.forgotten.doomed or state.forgotten.gone:
                 raise _on_their_way(f"shard {number} has pages to forget")
             for to, other in enumerate(self.parts):
                 sent = state.sent.get(destination_name(to), 0)
@@ -167,7 +178,9 @@ class Old:
         others = [_BesideRows(part) for part in self.parts[1:]]
         for own in store.keys(place, ROWS_AT_ONCE):
             rows = gather_rows(read_rows(store, own.slots))
-            left = np.flatnonzero(self.horizon.has(rows.times, own.rows))
+            rows = self.forgetting.hide(rows, own.rows)  # of URLs that were replaced
+            answers = self.horizon.has(rows.times, own.rows) & (rows.times > BEFORE_ALL)
+            left = np.flatnonzero(answers)
             left = left[np.argsort(own.rows[left])]
             rows = rows.take(left)
             count = len(left)

@@ -15,8 +15,8 @@ import numpy as np
 from streamer.index.shard import Shard
 from streamer.index.types import (
     Decisions,
+    Forget,
     IndexSettings,
-    Items,
     Output,
     Pages,
     Record,
@@ -154,12 +154,8 @@ class _Maker:
         first, items = 0, output.items
         while first < len(items):
             end = min(len(items), first + self._random.randint(1, 4))
-            part: Items
-            if isinstance(items, Pages):
-                part = items.take(range(first, end))
-            else:
-                assert isinstance(items, Decisions)
-                part = Decisions(items.refs[first:end], items.kept[first:end])
+            assert isinstance(items, Pages | Decisions | Forget)
+            part = items.take(range(first, end))
             start, until = output.start + first, output.start + end
             record = Record(shard_name(number), start, until, np.arange(start, until), part)
             self.index.logs[output.destination].append(pack_record(record, IDENTITY))
@@ -184,15 +180,20 @@ def small_index(
     *,
     steps: int | None = None,
     stricter_after: int | None = None,
+    urls: int | None = None,
     **rules: Any,
 ) -> SmallIndex:
     """Return an index of so many pages, at rest, or as it is after so many steps of its shards.
 
-    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs.
+    Where shard 0's log has `stricter_after` records, the threshold becomes 0.99 in all logs. Pages
+    have so many `urls`, None: each its own.
     """
     random = Random(seed)
     index = SmallIndex(IndexSettings.model_validate(rules))
-    signed = _write_records(index, random, family_pages(random, pages))
+    made = family_pages(random, pages)
+    if urls is not None:
+        made.urls = [b"http://a.example/%d" % random.randrange(urls) for _ in range(pages)]
+    signed = _write_records(index, random, made)
     maker = _Maker(index, random)
     while (signed or maker.waiting()) and steps != 0:
         if signed and (not maker.waiting() or random.random() < 0.5):

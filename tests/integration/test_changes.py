@@ -1,4 +1,7 @@
-"""`streamer worker --track-changes` on a real broker: what became of the content of URLs."""
+"""`streamer worker --track-changes` on a real broker: what became of the content of URLs.
+
+What is replaced is retired, which `streamer verify` must know of: copies of it are kept again.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,8 @@ def test_changes_are_those_of_the_log_through_kills_and_a_lost_index(
 ) -> None:
     pages, expected = crawl(random.Random(shards))
     make_topic(brokers, names.pages)
-    with fleet(tmp_path, brokers, names, shards=shards, options=("--track-changes",)) as workers:
+    options = "--track-changes", "--retire-replaced"
+    with fleet(tmp_path, brokers, names, shards=shards, options=options) as workers:
         workers.start("all", "--index", tmp_path / "index", "--head-pages", "16")
         for part in (pages[:80], pages[80:160]):
             send(brokers, names.pages, [(None, value) for value in part])
@@ -59,6 +63,15 @@ def test_changes_are_those_of_the_log_through_kills_and_a_lost_index(
         assert [found[offset]["change"] for offset in range(PAGES)] == expected
         edited = [v["change_similarity"] for v in found.values() if v["change"] == "edited"]
         assert min(edited) > 0.85
+        answering: dict[str, set[int]] = {}  # by URL, the offsets of kept pages
+        for offset in range(PAGES):
+            verdict, other = found[offset], found[offset]["representative"]
+            if verdict["change"] == "replaced":
+                answering.pop(verdict["url"], None)
+            if other is None:
+                answering.setdefault(verdict["url"], set()).add(offset)
+            else:
+                assert other["page"]["offset"] in answering[other["url"]], offset
         told = workers.verify("--settled")
         assert told.returncode == 0, told.stdout
         if shards == 1:

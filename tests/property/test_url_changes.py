@@ -1,27 +1,40 @@
-"""The change of a page is that from the version of its URL before it, wherever versions lie."""
+"""The change of a page is that from the version of its URL before it, wherever versions lie.
+
+With `retire_replaced` what a page replaces answers no other: as in a dictionary of URLs and of the
+pages that are kept of each.
+"""
 
 from __future__ import annotations
 
 import math
 import tempfile
+from collections import defaultdict, deque
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.types import IndexSettings, Verdicts
+from streamer.index.row_blocks import gather_rows
+from streamer.index.stored_rows import read_rows
+from streamer.index.types import Forget, IndexSettings, Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import Change
 from streamer.rules import Rule
+from streamer.run import judge as judge_module
 from streamer.sketch.resemblance import similarity
+from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import Network
 from tests.helpers.signed_pages import BANDS, family_pages
+from tests.property.test_index_forgetting import opened
 from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
+    from streamer.index.stored_rows import RowNumbers
     from streamer.index.types import Pages
+    from streamer.run.judge import Found, Judge
 
     Changes = dict[int, tuple[Change, int]]
 
@@ -175,3 +188,189 @@ def test_verdicts_are_the_same_with_changes_and_without(seed: int, count: int, s
         network = Network(IndexSettings(shards=shards, track_changes=tracks), BANDS)
         verdicts.append(run(network, pages, seed, 0.2))
     assert verdicts[0] == verdicts[1]
+
+
+# ---- what is replaced is retired ----------------------------------------------------------------
+
+more_limits = st.fixed_dictionaries(
+    {
+        "bucket_max": st.sampled_from([2, 64]),
+        "candidates_max": st.sampled_from([2, 1024]),
+        "exact": st.booleans(),
+    }
+)
+
+
+def retiring(pages: Pages, changes: Changes) -> dict[int, list[Forget]]:
+    """Return what is to be forgotten before which page, so that what it replaces is retired."""
+    columns = enumerate(zip(pages.refs.tolist(), pages.urls, strict=True))
+    return {
+        place: [Forget([("url", url)])]
+        for place, (ref, url) in columns
+        if changes[ref][0] is Change.REPLACED
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, counts, limits, more_limits, st.sampled_from([0.0, 0.1, 0.5]))
+def test_one_shard_retires_what_a_serial_index_forgets(
+    seed: int, count: int, given: dict[str, object], more: dict[str, object], share: float
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings.model_validate(
+        {**given, **more, "track_changes": True, "retire_replaced": True}
+    )
+    network, moments = Network(rules, BANDS), Random(seed + 1)
+
+    def flush_or_restart() -> bool:
+        if moments.random() < share / 3:
+            network.restart()
+        return moments.random() < share
+
+    network.run(pages, Random(seed).randrange, flush_or_restart)
+    changes = serial_changes(pages, rules, kept_rows(network, pages))
+    assert changes_of(network) == changes
+    assert network.verdicts == serial_verdicts(pages, rules, retiring(pages, changes))
+
+
+class Kept:
+    """The pages that are kept and answer, in a dictionary by their URLs."""
+
+    def __init__(self, pages: Pages, rules: IndexSettings) -> None:
+        self._pages, self._rules = pages, rules
+        self._by_url: dict[bytes, list[int]] = defaultdict(list)
+        self.retired: set[int] = set()
+        self._changes = serial_changes(pages, rules, set())
+
+    def come(self, place: int) -> None:
+        """Retire what a page replaces."""
+        url = self._pages.urls[place]
+        if self._changes[int(self._pages.refs[place])][0] is Change.REPLACED:
+            self.retired |= {*self._by_url.pop(url, ())}
+
+    def matching(self, place: int) -> set[int]:
+        """Return the pages that answer this one."""
+        own = {*own_keys(self._pages, place, self._rules)}
+        least = self._rules.of_url(self._pages.urls[place].decode()).similarity_min
+        return {
+            other
+            for kept in self._by_url.values()
+            for other in kept
+            if own & {*own_keys(self._pages, other, self._rules)}
+            and likeness(self._pages, place, other, self._rules)[0] >= least
+        }
+
+    def keep(self, place: int) -> None:
+        """Keep a page."""
+        self._by_url[self._pages.urls[place]].append(place)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, counts, st.sampled_from([2, 3, 5]), st.sampled_from([0.0, 0.3]))
+def test_several_shards_retire_the_same(seed: int, count: int, shards: int, share: float) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards, track_changes=True, retire_replaced=True)
+    network, kept, moments = Network(rules, BANDS), Kept(pages, rules), Random(seed + 1)
+    for place in range(count):
+        [verdict] = network.give(pages, place, place + 1)
+        kept.come(place)
+        matching = kept.matching(place)
+        if verdict.similarity < 0:
+            assert not matching
+            kept.keep(place)
+        else:
+            assert verdict.representative in pages.refs[[*matching]]
+        if moments.random() < share:
+            network.restart()
+    assert changes_of(network) == serial_changes(pages, rules, set())
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, counts, st.sampled_from([2, 3, 5]), st.sampled_from([0.0, 0.3]))
+def test_pages_on_their_way_between_shards_are_retired_where_their_urls_were_replaced(
+    seed: int, count: int, shards: int, share: float
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards, track_changes=True, retire_replaced=True)
+    network, kept, moments = Network(rules, BANDS), Kept(pages, rules), Random(seed + 1)
+
+    def flush_or_restart() -> bool:
+        if moments.random() < share / 3:
+            network.restart()
+        return moments.random() < share
+
+    network.run(pages, Random(seed).randrange, flush_or_restart)
+    verdicts = {verdict.ref: verdict for verdict in network.verdicts}
+    assert len(verdicts) == len(network.verdicts) == count
+    matching = {}
+    for place, ref in enumerate(pages.refs.tolist()):
+        kept.come(place)
+        matching[place] = kept.matching(place)
+        if verdicts[ref].similarity < 0:
+            kept.keep(place)
+        else:  # by a page that came before, or, where this one was held, behind it
+            other = verdicts[ref].representative
+            assert verdicts[other].similarity < 0
+            assert other not in kept.retired
+    for place, ref in enumerate(pages.refs.tolist()):
+        if verdicts[ref].similarity < 0 and place not in kept.retired:
+            assert matching[place] <= kept.retired  # maybe while this one was held
+    assert not any(shard.open_pages for shard in network.shards)
+
+
+def judge_all(judge: Judge, pages: Pages, random: Random) -> list[Judged]:
+    """Judge pages in batches, looked up ahead; flush and sweep whenever."""
+    found: list[Judged] = []
+    ahead: deque[tuple[int, int, Found]] = deque()
+    at = 0
+    while at < len(pages) or ahead:
+        while at < len(pages) and len(ahead) < 3:
+            end = min(len(pages), at + random.randrange(1, 9))
+            ahead.append((at, end, judge.look_up(pages.take(range(at, end)))))
+            at = end
+        start, end, seen = ahead.popleft()
+        for block in judge.judge(0, start, end, pages.take(range(start, end)), seen):
+            found += judged(block)
+        if judge.flush_is_due or random.random() < 0.3:
+            judge.begin_flush(lambda: b"")
+        if random.random() < 0.2:
+            judge.finish()
+    return found
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.integers(1, 90), limits, st.sampled_from([None, 0]))
+def test_sweeps_and_kills_do_not_show_in_what_is_retired(
+    seed: int, count: int, given: dict[str, object], memory: int | None
+) -> None:
+    pages = crawled_pages(Random(seed), count)
+    rules = IndexSettings.model_validate(
+        {**given, "track_changes": True, "retire_replaced": True, "keep_pages": 0}
+    )
+    forgets = retiring(pages, serial_changes(pages, rules, set()))
+    expected = serial_verdicts(pages, rules, forgets)
+    said: dict[int, Judged] = {}
+    with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 3):
+        for turn in range(3):
+            judge = opened(Path(folder) / "index", rules, memory)
+            judge._next_sweep = 0.0  # noqa: SLF001 - no sweep waits for the end of a pause
+            for verdict in judge_all(judge, pages, Random(seed + turn)):
+                assert said.setdefault(verdict.ref, verdict) == verdict
+            judge.close()  # as a kill would: nothing more is flushed
+        judge = opened(Path(folder) / "index", rules, memory)
+        judge_all(judge, pages, Random(seed))
+        judge.flush(b"")
+        left = judge.shard.forgetting.retired
+        stored = {ref for part in judge.store.keys(0, 1024) for ref in refs_in(judge, part.slots)}
+        judge.close()
+    assert list(said.values()) == expected
+    assert left < 3
+    if not left:
+        gone = {url: place for place, [forget] in forgets.items() for _, url in forget.terms}
+        columns = enumerate(zip(pages.refs.tolist(), pages.urls, strict=True))
+        assert not stored & {ref for place, (ref, url) in columns if place < gone.get(url, 0)}
+
+
+def refs_in(judge: Judge, slots: RowNumbers) -> list[int]:
+    """Return the refs of the rows that a store has in slots, though they may be hidden."""
+    return gather_rows(read_rows(judge.store, slots)).refs

@@ -21,8 +21,8 @@ import numpy as np
 from streamer.index import rule as rule_module
 from streamer.index import shard as shard_module
 from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
-from streamer.index.forgetting import Forgetting, Terms
-from streamer.index.rule import FREE, UNDECIDED, Limits
+from streamer.index.forgetting import RETIRED, URL, Forgetting, Terms
+from streamer.index.rule import FREE, UNDECIDED
 from streamer.index.shard import Shard
 from streamer.index.types import (
     BEFORE_ALL,
@@ -34,6 +34,7 @@ from streamer.index.types import (
     Pages,
     Record,
 )
+from streamer.index.url_versions import EDITED, REPLACED, told_changes
 from tests.simulation.resharding import FLAWS as RESHARDING
 
 
@@ -206,20 +207,78 @@ class HeldArriveAgain(Shard):
 class StoredVersionsFirst(Shard):
     """The store's version of a URL comes before one that was not flushed yet."""
 
-    def _with_changes(self, pages: Pages, *rest: Any) -> Pages:
-        found = self._lookup.urls(pages.urls, self._let_go)
+    def _compare(self, batch: Any, least: Any) -> Any:
+        found = self._lookup.urls(batch.pages.urls, self._let_go)
         known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
         for key in known:
             self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside
-        return super()._with_changes(pages, *rest)
+        return super()._compare(batch, least)
 
 
 class OldVersionsAnswer(Shard):
     """A version of a URL answers as long as it is there."""
 
-    def _with_changes(self, pages: Pages, inserted: Any, limits: Limits, least: Any) -> Pages:
-        wide = limits._replace(expire_after=1 << 60, keep_pages=1 << 60)
-        return super()._with_changes(pages, inserted, wide, least)
+    def _compare(self, batch: Any, least: Any) -> Any:
+        wide = batch.limits._replace(expire_after=1 << 60, keep_pages=1 << 60)
+        return super()._compare(replace(batch, limits=wide), least)
+
+
+class RetiresLate(Shard):
+    """What a page replaces may still answer that page, and those that come with it."""
+
+    def _replacing(self, batch: Any) -> list[int]:
+        del batch
+        return []
+
+    def _publish_to(self, batch: Any, end: int) -> None:
+        super()._publish_to(batch, end)
+        for place in super()._replacing(batch):
+            self._retire(batch.pages.urls[place])
+
+
+class RetiresInTheHead(Shard):
+    """What is stored of a URL that was replaced goes on answering."""
+
+    def _retire(self, url: bytes) -> None:
+        super()._retire(url)
+        self.forgetting._terms.retired.pop(url)  # noqa: SLF001 - it is broken from inside
+
+
+class RetiresHere(Shard):
+    """The shards behind the first are not told of URLs that were replaced."""
+
+    def _emit(self, destination: int, items: Any) -> None:
+        if not (isinstance(items, Forget) and items.terms[0][0] == RETIRED):
+            super()._emit(destination, items)
+
+
+class RetiredHeld(Shard):
+    """A page that is held goes on as if its URL had not been replaced meanwhile."""
+
+    def _retire(self, url: bytes) -> None:
+        doomed = self.forgetting.doomed.copy()
+        super()._retire(url)
+        self.forgetting.doomed = doomed
+
+
+class RetiresEdited(Shard):
+    """What a page edits is retired, too."""
+
+    def _replacing(self, batch: Any) -> list[int]:
+        if batch.compared is None or not (self.settings and self.settings.retire_replaced):
+            return []
+        codes, _ = told_changes(batch.compared.codes)
+        return np.flatnonzero((codes == REPLACED) | (codes == EDITED)).tolist()
+
+
+class VersionsRetired(Shard):
+    """A URL that was replaced has no version any more."""
+
+    def _retire(self, url: bytes) -> None:
+        super()._retire(url)
+        self.forgetting.records += 1
+        terms = Terms.of(Forget([(URL, url)]), self.next_row, self.forgetting.records)
+        self.forgetting.take(Forget([]), terms)
 
 
 class ForgetsHere(Shard):
@@ -367,6 +426,12 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
         "                sizes[j] += FREE < head.states[entry] <= limits.newest_state\n"
         "            if entry >= 0 and _is_candidate(",
     ),
+    "retires-late": lambda: RetiresLate,
+    "retires-in-the-head": lambda: RetiresInTheHead,
+    "retires-here": lambda: RetiresHere,
+    "retired-held": lambda: RetiredHeld,
+    "retires-edited": lambda: RetiresEdited,
+    "versions-retired": lambda: VersionsRetired,
     "forgets-here": lambda: ForgetsHere,
     "head-remembers": lambda: HeadRemembers,
     "undecided-remembered": lambda: UndecidedRemembered,

@@ -9,6 +9,7 @@ is the real class, its store is the real store on a real disk.
 Pages have times, some older than those before; they expire after some time, or when there are many
 newer ones, or never. URLs come again, and what a page is to the version before is told, or not.
 Some are forgotten, by tombstones among them or by commands; owners are killed amidst their sweeps.
+What a page replaces is retired, or goes on answering.
 
 At the end: each page has one verdict, whose repeats are identical, or is a dead letter;
 representatives are kept, similar enough and not expired; no two kept pages match that could answer
@@ -108,6 +109,7 @@ class World:
         self.order_before: list[list[Record]] = []  # logs of shard 0 that have ended
         self.forgetful = random.Random(seed + (1 << 40))  # the other draws stay what they were
         self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
+        self.retires = self.forgetful.random() < 0.4  # while changes are told
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -143,6 +145,7 @@ class World:
             expire_after_ms=draw.choice(AGES),
             keep_pages=draw.choice(KEPT),
             track_changes=draw.random() < 0.7,
+            retire_replaced=self.retires,
         )
         changed = self.settings.model_copy(
             update={
@@ -565,7 +568,7 @@ class World:
     def _check(self) -> None:
         verdicts = self._check_verdicts()
         self._note_times()
-        self._note_forgotten()
+        self._note_forgotten(verdicts)
         kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._check_representatives(verdicts, set(kept))
         if not self.crowded:
@@ -608,17 +611,31 @@ class World:
             for kind, value in forget.terms
         )
 
-    def _note_forgotten(self) -> None:
+    def _note_forgotten(self, verdicts: dict[int, tuple[int, ...]]) -> None:
         """Note for each page when it came, and when it was named after that."""
         self.came: dict[int, int] = {}
         self.named: dict[int, list[int]] = defaultdict(list)
-        for moment, event in enumerate(self._log_events()):
+        self.events = [*self._with_retired(verdicts)]
+        for moment, event in enumerate(self.events):
             if isinstance(event, int):
                 self.came[event] = moment
             else:
                 for ref in self.came:
                     if self._names(event, ref):
                         self.named[ref].append(moment)
+
+    def _with_retired(self, verdicts: dict[int, tuple[int, ...]]) -> Iterator[int | Forget]:
+        """Yield the pages and what is to be forgotten, by what they replace as well."""
+        settings = self.settings
+        for event in self._log_contents():
+            if isinstance(event, IndexSettings):
+                settings = event
+                continue
+            if isinstance(event, int) and settings.track_changes and settings.retire_replaced:
+                told = verdicts[event][4]
+                if told != NOT_TRACKED and told & 3 == REPLACED:  # that it is so is checked
+                    yield Forget([(URL, self.pages[event].urls[0])])
+            yield event
 
     def _check_answers(self) -> None:
         """Check that each shard is done with each command, and nothing forgotten is stored."""
@@ -690,7 +707,7 @@ class World:
         buckets: dict[int, list[int]] = defaultdict(list)
         rank: dict[int, int] = {}
         gone: set[int] = set()
-        for ref in self._log_events():
+        for ref in self.events:
             if isinstance(ref, Forget):
                 gone |= {other for other in rank if self._names(ref, other)}
                 continue

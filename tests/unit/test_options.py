@@ -34,12 +34,17 @@ OTHERS = {
     "role": "sign",
     "accept_loss": "true",
     "track_changes": "true",
+    "retire_replaced": "true",
     "exact": "true",
     "expire_after": "7d",
     "log_format": "console",
     "log_level": "debug",
     "security_protocol": "SASL_SSL",
     "sasl_mechanism": "SCRAM-SHA-512",
+}
+NEEDED = {
+    "method_option": ("--method", "simhash"),
+    "retire_replaced": ("--track-changes",),
 }
 FLAGS = [one for one in declared() if one.flag]
 
@@ -70,7 +75,7 @@ def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
     one: Declared, tmp_path: Path
 ) -> None:
     value = OTHERS.get(one.name, "7")
-    more = ("--method", "simhash") if one.name == "method_option" else ()
+    more = NEEDED.get(one.name, ())
     words = one.type == tuple[str, ...]
     expected = str((value,)) if words else value
     if one.name == "sasl_password":

@@ -330,3 +330,14 @@ def test_what_is_no_index_is_refused_with_the_remedy(tmp_path: Path) -> None:
             parse_also(text)
     assert parse_also("/data/clean.2026") == ("clean.2026", "/data/clean.2026")
     assert parse_also("c=/data/a=b") == ("c", "/data/a=b")
+
+
+def test_what_another_index_has_retired_answers_nothing(tmp_path: Path) -> None:
+    keys, sketches = [[key] * (BANDS + 1) for key in (5, 6)], [sketch_with(0), unlike(2)]
+    theirs, own = made_pages(keys, sketches), made_pages(keys, sketches)
+    theirs.urls = [b"https://a.example/"] * 2
+    retiring = IndexSettings(track_changes=True, retire_replaced=True)
+    assert make_index(tmp_path / "clean", theirs, retiring) == [0, 1]
+    with a_judge(tmp_path / "index", IndexSettings(), f"clean={tmp_path / 'clean'}") as judge:
+        [block] = judge.judge(0, 0, 2, own)
+    assert block.similarities.tolist() == [-1, 10_000]

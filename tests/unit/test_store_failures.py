@@ -74,19 +74,21 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 6\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 99, .* 7\. Use the version"):
             Store.open(folder)
     monkeypatch.setattr("streamer.index.store.READ_FORMATS", (99,))
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
 
 
-def test_an_index_of_format_5_goes_on_as_one_of_format_6(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("before", [5, 6])
+def test_an_index_of_an_earlier_format_goes_on_as_one_of_format_7(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("streamer.index.store.FORMAT", 5)
-        patch.delitem(FAMILIES, SHINGLES)  # which it does not have
+        patch.setattr("streamer.index.store.FORMAT", before)
+        if before == 5:
+            patch.delitem(FAMILIES, SHINGLES)  # which it does not have
         with contextlib.closing(Store.open(folder)) as store:
             flush(store, range(20))
     with contextlib.closing(Store.open(folder)) as store:
@@ -94,7 +96,7 @@ def test_an_index_of_format_5_goes_on_as_one_of_format_6(
         flush(store, range(20, 40))
     with contextlib.closing(Store.open(folder, writable=False)) as store:
         assert store.meta is not None
-        assert store.meta.format == 6
+        assert store.meta.format == 7
         assert_holds(store, range(40))
 
 
@@ -104,7 +106,7 @@ def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: 
         database.write([], (b"\0" * 7 + b"\7\xff", state))
     before = digests(folder.parent)
     for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 6\. Use the version"):
+        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 7\. Use the version"):
             Store.open(folder, writable=writable)
     assert digests(folder.parent) == before
 

@@ -12,6 +12,7 @@ import pytest
 from streamer.errors import StoreMismatch
 from streamer.index.types import CONFIG, Decisions, Pages, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.lab.audit.shard_log import KeptPages
 from tests.helpers.audited_index import (
     IDENTITY,
     PARTITIONS,
@@ -81,6 +82,30 @@ def test_open_pages_are_violations_where_a_settled_index_is_asked_for(tmp_path: 
     assert report.settled is not None
     opened = report.counts["open: in the index"] + report.counts["open: not read"]
     assert report.settled.violations == opened > 0
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_kept_pages_that_match_are_excused_where_one_was_retired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    index = small_index(
+        7, shards=shards, urls=30, track_changes=True, retire_replaced=True, threshold=0.5
+    )
+    report = index.audit(tmp_path, settled=True)
+    assert report.broken == []
+    assert report.counts["kept pages that were forgotten"] > 20
+    monkeypatch.setattr(KeptPages, "forget", lambda *_, **__: None)  # they are not known
+    (tmp_path / "again").mkdir()
+    assert index.audit(tmp_path / "again").broken == ["kept_pairs"]
+
+
+def test_a_page_that_is_still_answered_by_what_was_retired_is_noticed(tmp_path: Path) -> None:
+    index = small_index(7, urls=30, track_changes=True, retire_replaced=True)
+    told = replace(index, settings=index.settings.model_copy(update={"retire_replaced": False}))
+    other = small_index(7, urls=30, track_changes=True)
+    assert [m.json for m in other.verdicts] != [m.json for m in index.verdicts]
+    told.verdicts = other.verdicts
+    assert "verdict_bytes" in told.audit(tmp_path).broken
 
 
 # ---- outcomes ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.index.rule import matching_pairs
-from streamer.index.types import Forget, IndexSettings
+from streamer.index.types import IndexSettings
 from streamer.lab.audit import shard_log as pairs
 from streamer.lab.audit.scene import Report
 from streamer.lab.audit.shard_log import KeptPages, buckets
@@ -198,12 +198,19 @@ def test_the_kernel_compares_what_the_rule_says(
 
 
 @pytest.mark.parametrize(
-    "term", [("url", b"u0"), ("ref", 0), ("before", 1), ("url", b"https://a.b.example/")]
+    "term",
+    [
+        ("url", b"u0"),
+        ("ref", 0),
+        ("before", 1),
+        ("url", b"https://a.b.example/"),
+        ("retired", b"u0"),
+    ],
 )
 def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
     tmp_path: Path, term: Term
 ) -> None:
-    forget = Forget([("host", b".b.example") if term[1] == b"https://a.b.example/" else term])
+    terms = [("host", b".b.example") if term[1] == b"https://a.b.example/" else term]
     for moment, violations in enumerate((1, 0, 1)):
         folder = tmp_path / str(moment)
         folder.mkdir()
@@ -215,7 +222,7 @@ def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
             pages.urls[0] = term[1]
         for place in range(3):
             if place == moment:
-                kept.forget(0, forget)
+                kept.forget(0, terms)
             kept.add(pages.take([place] if place < 2 else []))
         report = Report()
         kept.compare(report)

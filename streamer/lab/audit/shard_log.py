@@ -9,8 +9,9 @@ more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.forgetting import BEFORE, HOST, REF, URL, names_of_host
+from streamer.index.forgetting import BEFORE, HOST, REF, RETIRED, URL, names_of_host
 from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
 from streamer.index.store import Store
@@ -35,6 +36,7 @@ from streamer.index.types import (
     Verdicts,
     shard_name,
 )
+from streamer.index.url_versions import REPLACED, told_changes
 from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
 from streamer.lab.audit.scene import (
@@ -213,7 +215,8 @@ class KeptPages:
         self._keys_file, self._sketches_file = folder / "keys", folder / "sketches"
         self._sets_file, self._set_ends = folder / "sets", Column(np.int64)
         self._urls_file = folder / "urls"
-        self._forgets: list[tuple[int, int, Forget]] = []  # of pages [start, end)
+        # By term, of pages [start, end), as they came: ends ascend, and starts.
+        self._named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
         self._refs = Column(np.uint64)
         self._distinct = Column(np.uint8)
         self._times = Column(np.int64)
@@ -251,31 +254,40 @@ class KeptPages:
     def __len__(self) -> int:
         return len(self._refs)
 
-    def forget(self, start: int, forget: Forget) -> None:
-        """Take what a shard forgets now, of the pages from the one at `start` on."""
-        self._forgets.append((start, len(self), forget))
+    def forget(self, start: int, terms: Iterable[Term], *, ahead: int = 0) -> None:
+        """Take what a shard forgets, of the pages from the one at `start` on to those `ahead`."""
+        for term in terms:
+            self._named[term].append((start, len(self) + ahead))
 
-    def _forgotten(self) -> Rows:
-        """Return how many pages there were when each was forgotten, NEVER if it was not."""
-        ends = np.full(len(self), NEVER)
-        if not self._forgets:
-            return ends
-        named: dict[Term, list[tuple[int, int]]] = defaultdict(list)
-        for start, end, forget in self._forgets:
-            for kind, value in forget.terms:
-                named[kind, value].append((start, end))
-                if kind == BEFORE and isinstance(value, int):
-                    early = start + np.flatnonzero(self._times.array()[start:end] < value)
-                    ends[early] = np.minimum(ends[early], end)
-        refs = self._refs.array().tolist()
+    def _forgotten(self) -> tuple[Rows, Rows]:
+        """Return how many pages there were when each was forgotten, NEVER if it was not.
+
+        And the first page that its shard has kept.
+        """
+        ends, starts = np.full(len(self), NEVER), np.zeros(len(self), np.int64)
+        if not self._named:
+            return ends, starts
+        times, refs = self._times.array(), self._refs.array().tolist()
+        for (kind, value), named in self._named.items():
+            for start, end in named if kind == BEFORE else ():
+                early = start + np.flatnonzero(times[start:end] < int(value))
+                early = early[ends[early] > end]
+                starts[early], ends[early] = start, end
         with self._urls_file.open("rb") as lines:
             for i, (ref, line) in enumerate(zip(refs, lines, strict=True)):
                 url = line[:-1]
                 hosts = ((HOST, name) for name in names_of_host(url))
-                for term in ((URL, url), (REF, ref), *hosts):
-                    found = [end for start, end in named.get(term, ()) if start <= i < end]
-                    ends[i] = min([int(ends[i]), *found])
-        return ends
+                for term in ((URL, url), (RETIRED, url), (REF, ref), *hosts):
+                    start, end = self._named_at(term, i)
+                    if end < ends[i]:
+                        starts[i], ends[i] = start, end
+        return ends, starts
+
+    def _named_at(self, term: Term, page: int) -> tuple[int, int]:
+        """Return what pages a term named when it named one first; none: NEVER."""
+        named = self._named.get(term, ())
+        at = bisect_right(named, page, key=lambda each: each[1])
+        return named[at] if at < len(named) and named[at][0] <= page else (0, NEVER)
 
     def compare(self, report: Report) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
@@ -294,7 +306,7 @@ class KeptPages:
         limits = bucket_max, estimated, measure, expire_after, keep_pages
         sketches = np.asarray(np.memmap(self._sketches_file, np.uint64, "r+"))
         sketches = sketches.reshape(count, SKETCH_WORDS)
-        forgotten = self._forgotten()
+        forgotten, firsts = self._forgotten()
         report.counts["kept pages that were forgotten"] = int((forgotten < NEVER).sum())
         lives = np.stack((self._times.array(), forgotten), axis=1)
         met = np.zeros(count, np.int64)
@@ -319,6 +331,8 @@ class KeptPages:
             sets = partial(self._sets_of, earlier, later)
             if exact and decided_similarity(measure, *both, least, sets)[0] < least:
                 continue
+            if earlier < firsts[later]:
+                continue  # kept by another shard: it may have come when this one was forgotten
             if self._is_excused(int(met[later])):
                 report.counts["kept pairs that match, excused by the limits"] += 1
             else:
@@ -430,6 +444,9 @@ class ShardLog:
                 self._note_verdicts(output.items, output.start, before, owed=owed)
             else:
                 self._streams.note_sent(self._number, output.destination, output.items, owed=owed)
+                if isinstance(output.items, Forget):
+                    own = [term for term in output.items.terms if term[0] in {RETIRED, REF}]
+                    self._kept.forget(self._kept_before, own)
 
     def _note_taken(self, record: Record, first: int, *, judged: bool) -> None:
         items = record.items
@@ -451,7 +468,7 @@ class ShardLog:
             if self._number == 0:
                 self._table.mark(places, ARRIVED)
         elif isinstance(items, Forget):
-            self._kept.forget(self._kept_before, items.take(range(first, len(items))))
+            self._kept.forget(self._kept_before, items.terms[first:])
         if record.source.startswith(_SHARD):
             source = int(record.source.removeprefix(_SHARD))
             self._streams.note_received(
@@ -480,7 +497,20 @@ class ShardLog:
         own, _ = settings.least_of(block.pages.urls)
         self._leasts.append(np.where(held, self._least, own))
         self._owed.append(np.full(count, owed))
+        if self._scene.shards == 1 and settings.retire_replaced:
+            self._note_retired(block)
         self._kept.add(block.pages.take(np.flatnonzero(block.similarities < 0)))
+
+    def _note_retired(self, block: Verdicts) -> None:
+        """Note what the pages of a block retire, where they come in the order of their verdicts."""
+        if block.pages.changes is None:
+            return
+        kept = (block.similarities < 0) & (block.pages.tokens > 0)
+        before: Rows = np.cumsum(kept) - kept
+        codes, _ = told_changes(block.pages.changes)
+        for i in np.flatnonzero(codes == REPLACED).tolist():
+            retired = [(RETIRED, block.pages.urls[i])]
+            self._kept.forget(self._kept_before, retired, ahead=int(before[i]))
 
     def _ranks(self, places: Places) -> npt.NDArray[np.int64]:
         """Return the ranks plus 1 of pages at this shard; 0 for what cannot be a page."""
