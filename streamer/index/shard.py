@@ -339,7 +339,9 @@ class Shard:
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
         judged = self._apply_rule(pages, arrivals, limits, stored)
-        judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
+        is_elsewhere = judged.best == ELSEWHERE
+        judged.content[:] |= is_elsewhere & nearest.same_content
+        judged.exact[:] |= is_elsewhere & nearest.exact
         basis = np.where(judged.content, CONTENT, SIGNATURE).astype(np.uint8)
         basis[~comparable] = TOO_SHORT
         inserted = judged.outcome == UNIQUE
