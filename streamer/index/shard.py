@@ -13,6 +13,7 @@ flushes, nor on where a posting lies. docs/architecture.md has the rules and the
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from dataclasses import replace
 
@@ -206,6 +207,8 @@ class Shard:
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
+        self._held_refs: set[int] = set()
+        self._held_times: list[tuple[int, int]] = []  # a heap of (time, ref): some do not wait now
         self.forgetting = Forgetting(Forgotten())
         self._outputs: list[Output] = []
         if state:
@@ -279,8 +282,10 @@ class Shard:
 
     def _oldest_to_come(self) -> int:
         """Return the watermark of what is judged from here on: no such page is older."""
-        held = (int(page.times[0]) for pages in self._held.values() for page in pages)
-        return min([self._watermark, *held])
+        times = self._held_times
+        while times and times[0][1] not in self._held_refs:
+            heapq.heappop(times)
+        return min(self._watermark, times[0][0]) if times else self._watermark
 
     @property
     def horizon(self) -> Horizon:
@@ -478,8 +483,20 @@ class Shard:
 
     def _hold(self, pages: Pages, held: Places, best: Places) -> None:
         for i in held.tolist():
-            row = int(self.head.rows[best[i]])
-            self._held.setdefault(row, []).append(pages.take([i]))
+            self._hold_page(int(self.head.rows[best[i]]), pages.take([i]))
+
+    def _hold_page(self, row: int, page: Pages) -> None:
+        """Hold a page until the undecided one in a row is decided."""
+        ref = int(page.refs[0])
+        self._held.setdefault(row, []).append(page)
+        self._held_refs.add(ref)
+        heapq.heappush(self._held_times, (int(page.times[0]), ref))
+
+    def _release(self, row: int) -> list[Pages]:
+        """Return the pages that are held for a row; they are not held any more."""
+        pages = self._held.pop(row, [])
+        self._held_refs.difference_update(int(page.refs[0]) for page in pages)
+        return pages
 
     def _publish(
         self,
@@ -531,7 +548,7 @@ class Shard:
             self.forgetting.gone.discard(ref)
             return
         self.head.states[entry] = KEPT if kept else FREE
-        for page in self._held.pop(int(self.head.rows[entry]), ()):
+        for page in self._release(int(self.head.rows[entry])):
             if kept:
                 self._duplicate_of(page, entry)
                 self.forgetting.doomed.discard(int(page.refs[0]))
@@ -605,7 +622,7 @@ class Shard:
             del self._undecided[ref]
             own.gone.add(ref)
         freed = head.rows[undecided].tolist()
-        for page in [page for row in freed for page in self._held.pop(row, ())]:
+        for page in [page for row in freed for page in self._release(row)]:
             self._judge_held(page)
 
     # ---- state ----------------------------------------------------------------------------------
@@ -681,6 +698,8 @@ class Shard:
         self._watermark, self._horizon = snapshot.watermark, snapshot.horizon
         self._urls.generation = snapshot.generation
         self.forgetting = Forgetting(snapshot.forgotten)
-        self._held = {row: [unpack_pages(page) for page in pages] for row, pages in snapshot.held}
+        for row, pages in snapshot.held:
+            for page in pages:
+                self._hold_page(row, unpack_pages(page))
         restore_undecided(self.head, snapshot.undecided)
         self._undecided = undecided_entries(self.head)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE, Location
-from streamer.rules import Rule, rule_for
+from streamer.rules import Rule, rule_finder, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
@@ -117,9 +117,14 @@ class IndexSettings(BaseModel):
         """Return for each page the similarity and the distinct shingles that it must have."""
         least = np.full(len(urls), self.similarity_min, np.int32)
         shingles = np.full(len(urls), self.shingles_min, np.int32)
+        rule_of = rule_finder(self.rules)
         for i in range(len(urls) if self.rules else 0):
-            own = self.of_url(urls[i].decode())
-            least[i], shingles[i] = own.similarity_min, own.shingles_min
+            if (rule := rule_of(urls[i].decode())) is None:
+                continue
+            if rule.threshold is not None:
+                least[i] = round(rule.threshold * SIMILARITY_ONE)
+            if rule.min_shingles is not None:
+                shingles[i] = rule.min_shingles
         return least, shingles
 
     @property
