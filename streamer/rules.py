@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +26,8 @@ MAIN: Text = "main"
 ANY = "*"
 BETWEEN = " | "  # of text rules in one text, which no pattern has
 RULES_MAX = 1000
+_HOSTS_KEPT = 4096  # of which the rules are known, of a finder
+_FINDERS_KEPT = 8
 BY_RULE = "rule"  # the code under which skipped pages are counted
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?(\[[^/?#]*\]|[^/?#:]*)(?::\d*)?([^#]*)")
 
@@ -55,10 +58,6 @@ class Rule(BaseModel):
             raise ValueError("pages that are skipped have no threshold, least shingles or text")
         return self
 
-    def fits(self, host: str, path: str) -> bool:
-        """Tell whether it is for the pages of this host (lower case) and path."""
-        return _fits(self.host.lower(), host) and _fits(self.path, path)
-
     def __str__(self) -> str:
         """Return it in short: `example.org/news/*: threshold 0.9`."""
         own = self.model_dump(exclude={"host", "path"}, exclude_defaults=True)
@@ -67,12 +66,14 @@ class Rule(BaseModel):
         return f"{where}: {', '.join(said) or 'as all others'}"
 
 
-def _fits(pattern: str, text: str) -> bool:
-    """Tell whether all of a text fits a pattern; in time of the text's length times the stars."""
-    first, *rest = pattern.split(ANY)
-    if not rest:
-        return text == first
-    *middle, last = rest
+def fits(pattern: list[str], text: str) -> bool:
+    """Tell whether all of a text fits a pattern; in time of the text's length times the stars.
+
+    The pattern is cut at its stars.
+    """
+    if len(pattern) == 1:
+        return text == pattern[0]
+    first, *middle, last = pattern
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
     at, end = len(first), len(text) - len(last)
@@ -84,13 +85,42 @@ def _fits(pattern: str, text: str) -> bool:
     return True
 
 
+class RuleFinder:
+    """Finds the first of some rules that a URL fits.
+
+    Which of them are for a host is found out once, since crawls come back to their hosts; then only
+    paths are compared.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = [(rule.host.lower().split(ANY), rule.path.split(ANY), rule) for rule in rules]
+        self._of_host = lru_cache(_HOSTS_KEPT)(self._for_host)
+
+    def __call__(self, url: str) -> Rule | None:
+        """Return the rule; None where there is none, or the URL has no host."""
+        found = _URL.match(url)
+        if found is None:
+            return None
+        path = found[2] or "/"
+        for pattern, rule in self._of_host(found[1].lower()):
+            if fits(pattern, path):
+                return rule
+        return None
+
+    def _for_host(self, host: str) -> list[tuple[list[str], Rule]]:
+        """Return the rules for a host in their order, each with its path."""
+        return [(path, rule) for pattern, path, rule in self._rules if fits(pattern, host)]
+
+
+@lru_cache(_FINDERS_KEPT)
+def rule_finder(rules: tuple[Rule, ...]) -> RuleFinder:
+    """Return the finder of some rules, the same one for all who ask for it."""
+    return RuleFinder(rules)
+
+
 def rule_for(rules: Sequence[Rule], url: str) -> Rule | None:
     """Return the first rule that a URL fits; None where there is none, or the URL has no host."""
-    found = _URL.match(url) if rules else None
-    if found is None:
-        return None
-    host, path = found[1].lower(), found[2] or "/"
-    return next((one for one in rules if one.fits(host, path)), None)
+    return rule_finder(tuple(rules))(url)
 
 
 def read_rules(path: Path) -> tuple[Rule, ...]:

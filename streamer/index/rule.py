@@ -234,9 +234,24 @@ def matching_pairs(
 
 
 @kernel
+def mark_doubtful(
+    pairs: Places, pages: Keys, rows: Keys, similarity_min: npt.NDArray[np.int32], told: Places
+) -> None:
+    """Set `told` to IN_DOUBT for the pairs of which the sketches leave in doubt if they match.
+
+    Arguments are those of `nearest_rows`.
+    """
+    for i in range(pairs.shape[0]):
+        page, row = pages[pairs[i, 0]], rows[pairs[i, 1]]
+        score = compare_sketches(RESEMBLANCE, page, row)
+        if in_doubt(score, page, row, int64(similarity_min[pairs[i, 0]])):
+            told[i] = IN_DOUBT
+
+
+@kernel
 def nearest_rows(
     pairs: Places, pages: Keys, rows: Keys, measure: int, similarity_min: npt.NDArray[np.int32],
-    best: Places, scores: npt.NDArray[np.int32],
+    told: Places, best: Places, scores: npt.NDArray[np.int32],
 ) -> None:  # fmt: skip
     """Find of each page the most similar row, the first of equals.
 
@@ -246,12 +261,15 @@ def nearest_rows(
         rows: uint64[n, 33], sketches.
         measure: as in the index's settings.
         similarity_min: int32[pages], the threshold of each, in ten-thousandths.
+        told: int64[n], the similarity of two sets, or UNTOLD: that of the sketches counts.
         best: int64[pages], takes the pair of each page that has one above what `scores` has.
         scores: int32[pages], takes its similarity.
     """
     for i in range(pairs.shape[0]):
         page = pairs[i, 0]
-        score = compare_sketches(measure, pages[page], rows[pairs[i, 1]])
+        score = told[i]
+        if score < 0:
+            score = compare_sketches(measure, pages[page], rows[pairs[i, 1]])
         if score >= similarity_min[page] and score > scores[page]:
             scores[page], best[page] = score, i
 

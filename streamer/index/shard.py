@@ -13,6 +13,7 @@ flushes, nor on where a posting lies. docs/architecture.md has the rules and the
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from dataclasses import dataclass, field, replace
 
@@ -200,8 +201,8 @@ class _Batch:
                 judged.content[part], judged.exact[part],
             ),
             Nearest(
-                near.similarities[part], near.same_content[part], near.refs[part], near.urls[part],
-                near.others[part],
+                near.similarities[part], near.same_content[part], near.exact[part], near.refs[part],
+                near.urls[part], near.others[part],
             ),
         )  # fmt: skip
 
@@ -259,6 +260,8 @@ class Shard:
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
+        self._held_refs: set[int] = set()
+        self._held_times: list[tuple[int, int]] = []  # a heap of (time, ref): some do not wait now
         self.forgetting = Forgetting(Forgotten())
         self._outputs: list[Output] = []
         if state:
@@ -332,8 +335,10 @@ class Shard:
 
     def _oldest_to_come(self) -> int:
         """Return the watermark of what is judged from here on: no such page is older."""
-        held = (int(page.times[0]) for pages in self._held.values() for page in pages)
-        return min([self._watermark, *held])
+        times = self._held_times
+        while times and times[0][1] not in self._held_refs:
+            heapq.heappop(times)
+        return min(self._watermark, times[0][0]) if times else self._watermark
 
     @property
     def horizon(self) -> Horizon:
@@ -534,8 +539,20 @@ class Shard:
 
     def _hold(self, pages: Pages, held: Places, best: Places) -> None:
         for i in held.tolist():
-            row = int(self.head.rows[best[i]])
-            self._held.setdefault(row, []).append(pages.take([i]))
+            self._hold_page(int(self.head.rows[best[i]]), pages.take([i]))
+
+    def _hold_page(self, row: int, page: Pages) -> None:
+        """Hold a page until the undecided one in a row is decided."""
+        ref = int(page.refs[0])
+        self._held.setdefault(row, []).append(page)
+        self._held_refs.add(ref)
+        heapq.heappush(self._held_times, (int(page.times[0]), ref))
+
+    def _release(self, row: int) -> list[Pages]:
+        """Return the pages that are held for a row; they are not held any more."""
+        pages = self._held.pop(row, [])
+        self._held_refs.difference_update(int(page.refs[0]) for page in pages)
+        return pages
 
     def _publish_to(self, batch: _Batch, end: int) -> None:
         """Publish what has become of the pages up to one, as far as that was not done."""
@@ -547,7 +564,9 @@ class Shard:
         if batch.compared is not None:
             changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
             pages = replace(pages, changes=changes)
-        judged.content[:] |= (judged.best == ELSEWHERE) & nearest.same_content
+        is_elsewhere = judged.best == ELSEWHERE
+        judged.content[:] |= is_elsewhere & nearest.same_content
+        judged.exact[:] |= is_elsewhere & nearest.exact
         self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
         self._publish(pages, judged, nearest, batch)
 
@@ -596,7 +615,7 @@ class Shard:
             self.forgetting.gone.discard(ref)
             return
         self.head.states[entry] = KEPT if kept else FREE
-        for page in self._held.pop(int(self.head.rows[entry]), ()):
+        for page in self._release(int(self.head.rows[entry])):
             if kept:
                 self._duplicate_of(page, entry)
                 self.forgetting.doomed.discard(int(page.refs[0]))
@@ -711,7 +730,7 @@ class Shard:
             del self._undecided[ref]
             own.gone.add(ref)
         freed = head.rows[undecided].tolist()
-        for page in [page for row in freed for page in self._held.pop(row, ())]:
+        for page in [page for row in freed for page in self._release(row)]:
             self._judge_held(page)
 
     # ---- state ----------------------------------------------------------------------------------
@@ -787,6 +806,8 @@ class Shard:
         self._watermark, self._horizon = state.watermark, state.horizon
         self._urls.generation = state.generation
         self.forgetting = Forgetting(state.forgotten)
-        self._held = {row: [unpack_pages(page) for page in pages] for row, pages in state.held}
+        for row, pages in state.held:
+            for page in pages:
+                self._hold_page(row, unpack_pages(page))
         restore_undecided(self.head, state.undecided)
         self._undecided = undecided_entries(self.head)

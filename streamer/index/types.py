@@ -25,13 +25,15 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
 from streamer.model import SEQUENCE_MASK, SIMILARITY_ONE, Location
-from streamer.rules import Rule, rule_for
+from streamer.rules import Rule, rule_finder, rule_for
 from streamer.sketch.method import Measure
 from streamer.sketch.signer import DISTINCT_MAX
 
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
-# indexes, no changes of URLs, and no forgetting, 3 retired nothing.
+# indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
+# to the sketches.
 MACHINE_VERSION = 4
+SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 CONFIG = "config"  # the source of settings
 FORGET = "forget"  # the source of what commands ask for; its records are not numbered
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
@@ -119,9 +121,14 @@ class IndexSettings(BaseModel):
         """Return for each page the similarity and the distinct shingles that it must have."""
         least = np.full(len(urls), self.similarity_min, np.int32)
         shingles = np.full(len(urls), self.shingles_min, np.int32)
+        rule_of = rule_finder(self.rules)
         for i in range(len(urls) if self.rules else 0):
-            own = self.of_url(urls[i].decode())
-            least[i], shingles[i] = own.similarity_min, own.shingles_min
+            if (rule := rule_of(urls[i].decode())) is None:
+                continue
+            if rule.threshold is not None:
+                least[i] = round(rule.threshold * SIMILARITY_ONE)
+            if rule.min_shingles is not None:
+                shingles[i] = rule.min_shingles
         return least, shingles
 
     @property
@@ -260,11 +267,13 @@ class Nearest:
     Attributes:
         similarities: int32, ten-thousandths; -1 where they have none like it.
         same_content: bool, whether it is posted under the page's content key.
+        exact: bool, whether a similarity is that of two sets.
         refs, urls, others: of the page that is nearest, and the index that has it.
     """
 
     similarities: npt.NDArray[np.int32]
     same_content: npt.NDArray[np.bool_]
+    exact: npt.NDArray[np.bool_]
     refs: list[int]
     urls: list[bytes]
     others: list[Other | None]
@@ -272,10 +281,10 @@ class Nearest:
 
 def nothing_near(pages: int) -> Nearest:
     """Return what there is where nothing is near to so many pages."""
+    no, none = np.zeros((2, pages), np.bool_)
     return Nearest(
-        np.full(pages, -1, np.int32), np.zeros(pages, np.bool_), [0] * pages, [b""] * pages,
-        [None] * pages,
-    )  # fmt: skip
+        np.full(pages, -1, np.int32), no, none, [0] * pages, [b""] * pages, [None] * pages
+    )
 
 
 class Others(Protocol):

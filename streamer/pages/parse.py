@@ -36,7 +36,7 @@ from streamer.pages.extract import (
 )
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
 from streamer.pages.warc import fields_and_body
-from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_for
+from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
 from streamer.text.json_fields import (
     BODY,
@@ -135,6 +135,7 @@ class PageParser:
         """
         self.mapping = mapping
         self._rules, self._text = rules, text
+        self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
         self._messages = Extractor(mapping, carry, page_bytes_max)
         self._records = Extractor(PRESETS["warc"], carry, page_bytes_max)
@@ -179,7 +180,7 @@ class PageParser:
 
         Returns the bodies of the others.
         """
-        own = [rule_for(self._rules, url.decode()) for url in batch.urls]
+        own = [self._rule_for(url.decode()) for url in batch.urls]
         for i, rule in enumerate(own):
             if rule is not None and rule.text not in {None, self._text}:
                 batch.flags[i] |= OTHER_TEXT

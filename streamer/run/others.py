@@ -27,15 +27,18 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import ShardMeta, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
-from streamer.index.rule import nearest_rows
+from streamer.index.rule import IN_DOUBT, UNTOLD, mark_doubtful, nearest_rows
 from streamer.index.shard import not_given
 from streamer.index.store import Store, has_index
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import (
     BEFORE_ALL,
+    SETS_ELSEWHERE,
     Corpus,
     IndexSettings,
+    KeptRows,
     Keys,
+    Leasts,
     Nearest,
     Pages,
     key_columns,
@@ -52,6 +55,7 @@ from streamer.run.index_folder import (
     shard_folders,
 )
 from streamer.run.stages import Locate
+from streamer.sketch.hash_sets import set_similarity
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst
@@ -308,6 +312,8 @@ class ShardOthers:
         found = nothing_near(len(pages))
         least, _ = settings.least_of(pages.urls)
         sketches = np.ascontiguousarray(pages.sketches)
+        by_sets = settings.exact and settings.version >= SETS_ELSEWHERE
+        asked = _Asked(sketches, least, int(settings.measure), pages.shingles if by_sets else None)
         for corpus in settings.also:
             if corpus not in self._by_corpus:
                 raise StoreMismatch(not_given(corpus))
@@ -315,7 +321,7 @@ class ShardOthers:
                 pairs, of_content = _pairs(shared, keys, masks)
                 for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                     part = pairs[start : start + _PAIRS_AT_ONCE]
-                    _compare(shared, part, of_content, (sketches, least, settings), found)
+                    _compare(shared, part, of_content, asked, found)
         return found
 
 
@@ -330,28 +336,55 @@ def _pairs(shared: _Shared, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
     return np.unique(both), both[places[has] == shared.content]
 
 
-def _compare(
-    shared: _Shared,
-    pairs: Keys,
-    of_content: Keys,
-    wanted: tuple[Keys, npt.NDArray[np.int32], IndexSettings],
-    found: Nearest,
-) -> None:
+class _Asked(NamedTuple):
+    """What pages are compared by: sketches, their own thresholds, and sets where these decide."""
+
+    sketches: Keys
+    least: Leasts
+    measure: int
+    sets: list[bytes] | None
+
+
+def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, found: Nearest) -> None:
     """Compare pairs of a page and a row; note what is nearer than what is found."""
-    sketches, least, settings = wanted
     distinct, at = np.unique(pairs & _ROW_MASK, return_inverse=True)
     numbers = distinct.astype(np.int64)
     rows = shared.forgetting.hide(shared.lookup.rows(numbers), numbers)
     answers = shared.meta.horizon.has(rows.times, numbers) & (rows.times > BEFORE_ALL)
     pairs, at = pairs[answers[at]], at[answers[at]]
     pages = (pairs >> _ROW_BITS).astype(np.int64)
-    best = np.full(len(sketches), -1, np.int64)
+    both = np.stack((pages, at), axis=1)
+    told = _told_by_sets(shared, both, numbers, rows, asked)
+    best = np.full(len(asked.sketches), -1, np.int64)
     nearest_rows(
-        np.stack((pages, at), axis=1), sketches, rows.sketches, int(settings.measure), least, best,
+        both, asked.sketches, rows.sketches, asked.measure, asked.least, told, best,
         found.similarities,
     )  # fmt: skip
-    for page in np.flatnonzero(best >= 0).tolist():
-        pair, place = pairs[best[page]], int(at[best[page]])
+    near = np.flatnonzero(best >= 0)
+    nearest = best[near]
+    found.same_content[near] = np.isin(pairs[nearest], of_content)
+    found.exact[near] = told[nearest] >= 0
+    for page, place in zip(near.tolist(), at[nearest].tolist(), strict=True):
         found.refs[page], found.urls[page] = rows.refs[place], rows.urls[place]
         found.others[page] = shared.index
-        found.same_content[page] = bool(np.isin(pair, of_content))
+
+
+def _told_by_sets(
+    shared: _Shared, pairs: Places, numbers: Places, rows: KeptRows, asked: _Asked
+) -> Places:
+    """Return for each pair the similarity of its sets where the sketches leave it in doubt.
+
+    Elsewhere it is UNTOLD. Each set is read once, and by itself: they may be large.
+    """
+    told = np.full(len(pairs), UNTOLD)
+    if asked.sets is None:
+        return told
+    mark_doubtful(pairs, asked.sketches, rows.sketches, asked.least, told)
+    doubtful = np.flatnonzero(told == IN_DOUBT)
+    doubtful = doubtful[np.argsort(pairs[doubtful, 1], kind="stable")]
+    row, theirs = -1, b""
+    for i, (page, at) in zip(doubtful.tolist(), pairs[doubtful].tolist(), strict=True):
+        if at != row:
+            row, [theirs] = at, shared.lookup.shingles(numbers[at : at + 1])
+        told[i] = set_similarity(asked.sets[page], theirs)
+    return told

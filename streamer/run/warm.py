@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from streamer.index.frozen import Probed, Shape, explain, unpack
-from streamer.index.rule import matching_pairs, nearest_rows
+from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows
 from streamer.index.types import IndexSettings, Pages
@@ -140,7 +140,8 @@ def _compile_index(*, main_text: bool) -> None:
     unite(pairs, places)
     _compile_frozen()
     scores = np.zeros(2, np.int32)
-    nearest_rows(pairs, sketches, sketches, 0, scores, places, scores)
+    mark_doubtful(pairs, sketches, sketches, scores, places)
+    nearest_rows(pairs, sketches, sketches, 0, scores, places, places, scores)
 
 
 def _compile_frozen() -> None:

@@ -107,6 +107,28 @@ def test_near_the_threshold_every_decision_is_that_of_exact_resemblance(
     assert all(told == int(share * SIMILARITY_ONE) / SIMILARITY_ONE for told, share in exactly)
 
 
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_near_pages_of_another_index_are_told_by_exact_resemblance(
+    tmp_path: Path, shards: str
+) -> None:
+    pairs, clean = near_pairs(60), tmp_path / "clean"
+    clean.mkdir()
+    judged(clean, "first", [page(f"a{i}", one) for i, (one, _) in enumerate(pairs)], "--exact")
+    second = [page(f"b{i}", other) for i, (_, other) in enumerate(pairs)]
+    also = ("--also", f"clean={clean / 'index'}", "--shards", shards)
+    found = judged(tmp_path, "second", second, "--exact", *also)
+    found.sort(key=lambda verdict: verdict["page"]["offset"])
+    exact = [resemblance(*pair) for pair in pairs]
+    compared = [(verdict, share) for verdict, share in zip(found, exact, strict=True)]
+    assert all(v["verdict"] == "unique" for v, share in compared if share < 0.8)
+    said = [(v, share) for v, share in compared if v["verdict"] == "duplicate"]
+    assert len(said) >= 25  # banding misses one or two
+    assert {v["representative"]["index"] for v, _ in said} == {"clean"}
+    exactly = [(v["similarity"], share) for v, share in said if v["exact"]]
+    assert len(exactly) >= 20
+    assert all(told == int(share * SIMILARITY_ONE) / SIMILARITY_ONE for told, share in exactly)
+
+
 def test_where_the_sketches_leave_no_doubt_the_similarity_is_theirs(tmp_path: Path) -> None:
     words = [f"w{i}" for i in range(3000)]
     [_, copy, near] = judged(

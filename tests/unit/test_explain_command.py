@@ -243,3 +243,21 @@ def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
         assert found["verdict"] == said["verdict"]
         if said["verdict"] == "duplicate":
             assert found["nearest"]["similarity"] == said["similarity"]
+
+
+def test_other_indexes_that_pages_are_compared_with_are_named_as_not_looked_at(
+    tmp_path: Path,
+) -> None:
+    clean, own = tmp_path / "clean", tmp_path / "own"
+    for folder in (clean, own):
+        folder.mkdir()
+    replay(clean)
+    key = str(clean / "index" / "secret.key")
+    replay(own, "--also", f"clean={clean / 'index'}", "--key-file", key)
+    texts = ("--texts", str(own / "pages.jsonl"), "--key-file", key)
+    found = explain(own, "http://a/near", *texts)
+    assert (found["verdict"], found["not_looked_at"]) == ("unique", ["clean"])
+    arguments = ["explain", "http://a/near", "--index", str(own / "index"), *texts]
+    said = CliRunner().invoke(app, arguments).output
+    assert "in other indexes (clean) are not looked at" in said
+    assert explain(clean, "http://a/kept")["not_looked_at"] == []

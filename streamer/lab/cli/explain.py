@@ -57,7 +57,7 @@ def explain(
 
     Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: name its
     file, or give the page files with --texts. The index is read as of its last flush, all its rows
-    once or more.
+    once or more. Other indexes that it is compared with (--also) are named, and not read.
 
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
     """
@@ -136,6 +136,7 @@ def _report(
         "too_short": explained.too_short,
         "threshold": threshold,
         "method": signature.method,
+        "not_looked_at": [corpus.name for corpus in explained.settings.also],
         "nearest": None,
     }
     if own is not None and signature.takes_main_text:
@@ -230,6 +231,12 @@ def _print(report: dict[str, Any]) -> None:
     console = Console()
     console.print(table, highlight=False)
     console.print(report["why"], highlight=False, soft_wrap=True)
+    if names := report["not_looked_at"]:
+        console.print(
+            f"Pages that it is compared with in other indexes ({', '.join(names)}) are not looked "
+            "at: explain its file with the --index of these, too.",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if blocks := report.get("blocks"):
         _print_blocks(console, blocks)
     if edits := report.get("edits"):
