@@ -6,7 +6,7 @@ row a score, and a block of 0 or more is main text; a few words that are links a
 is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
 `streamer train-main-text`); their digest is part of an index's fingerprint.
 
-The trees are asked without branches, 64 blocks at a time: each node whose test fails strikes out
+The trees are asked without branches, 32 blocks at a time: each node whose test fails strikes out
 the leaves that cannot be reached any more, and the first leaf that is left is the answer
 (QuickScorer: Lucchese et al., SIGIR 2015).
 
@@ -22,12 +22,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
 from streamer.kernel import inline_kernel, int64, kernel
@@ -41,12 +45,15 @@ from streamer.text.blocks import (
     html_to_blocks,
     new_structure,
 )
-from streamer.text.scan import Bytes
+from streamer.text.scan import Bytes, in_all_lanes, move_down
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FEATURES_VERSION = 2  # of the rows: of blocks.py and this file
 MODEL = Path(__file__).with_name("main_text.json")
 
-LANES = 64  # blocks that are scored at a time
+LANES = 32  # blocks that are scored at a time
 LEAVES_MAX = 16
 SCORE_ONE = 1024  # a score of 1, in log odds
 SUM_MAX = 1 << 30
@@ -86,6 +93,7 @@ _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
 
 Rows = npt.NDArray[np.int16]
+Nodes = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.int32]
 
 
@@ -94,17 +102,14 @@ class Forest(NamedTuple):
 
     Attributes:
         starts: int32[trees + 1].
-        features, thresholds: int16[nodes]; a row goes right where its feature is above the
-            threshold.
-        masks: uint16[nodes], the leaves that are left if it does.
-        leaves: int32[trees, LEAVES_MAX], scores, from left to right; each at its `_LEAF_PLACES`.
+        nodes: int16[nodes, 3]: a feature, a threshold, and the leaves that are left, as bits, where
+            the feature of a row is above it.
+        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
         base: int32[1], the score before any tree.
     """
 
     starts: Integers
-    features: npt.NDArray[np.int16]
-    thresholds: npt.NDArray[np.int16]
-    masks: npt.NDArray[np.uint16]
+    nodes: Nodes
     leaves: Integers
     base: Integers
 
@@ -118,7 +123,6 @@ class MainText(NamedTuple):
     records: Records
     beside: Integers  # int32[2, blocks]: words and blocks under one parent
     rows: Rows  # int16[features, LANES]
-    left: npt.NDArray[np.uint16]  # uint16[LANES], leaves that can be reached
     places: Integers  # int32[LANES], the blocks whose rows these are
     sums: Integers  # int32[LANES]
     scores: Integers  # int32[blocks]
@@ -227,16 +231,61 @@ def fill_row(
         place += _NEAR_FEATURES
 
 
-# The lowest bit of 16, times a sequence that holds each number of four bits once (de Bruijn): its
-# upper four bits tell which bit it was. Any processor does that for many at once.
-_SEQUENCE, _PLACE_SHIFT, _LAST_LEAF = 0x09AF, np.uint16(12), np.uint16(1 << LEAVES_MAX - 1)
+_variable: Any = cgutils.alloca_once_value
 
 
-_LEAF_PLACES = np.array([((_SEQUENCE << leaf) & 0xFFFF) >> 12 for leaf in range(LEAVES_MAX)])
+def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+    """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
+
+    What is left stays in registers: a loop over an array reads and writes it at each node.
+    """
+    bits, wide = (ir.VectorType(ir.IntType(size), LANES) for size in (16, 32))
+    every = ir.Constant(bits, [-1] * LANES)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        starts, nodes, leaves = (
+            context.make_array(kind)(context, builder, builder.extract_value(arguments[0], i)).data
+            for i, kind in enumerate(forest.types[:3])
+        )
+        row_data, sum_data = (
+            context.make_array(kind)(context, builder, array).data
+            for kind, array in zip((rows, sums), arguments[1:3], strict=True)
+        )
+        tree = arguments[3]
+
+        def load(data: Any, *places: Any) -> Any:  # noqa: ANN401
+            return builder.load(builder.gep(data, [reduce(builder.add, places)]))
+
+        start, stop = (builder.sext(load(starts, tree, tree.type(i)), tree.type) for i in range(2))
+        left = _variable(builder, every)
+        with cgutils.for_range_slice(builder, start, stop, tree.type(1)) as (node, _):
+            first = builder.mul(node, tree.type(3))
+            feature, *others = (load(nodes, first, tree.type(i)) for i in range(3))
+            threshold, mask = (in_all_lanes(builder, each, LANES) for each in others)
+            place = builder.mul(builder.sext(feature, tree.type), tree.type(LANES))
+            row = builder.bitcast(builder.gep(row_data, [place]), bits.as_pointer())
+            is_above = builder.icmp_signed(">", builder.load(row, align=2), threshold)
+            kept = builder.select(is_above, mask, every)
+            builder.store(builder.and_(builder.load(left), kept), left)
+        first = builder.mul(tree, tree.type(LEAVES_MAX))
+        answer = in_all_lanes(builder, load(leaves, first, tree.type(LEAVES_MAX - 1)), LANES)
+        for leaf in reversed(range(LEAVES_MAX - 1)):
+            bit = builder.and_(builder.load(left), ir.Constant(bits, [1 << leaf] * LANES))
+            is_left = builder.icmp_unsigned("!=", bit, ir.Constant(bits, [0] * LANES))
+            value = in_all_lanes(builder, load(leaves, first, tree.type(leaf)), LANES)
+            answer = builder.select(is_left, value, answer)
+        total = builder.bitcast(sum_data, wide.as_pointer())
+        builder.store(builder.add(builder.load(total, align=4), answer), total, align=4)
+        return context.get_dummy_value()
+
+    return types.void(forest, rows, sums, types.intp), generate
+
+
+add_tree = cast("Callable[[Forest, Rows, Integers, int], None]", intrinsic(_add_tree))
 
 
 @kernel
-def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: Integers) -> None:
+def _ask_trees(forest: Forest, rows: Rows, sums: Integers) -> None:
     """Write the scores of the rows to `sums`.
 
     The answer of a tree is the first leaf that is left; the last one where a made-up model leaves
@@ -244,19 +293,7 @@ def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: I
     """
     sums[:] = forest.base[0]
     for tree in range(forest.leaves.shape[0]):
-        left[:] = np.uint16(0xFFFF)
-        for node in range(forest.starts[tree], forest.starts[tree + 1]):
-            row = rows[forest.features[node]]
-            threshold = forest.thresholds[node]
-            kept = forest.masks[node]
-            for lane in range(LANES):
-                left[lane] &= kept if row[lane] > threshold else np.uint16(0xFFFF)
-        leaves = forest.leaves[tree]
-        for lane in range(LANES):
-            some = np.uint16(left[lane] | _LAST_LEAF)
-            lowest = np.uint16(some & np.uint16(~some + np.uint16(1)))
-            place = np.uint16(lowest * np.uint16(_SEQUENCE)) >> _PLACE_SHIFT
-            sums[lane] += leaves[place]
+        add_tree(forest, rows, sums, tree)
 
 
 @inline_kernel
@@ -281,7 +318,7 @@ def score_blocks(main: MainText) -> int:
             main.places[lanes] = at
             lanes += 1
         if lanes == LANES or (lanes and at == count - 1):
-            _ask_trees(main.forest, main.rows, main.left, main.sums)
+            _ask_trees(main.forest, main.rows, main.sums)
             for lane in range(lanes):
                 main.scores[main.places[lane]] = main.sums[lane]
             lanes = 0
@@ -353,7 +390,7 @@ def has_main_text(main: MainText, count: int) -> bool:
     """Tell whether the chosen ones of a page's `count` blocks are its main text."""
     if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
         return False
-    _ask_trees(main.page_forest, main.rows, main.left, main.sums)
+    _ask_trees(main.page_forest, main.rows, main.sums)
     return bool(main.sums[0] >= 0)
 
 
@@ -370,9 +407,8 @@ def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
     place = 0
     for i in range(count):
         if main.scores[i] >= 0:
-            for at in range(main.records[i, blocks.START], main.records[i, blocks.END]):
-                text[place] = text[at]  # each begins with the space of the tag before it
-                place += 1
+            start, stop = main.records[i, blocks.START], main.records[i, blocks.END]
+            place = move_down(text, start, stop, place)  # with the space of the tag before it
     return place, True
 
 
@@ -409,7 +445,6 @@ def new_main_text(model: Model) -> MainText:
         np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
         np.empty((2, blocks.BLOCKS_MAX + 1), np.int32),
         np.zeros((len(FEATURES), LANES), np.int16),
-        np.zeros(LANES, np.uint16),
         np.zeros(LANES, np.int32),
         np.zeros(LANES, np.int32),
         np.empty(blocks.BLOCKS_MAX, np.int32),
@@ -424,19 +459,18 @@ def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
     """
     nodes = [node for tree in trees for node in tree["nodes"]]
     columns = list(zip(*nodes, strict=True)) or [(), (), ()]
-    features, thresholds, masks = columns
+    kinds = (np.int16, np.int16, np.uint16)
+    parts = [np.array(own, kind).view(np.int16) for own, kind in zip(columns, kinds, strict=True)]
     leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
     for row, tree in zip(leaves, trees, strict=True):
-        row[_LEAF_PLACES[: len(tree["leaves"])]] = tree["leaves"]
-    if not all(0 <= feature < features_count for feature in features):
+        row[: len(tree["leaves"])] = tree["leaves"]
+    if not all(0 <= feature < features_count for feature in parts[0]):
         raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
     if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
         raise ValueError("the scores of its leaves are too large")
     return Forest(
         np.cumsum([0, *(len(tree["nodes"]) for tree in trees)]).astype(np.int32),
-        np.array(features, np.int16),
-        np.array(thresholds, np.int16),
-        np.array(masks, np.uint16),
+        np.stack(parts, axis=1),
         leaves,
         np.array([base], np.int32),
     )
