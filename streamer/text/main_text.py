@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
@@ -55,6 +54,7 @@ MODEL = Path(__file__).with_name("main_text.json")
 
 LANES = 32  # blocks that are scored at a time
 LEAVES_MAX = 16
+NODES_MAX = LEAVES_MAX - 1
 SCORE_ONE = 1024  # a score of 1, in log odds
 SUM_MAX = 1 << 30
 WORDS_MIN = 25  # fewer words are no main text
@@ -93,23 +93,20 @@ _HINTS = len(blocks.HINTS)
 _UNWANTED = _HINTS - blocks.WANTED_HINTS
 
 Rows = npt.NDArray[np.int16]
-Nodes = npt.NDArray[np.int16]
 Integers = npt.NDArray[np.int32]
 
 
 class Forest(NamedTuple):
-    """An ensemble of trees as arrays; tree t has the nodes starts[t] to starts[t + 1].
+    """An ensemble of trees as arrays.
 
     Attributes:
-        starts: int32[trees + 1].
-        nodes: int16[nodes, 3]: a feature, a threshold, and the leaves that are left, as bits, where
-            the feature of a row is above it.
+        nodes: int16[trees, NODES_MAX, 3]: a feature, a threshold, and the leaves that are left, as
+            bits, where the feature of a row is above it.
         leaves: int32[trees, LEAVES_MAX], scores, from left to right.
         base: int32[1], the score before any tree.
     """
 
-    starts: Integers
-    nodes: Nodes
+    nodes: Rows
     leaves: Integers
     base: Integers
 
@@ -231,9 +228,6 @@ def fill_row(
         place += _NEAR_FEATURES
 
 
-_variable: Any = cgutils.alloca_once_value
-
-
 def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
 
@@ -243,37 +237,34 @@ def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> A
     every = ir.Constant(bits, [-1] * LANES)
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        starts, nodes, leaves = (
-            context.make_array(kind)(context, builder, builder.extract_value(arguments[0], i)).data
-            for i, kind in enumerate(forest.types[:3])
-        )
-        row_data, sum_data = (
+        model = [builder.extract_value(arguments[0], i) for i in range(2)]
+        kinds = (*forest.types[:2], rows, sums)
+        nodes, leaves, row_data, sum_data = (
             context.make_array(kind)(context, builder, array).data
-            for kind, array in zip((rows, sums), arguments[1:3], strict=True)
+            for kind, array in zip(kinds, (*model, *arguments[1:3]), strict=True)
         )
         tree = arguments[3]
 
-        def load(data: Any, *places: Any) -> Any:  # noqa: ANN401
-            return builder.load(builder.gep(data, [reduce(builder.add, places)]))
+        def load(data: Any, a_tree: int, place: int) -> Any:  # noqa: ANN401
+            first = builder.mul(tree, tree.type(a_tree))
+            return builder.load(builder.gep(data, [builder.add(first, tree.type(place))]))
 
-        start, stop = (builder.sext(load(starts, tree, tree.type(i)), tree.type) for i in range(2))
-        left = _variable(builder, every)
-        with cgutils.for_range_slice(builder, start, stop, tree.type(1)) as (node, _):
-            first = builder.mul(node, tree.type(3))
-            feature, *others = (load(nodes, first, tree.type(i)) for i in range(3))
+        left = every
+        for node in range(NODES_MAX):
+            feature, *others = (load(nodes, 3 * NODES_MAX, 3 * node + i) for i in range(3))
             threshold, mask = (in_all_lanes(builder, each, LANES) for each in others)
             place = builder.mul(builder.sext(feature, tree.type), tree.type(LANES))
             row = builder.bitcast(builder.gep(row_data, [place]), bits.as_pointer())
             is_above = builder.icmp_signed(">", builder.load(row, align=2), threshold)
-            kept = builder.select(is_above, mask, every)
-            builder.store(builder.and_(builder.load(left), kept), left)
-        first = builder.mul(tree, tree.type(LEAVES_MAX))
-        answer = in_all_lanes(builder, load(leaves, first, tree.type(LEAVES_MAX - 1)), LANES)
+            left = builder.and_(left, builder.select(is_above, mask, every))
+        values = [
+            in_all_lanes(builder, load(leaves, LEAVES_MAX, i), LANES) for i in range(LEAVES_MAX)
+        ]
+        answer = values[-1]
         for leaf in reversed(range(LEAVES_MAX - 1)):
-            bit = builder.and_(builder.load(left), ir.Constant(bits, [1 << leaf] * LANES))
+            bit = builder.and_(left, ir.Constant(bits, [1 << leaf] * LANES))
             is_left = builder.icmp_unsigned("!=", bit, ir.Constant(bits, [0] * LANES))
-            value = in_all_lanes(builder, load(leaves, first, tree.type(leaf)), LANES)
-            answer = builder.select(is_left, value, answer)
+            answer = builder.select(is_left, values[leaf], answer)
         total = builder.bitcast(sum_data, wide.as_pointer())
         builder.store(builder.add(builder.load(total, align=4), answer), total, align=4)
         return context.get_dummy_value()
@@ -457,20 +448,20 @@ def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
     Raises:
         ValueError: they are none that the rows fit, or have numbers that are too large.
     """
-    nodes = [node for tree in trees for node in tree["nodes"]]
-    columns = list(zip(*nodes, strict=True)) or [(), (), ()]
     kinds = (np.int16, np.int16, np.uint16)
-    parts = [np.array(own, kind).view(np.int16) for own, kind in zip(columns, kinds, strict=True)]
+    nodes = np.full((len(trees), NODES_MAX, 3), (0, 0, -1), np.int16)  # -1: a node that keeps all
     leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
-    for row, tree in zip(leaves, trees, strict=True):
+    for own, row, tree in zip(nodes, leaves, trees, strict=True):
         row[: len(tree["leaves"])] = tree["leaves"]
-    if not all(0 <= feature < features_count for feature in parts[0]):
+        columns = list(zip(*tree["nodes"], strict=True)) or [(), (), ()]
+        parts = [np.array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
+        own[: len(tree["nodes"])] = np.stack([part.view(np.int16) for part in parts], axis=1)
+    if not ((nodes[..., 0] >= 0) & (nodes[..., 0] < features_count)).all():
         raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
     if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
         raise ValueError("the scores of its leaves are too large")
     return Forest(
-        np.cumsum([0, *(len(tree["nodes"]) for tree in trees)]).astype(np.int32),
-        np.stack(parts, axis=1),
+        nodes,
         leaves,
         np.array([base], np.int32),
     )
