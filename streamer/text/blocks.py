@@ -312,7 +312,10 @@ def _count_other(structure: Structure, code: int) -> None:
 
 @kernel
 def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) -> int:
-    """Count ASCII characters of text[at:end]; return where the first other one is, or `end`."""
+    """Count ASCII characters of text[at:end]; return where the first other one is, or `end`.
+
+    Whole vectors are read: `text` goes on for VECTOR_BYTES behind `end`, whatever is there.
+    """
     start = at
     inside = uint64(now[_IN_WORD])
     more = True
@@ -345,6 +348,12 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
     now, sums = structure.now, structure.sums
     at, before = now[_COUNTED], sums[WORDS]
     now[_COUNTED] = end
+    start = at
+    while at < end and text[at] <= SPACE:  # often all that is between two tags
+        at += 1
+    if at > start:
+        sums[CHARACTERS] += at - start
+        now[_IN_WORD] = 0
     while at < end:
         if text[at] < NOT_ASCII:
             at = _count_ascii(text, at, end, now, sums)
