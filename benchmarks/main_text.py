@@ -34,8 +34,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numba
 import numpy as np
 from rich.console import Console
 
@@ -60,12 +61,15 @@ from streamer.lab.train_main_text import train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.main_text import (
+    MainText,
     Model,
     html_to_main_text,
     model_in,
     new_main_text,
     read_model,
 )
+from streamer.text.scan import Bytes
+from streamer.text.slices import Places, Slices
 from streamer.text.visible import HTML, scratch_bytes
 from streamer.text.words import canonical_words
 
@@ -78,6 +82,7 @@ NEWSPAPERS = "page"  # the collection that was marked with most care
 CARELESS = 0.3  # weight of pages that were marked by other rules: comments count as main text there
 SPEED_PAGES = 1000
 TRIES = 3
+BATCH = 64  # pages that are signed together
 MARKED, TEMPLATES = "main_text.tar.xz", "set10b_templates_dev.tar.xz"
 BEGIN, END = "<!-- written by benchmarks/main_text.py -->\n", "<!-- until here -->\n"
 WHAT = ("marked", "templates", "scripts", "languages", "kinds", "speed")
@@ -195,7 +200,11 @@ def speed_table(what: str, bodies: Sequence[str], peers: dict[str, Extractor], s
     """Time pages: extraction alone and whole signatures, on one thread and on two."""
     raw = [body.encode() for body in bodies]
     size = sum(map(len, raw)) / len(raw)
-    rates = {"`--text main`, the text alone": _best(partial(_extract, raw), len(raw))}
+    texts = Slices.joined(raw)  # as they lie in a chunk
+    rates = {
+        "`--text main`, the text alone": _best(partial(_extract, texts, BATCH), len(raw)),
+        "`--text main`, a call a page": _best(partial(_extract, texts, 1), len(raw)),
+    }
     for text, settings in (
         ("main", SignatureSettings(canonical=MAIN_TEXT)),
         ("visible", SignatureSettings()),
@@ -216,19 +225,29 @@ def speed_table(what: str, bodies: Sequence[str], peers: dict[str, Extractor], s
     return table
 
 
-def _extract(pages: Sequence[bytes]) -> None:
+def _extract(pages: Slices, batch: int) -> None:
+    """Take the main text of pages, so many with each call into native code."""
     main = new_main_text(read_model())
-    text = np.empty(scratch_bytes(max(map(len, pages))), np.uint8)
-    for page in pages:
-        html_to_main_text(np.frombuffer(bytearray(page), np.uint8), 0, len(page), text, main)
+    text = np.empty(scratch_bytes(int(pages.lengths.max())), np.uint8)
+    for start in range(0, len(pages), batch):
+        some = slice(start, start + batch)
+        _take_main_text(pages.data, pages.starts[some], pages.ends[some], text, main)
+
+
+def _of_each(data: Bytes, starts: Places, ends: Places, text: Bytes, main: MainText) -> None:
+    for i in range(starts.shape[0]):
+        html_to_main_text(data, starts[i], ends[i], text, main)
+
+
+_take_main_text: Any = numba.njit(nogil=True)(_of_each)
 
 
 def _sign(signers: Sequence[Signer], pages: Sequence[bytes]) -> None:
     """Sign pages in batches as the stream does, each signer in a thread."""
 
     def work(number: int) -> None:
-        for start in range(64 * number, len(pages), 64 * len(signers)):
-            batch = pages[start : start + 64]
+        for start in range(BATCH * number, len(pages), BATCH * len(signers)):
+            batch = pages[start : start + BATCH]
             signers[number].sign(batch, [HTML] * len(batch))
 
     with ThreadPoolExecutor(len(signers)) as threads:

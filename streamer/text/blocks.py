@@ -20,7 +20,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, trailing_zeros, uint64
+from streamer.kernel import (
+    allocating_kernel,
+    inline_kernel,
+    int64,
+    kernel,
+    popcount,
+    trailing_zeros,
+    uint64,
+)
 from streamer.text.canonical import (
     CLASS_SHIFT,
     EXPANDED,
@@ -37,30 +45,30 @@ from streamer.text.html import (
     BLOCK,
     CLASS,
     CONTAINER,
-    EQUALS,
     GREATER,
     LESS,
     MEMO_SHIFT,
-    NAME_END,
     QUESTION,
     SLASH,
     SPACE,
     STATE_SIZE,
+    TRAITS,
+    UNKNOWN,
     State,
+    by_slot,
     copy_text,
     enter_container,
     hidden,
     is_letter,
     name_number,
+    pass_attribute,
     pass_raw,
     read_name,
     skip_attributes,
-    skip_blanks,
     skip_declaration,
-    skip_value,
-    traits_of,
+    slot_of,
 )
-from streamer.text.scan import INVALID, Bytes, decode, find_byte
+from streamer.text.scan import INVALID, VECTOR_BYTES, Bytes, ascii_lanes, decode, find_byte
 
 Integers = npt.NDArray[np.int64]
 Records = npt.NDArray[np.int32]
@@ -112,11 +120,9 @@ _VOID = ("br", "hr", "col")
 _CLOSED_BY_NEXT = ("p", "li", "dt", "dd", "td", "th", "tr", "option")
 _KIND_MASK, _IS_VOID, _IS_CLOSED, _SECTION_SHIFT = 15, 16, 32, 6
 
-_SLOT_BITS = 9
 
-
-def _traits() -> dict[int, int]:
-    """Return what is to be known of elements, by the numbers of their names."""
+def _traits() -> dict[str, int]:
+    """Return what is to be known of elements, by their names."""
     traits = dict.fromkeys((*_NO_BLOCKS, *_VOID, *_CLOSED_BY_NEXT, *SECTIONS), 0)
     traits |= {name: kind for kind, names in enumerate(_KINDS, 1) for name in names}
     traits |= dict.fromkeys(_NO_BLOCKS, _NO_BLOCK)
@@ -125,32 +131,16 @@ def _traits() -> dict[int, int]:
             traits[name] |= bit
     for place, name in enumerate(SECTIONS):
         traits[name] |= 1 << (_SECTION_SHIFT + place)
-    return {name_number(name): value for name, value in traits.items()}
+    return traits
 
 
-def _table() -> tuple[Integers, Integers, int]:
-    """Return numbers and traits by slot, and the odd factor that hashes without a collision."""
-    traits = _traits()
-    factor = 0x9E3779B97F4A7C15
-    while len({_slot(number, factor) for number in traits}) < len(traits):
-        factor = (factor + 0x2545F4914F6CDD1E) & 0xFFFFFFFFFFFFFFFF
-    by_slot = np.zeros((2, 1 << _SLOT_BITS), np.int64)
-    for number, value in traits.items():
-        by_slot[:, _slot(number, factor)] = number, value
-    return by_slot[0].copy(), by_slot[1].copy(), factor
-
-
-def _slot(number: int, factor: int) -> int:
-    return (number * factor & 0xFFFFFFFFFFFFFFFF) >> (64 - _SLOT_BITS)
-
-
-_NUMBERS, _TRAITS, _factor = _table()
-_FACTOR, _SHIFT = np.uint64(_factor), np.uint64(64 - _SLOT_BITS)
+_ELEMENTS = by_slot(_traits())
 _LINK = name_number("a")
 _CLASS_NAME, _ID_NAME, _ROLE_NAME, _ITEMPROP_NAME = map(
     name_number, ("class", "id", "role", "itemprop")
 )
 _NAME_MAX = len("itemprop")
+_SIZES = 1 << len("class") | 1 << len("id") | 1 << len("role") | 1 << len("itemprop")
 
 _LETTERS = 27  # a to z from 1 on, and 0 for all other bytes
 _STATE_BITS = (
@@ -192,19 +182,9 @@ _LETTER = np.zeros(256, np.uint8)
 for _place in range(1, _LETTERS):
     _LETTER[[ord("A") - 1 + _place, ord("a") - 1 + _place]] = _place
 
-# What each ASCII character adds to four counts of 16 bits: letters, points, capitals, digits.
-_LETTER_BITS, _POINT_BITS, _CAPITAL_BITS, _DIGIT_BITS = 0, 16, 32, 48
-_COUNT_MAX = (1 << 16) - 1
-_ADDED = np.zeros(128, np.uint64)
-_ENDS = np.zeros(128, np.int64)  # whether a character ends a sentence
-for _code, _character in ((_code, chr(_code)) for _code in range(128)):
-    _ADDED[_code] = (
-        (_character.isalnum() or _character == "_") << _LETTER_BITS
-        | (_character in ".!?,;:") << _POINT_BITS
-        | _character.isupper() << _CAPITAL_BITS
-        | _character.isdigit() << _DIGIT_BITS
-    )
-    _ENDS[_code] = _character in '.!?"'
+_ALL = 0xFFFFFFFFFFFFFFFF
+_ENDS = np.zeros(128, np.int64)  # whether an ASCII character ends a sentence
+_ENDS[list(b'.!?"')] = 1
 # Points of other scripts (Han, Kana, Arabic, Indic; an ellipsis), and quotes that end sentences.
 OTHER_POINTS = np.array([*map(ord, "…،؛؟۔।。、！，：；？")], np.int64)  # noqa: RUF001 - as above
 OTHER_QUOTES = np.array([*map(ord, "»”」")], np.int64)
@@ -221,18 +201,18 @@ class Structure(NamedTuple):
 
     Attributes:
         now: int64, numbers of the moment.
-        names, bits, parents: int64[OPEN_MAX], the open elements: the number of a name, hints and
+        elements, bits, parents: int64[OPEN_MAX], the open elements: their slots, hints and
             sections, and the number as a parent of blocks (0: none yet).
-        counts: int64, open elements with each bit.
+        counts: int32, open elements with each bit.
         sums: int64[COUNTS], of the open block.
         entries, sequences: of the canonical table.
     """
 
     now: Integers
-    names: Integers
+    elements: Integers
     bits: Integers
     parents: Integers
-    counts: Integers
+    counts: Records
     sums: Integers
     entries: npt.NDArray[np.uint32]
     sequences: npt.NDArray[np.uint32]
@@ -241,9 +221,10 @@ class Structure(NamedTuple):
 def new_structure() -> Structure:
     """Return memory for the structure of pages, one after the other."""
     table = canonical_table()
-    names, bits, parents = np.zeros((3, OPEN_MAX), np.int64)
-    now, counts, sums = (np.zeros(n, np.int64) for n in (_SCALARS, _BITS, COUNTS))
-    return Structure(now, names, bits, parents, counts, sums, table.entries, table.sequences)
+    elements, bits, parents = np.zeros((3, OPEN_MAX), np.int64)
+    now, sums = (np.zeros(n, np.int64) for n in (_SCALARS, COUNTS))
+    counts = np.zeros(_BITS, np.int32)
+    return Structure(now, elements, bits, parents, counts, sums, table.entries, table.sequences)
 
 
 @kernel
@@ -253,13 +234,6 @@ def _clear(structure: Structure) -> None:
     structure.parents[:] = 0
     structure.counts[:] = 0
     structure.sums[:] = 0
-
-
-@inline_kernel
-def _element(number: int) -> int:
-    """Return the traits of the element with this name number; 0 for unknown ones."""
-    slot = np.int64(np.uint64(number) * _FACTOR >> _SHIFT)
-    return _TRAITS[slot] if _NUMBERS[slot] == number else int64(0)
 
 
 @kernel
@@ -284,24 +258,21 @@ def read_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool, int]:
             return at + 1, slash, bits
         slash = byte == SLASH
         at += 1
-        if slash or CLASS[byte] & BLANK:
-            continue
-        name = at - 1
-        while at < end and not CLASS[source[at]] & NAME_END:
-            at += 1
-        size = at - name
-        after = skip_blanks(source, at, end)
-        if after < end and source[after] == EQUALS:
-            value = skip_blanks(source, after + 1, end)
-            at = skip_value(source, value, end)
-            if size <= _NAME_MAX and _is_telling(read_name(source, name, name + size)[0]):
+        if not slash and not CLASS[byte] & BLANK:
+            name = at - 1
+            name_end, value, at = pass_attribute(source, at, end)
+            if at > value and _is_telling(source, name, name_end):
                 bits |= _read_hints(source, value, at)
     return end + 1, False, bits
 
 
 @inline_kernel
-def _is_telling(name: int) -> bool:
+def _is_telling(source: Bytes, start: int, end: int) -> bool:
     """Tell whether an attribute says what an element is for."""
+    size = end - start
+    if size > _NAME_MAX or not _SIZES >> size & 1:
+        return False
+    name, _ = read_name(source, start, end)
     return (
         name == _CLASS_NAME or name == _ID_NAME or name == _ROLE_NAME or name == _ITEMPROP_NAME  # noqa: PLR1714 - a kernel has no sets
     )
@@ -341,30 +312,33 @@ def _count_other(structure: Structure, code: int) -> None:
 
 @kernel
 def _count_ascii(text: Bytes, at: int, end: int, now: Integers, sums: Integers) -> int:
-    """Count ASCII characters of text[at:end], as many as the counts hold; return where it stops."""
+    """Count ASCII characters of text[at:end]; return where the first other one is, or `end`.
+
+    Whole vectors are read: `text` goes on for VECTOR_BYTES behind `end`, whatever is there.
+    """
     start = at
-    end = min(end, at + _COUNT_MAX)
-    words = added = uint64(0)
     inside = uint64(now[_IN_WORD])
-    while at < end and text[at] < NOT_ASCII:
-        each = _ADDED[text[at]]
-        word = each & uint64(1)
-        words += word & ~inside
-        added += each
-        inside = word
-        at += 1
-    now[_IN_WORD] = inside
-    last = at - 1
-    while last >= start and text[last] <= SPACE:
-        last -= 1
-    if last >= start:
-        now[_LAST] = _ENDS[text[last]]
-    sums[WORDS] += int64(words)
-    sums[LETTERS] += int64(added >> uint64(_LETTER_BITS) & uint64(_COUNT_MAX))
-    sums[POINTS] += int64(added >> uint64(_POINT_BITS) & uint64(_COUNT_MAX))
-    sums[CAPITALS] += int64(added >> uint64(_CAPITAL_BITS) & uint64(_COUNT_MAX))
-    sums[DIGITS] += int64(added >> uint64(_DIGIT_BITS))
+    more = True
+    while more:
+        letters, points, capitals, digits, others = ascii_lanes(text, at)
+        size = min(int64(trailing_zeros(others)), end - at, VECTOR_BYTES)
+        counted = uint64(_ALL) >> uint64(64 - size)
+        letters &= counted
+        sums[WORDS] += int64(popcount(letters & ~(letters << uint64(1) | inside)))
+        sums[LETTERS] += int64(popcount(letters))
+        sums[POINTS] += int64(popcount(points & counted))
+        sums[CAPITALS] += int64(popcount(capitals & counted))
+        sums[DIGITS] += int64(popcount(digits & counted))
+        inside = letters >> uint64(size - 1) & uint64(1)
+        at += size
+        more = size == VECTOR_BYTES and at < end and text[at] < NOT_ASCII
+    now[_IN_WORD] = int64(inside)
     sums[CHARACTERS] += at - start
+    last = at - 1
+    while last > start and text[last] <= SPACE:
+        last -= 1
+    if text[last] > SPACE:
+        now[_LAST] = _ENDS[text[last]]
     return at
 
 
@@ -381,8 +355,9 @@ def _count_text(text: Bytes, end: int, structure: Structure) -> None:
         sums[CHARACTERS] += at - start
         now[_IN_WORD] = 0
     while at < end:
-        at = _count_ascii(text, at, end, now, sums)
-        if at < end and text[at] >= NOT_ASCII:
+        if text[at] < NOT_ASCII:
+            at = _count_ascii(text, at, end, now, sums)
+        else:
             code, size = decode(text, at, end)
             _count_other(structure, int64(code))
             sums[CHARACTERS] += 1
@@ -411,7 +386,7 @@ def _end_block(text: Bytes, place: int, structure: Structure, records: Records) 
     now, sums = structure.now, structure.sums
     kind = int64(0)
     if sums[WORDS] and now[_OPEN]:
-        kind = _element(structure.names[(now[_OPEN] - 1) % OPEN_MAX]) & _KIND_MASK
+        kind = _ELEMENTS[structure.elements[(now[_OPEN] - 1) % OPEN_MAX]] & _KIND_MASK
     if sums[WORDS] and kind != _NO_BLOCK and now[COUNT] < records.shape[0]:
         record = records[now[COUNT]]
         for i in range(WORDS, STOP):
@@ -428,13 +403,14 @@ def _end_block(text: Bytes, place: int, structure: Structure, records: Records) 
         for i in range(_BITS):
             record[COUNTS + i] = structure.counts[i]
         now[COUNT] += 1
-    sums[:] = 0
+    for i in range(WORDS, STOP):
+        sums[i] = 0
     now[_FROM] = now[_COUNTED] = place
     now[_IN_WORD] = now[_LAST] = 0
 
 
 @inline_kernel
-def _count_bits(counts: Integers, bits: int, step: int) -> None:
+def _count_bits(counts: Records, bits: int, step: int) -> None:
     """Add `step` to the counts of all bits."""
     left = uint64(bits)
     while left:
@@ -443,13 +419,13 @@ def _count_bits(counts: Integers, bits: int, step: int) -> None:
 
 
 @inline_kernel
-def _open(structure: Structure, number: int, bits: int) -> None:
+def _open(structure: Structure, element: int, bits: int) -> None:
     """Note that an element begins; the ring forgets the one OPEN_MAX further out."""
     top = structure.now[_OPEN]
     slot = top % OPEN_MAX
     if top >= OPEN_MAX:
         _count_bits(structure.counts, structure.bits[slot], -1)
-    structure.names[slot] = number
+    structure.elements[slot] = element
     structure.bits[slot] = bits
     structure.parents[slot] = 0
     _count_bits(structure.counts, bits, 1)
@@ -465,37 +441,37 @@ def _leave(structure: Structure, depth: int) -> None:
         slot = now[_OPEN] % OPEN_MAX
         _count_bits(structure.counts, structure.bits[slot], -1)
         structure.bits[slot] = 0  # of one that the ring forgot nothing is left to count
-        structure.names[slot] = 0
+        structure.elements[slot] = UNKNOWN
         structure.parents[slot] = 0
 
 
 @inline_kernel
-def _close(structure: Structure, number: int) -> None:
-    """Note an end tag: the innermost element of that name ends, and what is open in it."""
+def _close(structure: Structure, element: int) -> None:
+    """Note an end tag: the innermost one of that element ends, and what is open in it."""
     top = structure.now[_OPEN]
     for depth in range(top - 1, max(top - REACH, 0) - 1, -1):
-        if structure.names[depth % OPEN_MAX] == number:
+        if structure.elements[depth % OPEN_MAX] == element:
             _leave(structure, depth)
             return
 
 
 @inline_kernel
-def _note_tag(structure: Structure, number: int, kind: tuple[bool, bool], hints: int) -> None:
+def _note_tag(structure: Structure, element: int, kind: tuple[bool, bool], hints: int) -> None:
     """Note a block tag; `kind`: whether it is an end tag, and whether it closes itself."""
     now = structure.now
-    traits = _element(number)
+    traits = _ELEMENTS[element]
     is_end, closes_itself = kind
     if traits & _IS_VOID:
         now[_TAG] = 0
         return
     now[_TAG] = 2 if is_end else 1
     if is_end:
-        _close(structure, number)
+        _close(structure, element)
     elif not closes_itself:
         top = now[_OPEN]
-        if traits & _IS_CLOSED and top and structure.names[(top - 1) % OPEN_MAX] == number:
+        if traits & _IS_CLOSED and top and structure.elements[(top - 1) % OPEN_MAX] == element:
             _leave(structure, top - 1)
-        _open(structure, number, hints | traits >> _SECTION_SHIFT << len(HINTS))
+        _open(structure, element, hints | traits >> _SECTION_SHIFT << len(HINTS))
 
 
 @inline_kernel
@@ -512,7 +488,8 @@ def _pass_tag(
     """Pass a tag as html.py does, and note what it tells."""
     is_end = source[at + 1] == SLASH
     number, stop = read_name(source, at + (2 if is_end else 1), end)
-    traits = traits_of(number)
+    element = slot_of(number)
+    traits = TRAITS[element]
     hints = int64(0)
     if traits & BLOCK:
         after, closes_itself, hints = read_attributes(source, stop, end)
@@ -526,7 +503,7 @@ def _pass_tag(
         structure.sums[LINKS] += not is_end
     if traits & BLOCK and not hidden(state, at):
         _end_block(out, place, structure, records)
-        _note_tag(structure, number, (is_end, closes_itself), hints)
+        _note_tag(structure, element, (is_end, closes_itself), hints)
         out[place] = SPACE
         place += 1
     if traits <= BLOCK:

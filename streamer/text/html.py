@@ -37,12 +37,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel
+from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint64
 from streamer.text.escapes import AMPERSAND, GROWTH, put_reference
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_until, find_byte
 
 if TYPE_CHECKING:
-    from streamer.text.scan import Bytes
+    from collections.abc import Mapping
 
 
 BLOCK, RAW, RCDATA, CONTAINER, ENDLESS = 1, 2, 4, 8, 16  # ENDLESS: hides the rest if never closed
@@ -88,31 +88,36 @@ def name_number(name: str) -> int:
     return number
 
 
-def _table() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Return the numbers and traits by slot, and the odd factor that hashes without a collision."""
-    traits = dict.fromkeys(_BLOCKS.split(), BLOCK)
-    for memo, (name, kind) in enumerate(_STATEFUL.items()):
-        traits[name] = kind | memo << MEMO_SHIFT
-    assert len(_STATEFUL) == MEMOS, len(_STATEFUL)
-    numbers = [name_number(name) for name in traits]
-    factor = 0x9E3779B97F4A7C15  # a start with well-mixed bits; each step gives another odd factor
-    slots = [_slot(number, factor) for number in numbers]
-    while len(set(slots)) < len(slots):
-        factor = (factor + 0x2545F4914F6CDD1E) & 0xFFFFFFFFFFFFFFFF
-        slots = [_slot(number, factor) for number in numbers]
-    by_slot = np.zeros((2, 1 << _SLOT_BITS), np.int64)
-    by_slot[:, slots] = [numbers, list(traits.values())]
-    return by_slot[0].copy(), by_slot[1].copy(), factor
-
-
 def _slot(number: int, factor: int) -> int:
     """Return the upper bits of number * factor modulo 2 ** 64."""
     return (number * factor & 0xFFFFFFFFFFFFFFFF) >> (64 - _SLOT_BITS)
 
 
-_NUMBERS, _TRAITS, _factor = _table()
-_FACTOR = np.uint64(_factor)
-_SHIFT = np.uint64(64 - _SLOT_BITS)
+def _factor_of(numbers: list[int]) -> int:
+    """Return an odd factor that hashes numbers without a collision."""
+    factor = 0x9E3779B97F4A7C15  # a start with well-mixed bits; each step gives another odd factor
+    while len({_slot(number, factor) for number in numbers}) < len(numbers):
+        factor = (factor + 0x2545F4914F6CDD1E) & 0xFFFFFFFFFFFFFFFF
+    return factor
+
+
+_LISTED = dict.fromkeys(_BLOCKS.split(), BLOCK)
+_LISTED |= {name: kind | memo << MEMO_SHIFT for memo, (name, kind) in enumerate(_STATEFUL.items())}
+_factor = _factor_of([name_number(name) for name in _LISTED])
+UNKNOWN = 1 << _SLOT_BITS  # the slot of all elements that are not listed
+
+
+def by_slot(values: Mapping[str, int]) -> npt.NDArray[np.int64]:
+    """Return values of listed elements, each in the slot of its name; 0 for all others."""
+    assert values.keys() <= _LISTED.keys(), values.keys() - _LISTED.keys()
+    found = np.zeros(UNKNOWN + 1, np.int64)
+    found[[_slot(name_number(name), _factor) for name in values]] = list(values.values())
+    return found
+
+
+assert len(_STATEFUL) == MEMOS, len(_STATEFUL)
+TRAITS = by_slot(_LISTED)
+_NUMBERS = by_slot({name: name_number(name) for name in _LISTED})
 
 
 @kernel
@@ -126,11 +131,17 @@ def read_name(source: Bytes, start: int, end: int) -> tuple[int, int]:
     return (number if at - start <= NAME_BYTES_MAX else 0), at
 
 
+@inline_kernel
+def slot_of(number: int) -> int:
+    """Return the slot of the element with this name number."""
+    slot = int64(uint64(number) * uint64(_factor) >> uint64(64 - _SLOT_BITS))
+    return slot if _NUMBERS[slot] == number else int64(UNKNOWN)
+
+
 @kernel
 def traits_of(number: int) -> int:
     """Return the traits of the element with this name number; 0 for unknown ones."""
-    slot = np.int64(np.uint64(number) * _FACTOR >> _SHIFT)
-    return _TRAITS[slot] if _NUMBERS[slot] == number else 0
+    return int64(TRAITS[slot_of(number)])
 
 
 LESS, GREATER, SLASH, EQUALS, DASH, BANG, QUESTION = b"<>/=-!?"
@@ -179,6 +190,18 @@ def skip_value(source: Bytes, at: int, end: int) -> int:
     return at
 
 
+@inline_kernel
+def pass_attribute(source: Bytes, at: int, end: int) -> tuple[int, int, int]:
+    """Return where an attribute's name, from `at` on, ends, its value begins and ends."""
+    while at < end and not CLASS[source[at]] & NAME_END:
+        at += 1
+    after = skip_blanks(source, at, end)
+    if after == end or source[after] != EQUALS:
+        return at, at, at
+    value = skip_blanks(source, after + 1, end)
+    return at, value, skip_value(source, value, end)
+
+
 @kernel
 def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
     """Pass over a tag's attributes, from behind its name.
@@ -194,13 +217,8 @@ def skip_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool]:
             return at + 1, slash
         slash = byte == SLASH
         at += 1
-        if slash or CLASS[byte] & BLANK:
-            continue
-        while at < end and not CLASS[source[at]] & NAME_END:
-            at += 1
-        after = skip_blanks(source, at, end)
-        if after < end and source[after] == EQUALS:
-            at = skip_value(source, skip_blanks(source, after + 1, end), end)
+        if not slash and not CLASS[byte] & BLANK:
+            _, _, at = pass_attribute(source, at, end)
     return end + 1, False
 
 

@@ -6,7 +6,7 @@ row a score, and a block of 0 or more is main text; a few words that are links a
 is integer arithmetic, so every machine decides alike. The trees are data (`main_text.json`, made by
 `streamer train-main-text`); their digest is part of an index's fingerprint.
 
-The trees are asked without branches, 64 blocks at a time: each node whose test fails strikes out
+The trees are asked without branches, 32 blocks at a time: each node whose test fails strikes out
 the leaves that cannot be reached any more, and the first leaf that is left is the answer
 (QuickScorer: Lucchese et al., SIGIR 2015).
 
@@ -24,10 +24,13 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
 from streamer.kernel import inline_kernel, int64, kernel
@@ -41,13 +44,17 @@ from streamer.text.blocks import (
     html_to_blocks,
     new_structure,
 )
-from streamer.text.scan import Bytes
+from streamer.text.scan import Bytes, in_all_lanes, move_down
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FEATURES_VERSION = 2  # of the rows: of blocks.py and this file
 MODEL = Path(__file__).with_name("main_text.json")
 
-LANES = 64  # blocks that are scored at a time
+LANES = 32  # blocks that are scored at a time
 LEAVES_MAX = 16
+NODES_MAX = LEAVES_MAX - 1
 SCORE_ONE = 1024  # a score of 1, in log odds
 SUM_MAX = 1 << 30
 WORDS_MIN = 25  # fewer words are no main text
@@ -90,21 +97,16 @@ Integers = npt.NDArray[np.int32]
 
 
 class Forest(NamedTuple):
-    """An ensemble of trees as arrays; tree t has the nodes starts[t] to starts[t + 1].
+    """An ensemble of trees as arrays.
 
     Attributes:
-        starts: int32[trees + 1].
-        features, thresholds: int16[nodes]; a row goes right where its feature is above the
-            threshold.
-        masks: uint16[nodes], the leaves that are left if it does.
-        leaves: int32[trees, LEAVES_MAX], scores, from left to right; each at its `_LEAF_PLACES`.
+        nodes: int16[trees, NODES_MAX, 3]: a feature, a threshold, and the leaves that are left, as
+            bits, where the feature of a row is above it.
+        leaves: int32[trees, LEAVES_MAX], scores, from left to right.
         base: int32[1], the score before any tree.
     """
 
-    starts: Integers
-    features: npt.NDArray[np.int16]
-    thresholds: npt.NDArray[np.int16]
-    masks: npt.NDArray[np.uint16]
+    nodes: Rows
     leaves: Integers
     base: Integers
 
@@ -118,7 +120,6 @@ class MainText(NamedTuple):
     records: Records
     beside: Integers  # int32[2, blocks]: words and blocks under one parent
     rows: Rows  # int16[features, LANES]
-    left: npt.NDArray[np.uint16]  # uint16[LANES], leaves that can be reached
     places: Integers  # int32[LANES], the blocks whose rows these are
     sums: Integers  # int32[LANES]
     scores: Integers  # int32[blocks]
@@ -227,16 +228,55 @@ def fill_row(
         place += _NEAR_FEATURES
 
 
-# The lowest bit of 16, times a sequence that holds each number of four bits once (de Bruijn): its
-# upper four bits tell which bit it was. Any processor does that for many at once.
-_SEQUENCE, _PLACE_SHIFT, _LAST_LEAF = 0x09AF, np.uint16(12), np.uint16(1 << LEAVES_MAX - 1)
+def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+    """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
+
+    What is left stays in registers: a loop over an array reads and writes it at each node.
+    """
+    bits, wide = (ir.VectorType(ir.IntType(size), LANES) for size in (16, 32))
+    every = ir.Constant(bits, [-1] * LANES)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        model = [builder.extract_value(arguments[0], i) for i in range(2)]
+        kinds = (*forest.types[:2], rows, sums)
+        nodes, leaves, row_data, sum_data = (
+            context.make_array(kind)(context, builder, array).data
+            for kind, array in zip(kinds, (*model, *arguments[1:3]), strict=True)
+        )
+        tree = arguments[3]
+
+        def load(data: Any, a_tree: int, place: int) -> Any:  # noqa: ANN401
+            first = builder.mul(tree, tree.type(a_tree))
+            return builder.load(builder.gep(data, [builder.add(first, tree.type(place))]))
+
+        left = every
+        for node in range(NODES_MAX):
+            feature, *others = (load(nodes, 3 * NODES_MAX, 3 * node + i) for i in range(3))
+            threshold, mask = (in_all_lanes(builder, each, LANES) for each in others)
+            place = builder.mul(builder.sext(feature, tree.type), tree.type(LANES))
+            row = builder.bitcast(builder.gep(row_data, [place]), bits.as_pointer())
+            is_above = builder.icmp_signed(">", builder.load(row, align=2), threshold)
+            left = builder.and_(left, builder.select(is_above, mask, every))
+        values = [
+            in_all_lanes(builder, load(leaves, LEAVES_MAX, i), LANES) for i in range(LEAVES_MAX)
+        ]
+        answer = values[-1]
+        for leaf in reversed(range(LEAVES_MAX - 1)):
+            bit = builder.and_(left, ir.Constant(bits, [1 << leaf] * LANES))
+            is_left = builder.icmp_unsigned("!=", bit, ir.Constant(bits, [0] * LANES))
+            answer = builder.select(is_left, values[leaf], answer)
+        total = builder.bitcast(sum_data, wide.as_pointer())
+        builder.store(builder.add(builder.load(total, align=4), answer), total, align=4)
+        return context.get_dummy_value()
+
+    return types.void(forest, rows, sums, types.intp), generate
 
 
-_LEAF_PLACES = np.array([((_SEQUENCE << leaf) & 0xFFFF) >> 12 for leaf in range(LEAVES_MAX)])
+add_tree = cast("Callable[[Forest, Rows, Integers, int], None]", intrinsic(_add_tree))
 
 
 @kernel
-def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: Integers) -> None:
+def _ask_trees(forest: Forest, rows: Rows, sums: Integers) -> None:
     """Write the scores of the rows to `sums`.
 
     The answer of a tree is the first leaf that is left; the last one where a made-up model leaves
@@ -244,19 +284,7 @@ def _ask_trees(forest: Forest, rows: Rows, left: npt.NDArray[np.uint16], sums: I
     """
     sums[:] = forest.base[0]
     for tree in range(forest.leaves.shape[0]):
-        left[:] = np.uint16(0xFFFF)
-        for node in range(forest.starts[tree], forest.starts[tree + 1]):
-            row = rows[forest.features[node]]
-            threshold = forest.thresholds[node]
-            kept = forest.masks[node]
-            for lane in range(LANES):
-                left[lane] &= kept if row[lane] > threshold else np.uint16(0xFFFF)
-        leaves = forest.leaves[tree]
-        for lane in range(LANES):
-            some = np.uint16(left[lane] | _LAST_LEAF)
-            lowest = np.uint16(some & np.uint16(~some + np.uint16(1)))
-            place = np.uint16(lowest * np.uint16(_SEQUENCE)) >> _PLACE_SHIFT
-            sums[lane] += leaves[place]
+        add_tree(forest, rows, sums, tree)
 
 
 @inline_kernel
@@ -281,7 +309,7 @@ def score_blocks(main: MainText) -> int:
             main.places[lanes] = at
             lanes += 1
         if lanes == LANES or (lanes and at == count - 1):
-            _ask_trees(main.forest, main.rows, main.left, main.sums)
+            _ask_trees(main.forest, main.rows, main.sums)
             for lane in range(lanes):
                 main.scores[main.places[lane]] = main.sums[lane]
             lanes = 0
@@ -353,7 +381,7 @@ def has_main_text(main: MainText, count: int) -> bool:
     """Tell whether the chosen ones of a page's `count` blocks are its main text."""
     if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
         return False
-    _ask_trees(main.page_forest, main.rows, main.left, main.sums)
+    _ask_trees(main.page_forest, main.rows, main.sums)
     return bool(main.sums[0] >= 0)
 
 
@@ -370,9 +398,8 @@ def keep_main(main: MainText, text: Bytes, end: int) -> tuple[int, bool]:
     place = 0
     for i in range(count):
         if main.scores[i] >= 0:
-            for at in range(main.records[i, blocks.START], main.records[i, blocks.END]):
-                text[place] = text[at]  # each begins with the space of the tag before it
-                place += 1
+            start, stop = main.records[i, blocks.START], main.records[i, blocks.END]
+            place = move_down(text, start, stop, place)  # with the space of the tag before it
     return place, True
 
 
@@ -409,7 +436,6 @@ def new_main_text(model: Model) -> MainText:
         np.empty((blocks.BLOCKS_MAX, blocks.COLUMNS), np.int32),
         np.empty((2, blocks.BLOCKS_MAX + 1), np.int32),
         np.zeros((len(FEATURES), LANES), np.int16),
-        np.zeros(LANES, np.uint16),
         np.zeros(LANES, np.int32),
         np.zeros(LANES, np.int32),
         np.empty(blocks.BLOCKS_MAX, np.int32),
@@ -422,21 +448,20 @@ def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
     Raises:
         ValueError: they are none that the rows fit, or have numbers that are too large.
     """
-    nodes = [node for tree in trees for node in tree["nodes"]]
-    columns = list(zip(*nodes, strict=True)) or [(), (), ()]
-    features, thresholds, masks = columns
+    kinds = (np.int16, np.int16, np.uint16)
+    nodes = np.full((len(trees), NODES_MAX, 3), (0, 0, -1), np.int16)  # -1: a node that keeps all
     leaves = np.zeros((len(trees), LEAVES_MAX), np.int32)
-    for row, tree in zip(leaves, trees, strict=True):
-        row[_LEAF_PLACES[: len(tree["leaves"])]] = tree["leaves"]
-    if not all(0 <= feature < features_count for feature in features):
+    for own, row, tree in zip(nodes, leaves, trees, strict=True):
+        row[: len(tree["leaves"])] = tree["leaves"]
+        columns = list(zip(*tree["nodes"], strict=True)) or [(), (), ()]
+        parts = [np.array(each, kind) for each, kind in zip(columns, kinds, strict=True)]
+        own[: len(tree["nodes"])] = np.stack([part.view(np.int16) for part in parts], axis=1)
+    if not ((nodes[..., 0] >= 0) & (nodes[..., 0] < features_count)).all():
         raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
     if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
         raise ValueError("the scores of its leaves are too large")
     return Forest(
-        np.cumsum([0, *(len(tree["nodes"]) for tree in trees)]).astype(np.int32),
-        np.array(features, np.int16),
-        np.array(thresholds, np.int16),
-        np.array(masks, np.uint16),
+        nodes,
         leaves,
         np.array([base], np.int32),
     )

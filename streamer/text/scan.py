@@ -1,16 +1,17 @@
-"""Looking at sixteen bytes at once: the inner loops of the text kernels.
+"""Looking at many bytes at once: the inner loops of the text kernels.
 
 The kernels spend their time in runs without any special byte: text between tags, values between
-quotes, JSON without escapes. A run is passed sixteen bytes at a step: one vector comparison says
+quotes, JSON without escapes. A run is passed VECTOR_BYTES at a step: one vector comparison says
 where the first special byte is. The last bytes before `end` are looked at one at a time, so nothing
-outside [start, end) is ever read. A copy writes whole vectors: up to fifteen bytes behind the place
-that it returns are scratch, but never more bytes than it has input left.
+outside [start, end) is ever read. A copy writes whole vectors: what lies behind the place that it
+returns is scratch, but never more bytes than it has input left.
 
 One code point as UTF-8: written to an array, packed into a word, or read.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-VECTOR_BYTES = 16
+VECTOR_BYTES = 32
 
 Bytes = npt.NDArray[np.uint8]
 
+_tuple: Any = types.UniTuple
 _LANES = ir.VectorType(ir.IntType(8), VECTOR_BYTES)
 
 
@@ -38,23 +40,41 @@ def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any) -> 
     return builder.bitcast(place, _LANES.as_pointer())
 
 
+def in_all_lanes(builder: Any, value: Any, lanes: int) -> Any:  # noqa: ANN401 - as _pointer
+    """Return a vector that has a value in each of its lanes."""
+    undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
 def _lanes_equal(builder: Any, vector: Any, byte: Any) -> Any:  # noqa: ANN401 - as _pointer
     """Return a vector of bits: the lanes that hold `byte`."""
-    undefined = ir.Constant(_LANES, ir.Undefined)
-    first = builder.insert_element(undefined, byte, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), VECTOR_BYTES), [0] * VECTOR_BYTES)
-    return builder.icmp_unsigned("==", vector, builder.shuffle_vector(first, undefined, zeros))
+    return builder.icmp_unsigned("==", vector, in_all_lanes(builder, byte, VECTOR_BYTES))
 
 
-def _first_bit(builder: Any, bits: Any) -> Any:  # noqa: ANN401 - as _pointer
-    """Return the place of the first one in a vector of sixteen bits; 16 if there is none."""
-    mask = builder.zext(builder.bitcast(bits, ir.IntType(16)), ir.IntType(64))
-    stop = builder.or_(mask, ir.IntType(64)(1 << VECTOR_BYTES))
+def _lanes_in(builder: Any, vector: Any, *spans: bytes) -> Any:  # noqa: ANN401 - as _pointer
+    """Return a vector of bits: the lanes that hold a byte of a span; of each its first and last."""
+    found = []
+    for first, last in spans:
+        low, size = (ir.Constant(_LANES, [n] * VECTOR_BYTES) for n in (first, last - first))
+        found.append(builder.icmp_unsigned("<=", builder.sub(vector, low), size))
+    return reduce(builder.or_, found)
+
+
+def _bits(builder: Any, lanes: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return a vector of bits as an integer of 64."""
+    return builder.zext(builder.bitcast(lanes, ir.IntType(VECTOR_BYTES)), ir.IntType(64))
+
+
+def _first_bit(builder: Any, lanes: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return the place of the first one in a vector of bits; VECTOR_BYTES if there is none."""
+    stop = builder.or_(_bits(builder, lanes), ir.IntType(64)(1 << VECTOR_BYTES))
     return builder.cttz(stop, ir.IntType(1)(1))
 
 
 def _first_lane(_context: Any, array: Any, _index: Any, _one: Any, _other: Any) -> Any:  # noqa: ANN401 - as _pointer
-    """Return the first of sixteen bytes at an index that is one or another; 16 if none is."""
+    """Return the first byte of a vector that is one or another; VECTOR_BYTES if none is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         address = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -70,14 +90,12 @@ first_lane = cast("Callable[[Bytes, int, int, int], int]", intrinsic(_first_lane
 
 
 def _string_lane(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401 - as _pointer
-    r"""Return the first of sixteen bytes that is `"`, `\` or a control; 16 if none is."""
+    r"""Return the first byte of a vector that is `"`, `\` or a control; VECTOR_BYTES if none is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        address = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        address = _pointer(context, builder, signature.args[0], *arguments)
         vector = builder.load(address, align=1)
-        quote, backslash = (_lanes_equal(builder, vector, ir.IntType(8)(byte)) for byte in b'"\\')
-        control = builder.icmp_unsigned("<", vector, ir.Constant(_LANES, [0x20] * VECTOR_BYTES))
-        return _first_bit(builder, builder.or_(builder.or_(quote, backslash), control))
+        return _first_bit(builder, _lanes_in(builder, vector, b'""', b"\\\\", b"\x00\x1f"))
 
     return types.int64(array, types.intp), generate
 
@@ -85,8 +103,32 @@ def _string_lane(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401
 string_lane = cast("Callable[[Bytes, int], int]", intrinsic(_string_lane))
 
 
+def _ascii_lanes(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return which bytes of a vector are letters of words, points, capitals, digits, not ASCII."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        address = _pointer(context, builder, signature.args[0], *arguments)
+        vector = builder.load(address, align=1)
+        kinds = (
+            (b"az", b"AZ", b"09", b"__"),
+            (b"!!", b",,", b"..", b":;", b"??"),
+            (b"AZ",),
+            (b"09",),
+            (b"\x80\xff",),
+        )
+        bits = [_bits(builder, _lanes_in(builder, vector, *spans)) for spans in kinds]
+        return context.make_tuple(builder, signature.return_type, bits)
+
+    return _tuple(types.uint64, 5)(array, types.intp), generate
+
+
+ascii_lanes = cast(
+    "Callable[[Bytes, int], tuple[int, int, int, int, int]]", intrinsic(_ascii_lanes)
+)
+
+
 def _copy_lanes(_context: Any, source: Any, _index: Any, out: Any, _place: Any) -> Any:  # noqa: ANN401 - as _pointer
-    """Copy sixteen bytes of an array at an index to a place in another."""
+    """Copy a vector of an array at an index to a place in another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         origin = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -135,6 +177,20 @@ def copy_until(
         at += 1
         place += 1
     return at
+
+
+@kernel
+def move_down(text: Bytes, start: int, end: int, place: int) -> int:
+    """Move text[start:end] to `place`, which is not behind `start`; return where it ends there."""
+    while start + VECTOR_BYTES <= end:
+        copy_lanes(text, start, text, place)
+        start += VECTOR_BYTES
+        place += VECTOR_BYTES
+    while start < end:
+        text[place] = text[start]
+        start += 1
+        place += 1
+    return place
 
 
 REPLACEMENT = 0xFFFD  # stands for what is no character

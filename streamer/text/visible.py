@@ -31,6 +31,7 @@ from streamer.text.main_text import (
     new_main_text,
     read_model,
 )
+from streamer.text.scan import VECTOR_BYTES
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
@@ -124,7 +125,7 @@ def visible_span(
 
 def scratch_bytes(body_bytes: int) -> int:
     """Return how large each scratch array must be for bodies of so many bytes."""
-    return body_bytes * 5 // 4 + 16 + SLACK
+    return body_bytes * 5 // 4 + VECTOR_BYTES + SLACK
 
 
 class TextPart(NamedTuple):

@@ -41,6 +41,7 @@ HALF_MEMORY = new_main_text(model_of(HALVES["trees"], HALVES["base"], HALVES["pa
 SENTENCES = [
     "One two, three. ", "Four five! ", "six", "7 Eight?", "“nine.” ", "漢字かな。", "ที่นี่", "ÀÉ ",
     "\u0301", "\u00ad", "…", "\u00a0", "ﬁ", "\udcff", "مرحبا، ", "word " * 25, "link, " * 7,
+    "Ab1_, " * 11, "UP " + "x" * 40 + "! ",
 ]  # fmt: skip
 ELEMENTS = (
     "p", "div", "ul", "li", "nav", "article", "h2", "td", "tr", "table", "br", "a", "A", "b",
