@@ -75,7 +75,7 @@ class Beside(msgspec.Struct, frozen=True):
     resharding: Resharding
 
 
-def measure(folder: Path, theirs: int) -> Beside:
+def measure(folder: Path, theirs: int, rounds: int = ROUNDS) -> Beside:
     """Measure in a folder beside an index of so many pages, with a fifth as many of our own."""
     pages = max(theirs // 5, 2 * UNTIMED)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -85,11 +85,14 @@ def measure(folder: Path, theirs: int) -> Beside:
         also = (f"clean={clean}",)
         ways = ((NEW, 0, ()), (NEW, 0, also), (NEW, theirs, also))
         runs: list[list[Run]] = [[] for _ in ways]
-        for turn in range(ROUNDS):
+        for turn in range(rounds):
             for number, (way, found) in enumerate(zip(ways, runs, strict=True)):
                 found.append(_alone(judged, Path(scratch, f"{turn}-{number}"), pages, *way))
-        medians = (sorted(found, key=lambda run: run.us)[ROUNDS // 2] for found in runs)
-        return Beside(theirs, pages, *medians, _alone(resharded, clean))
+        without, none_near, half_near = (
+            sorted(found, key=lambda run: run.us)[rounds // 2] for found in runs
+        )
+        anew = _alone(resharded, clean)
+        return Beside(theirs, pages, without, none_near, half_near, anew)
 
 
 def _alone(function: Callable[..., Result], *given: object) -> Result:
@@ -138,6 +141,7 @@ def resharded(index: Path) -> Resharding:
     began, cpu = time.perf_counter(), time.process_time()
     old = Old(index)
     write(old, SHARDS, place.new, old.owners, lambda _rows: None)
+    sizes.append((0, old_bytes + _bytes_in(place.new)))
     place.take()
     old.close()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -137,6 +137,16 @@ SUBJECTS = {
             for what in ("disk_bytes", "table_bytes", "microseconds_a_page")
         ),
     ),
+    "beside": Subject(
+        "theirs",
+        (
+            Watched("none_near.us", LESS),
+            Watched("half_near.us", LESS),
+            Watched("none_near.memory_bytes", LESS),
+            Watched("resharding.cpu_seconds", LESS),
+            Watched("resharding.disk_bytes", LESS),
+        ),
+    ),
 }
 
 

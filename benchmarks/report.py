@@ -168,6 +168,14 @@ SECTIONS = (
         " first two lifetimes.",
         (("lifetimes", "Disk and table at the end of each lifetime"),),
     ),
+    Section(
+        "beside",
+        "Beside another index, and with another number of shards",
+        "python benchmarks/run.py --only beside",
+        "Pages without texts are judged without another index, beside one that has none of them,"
+        " and beside one that has every other one; then that is written anew with three shards."
+        " Memory is what a process has more of. The disk is looked at five times a second.",
+    ),
 )
 KAFKA_SECTION = Section(
     "latency",

@@ -46,6 +46,7 @@ SIZES = {
     "growth_pages": "pages to keep in an index beyond its memory",
     "flushes": "flushes of one index",
     "lifetime_pages": "pages of each lifetime",
+    "beside_pages": "pages of another index that pages are compared with",
 }
 
 

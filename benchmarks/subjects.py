@@ -14,6 +14,7 @@ import msgspec
 from rich.table import Table
 
 from benchmarks import (
+    beside,
     collisions,
     flushes,
     growth,
@@ -47,6 +48,7 @@ class Options(msgspec.Struct, frozen=True):
     growth_pages: int = growth.PAGES
     flushes: int = flushes.FLUSHES
     lifetime_pages: int = lifetimes.PAGES
+    beside_pages: int = beside.PAGES
 
 
 class Subject(NamedTuple):
@@ -131,5 +133,11 @@ SUBJECTS = (
         dict[str, list[lifetimes.Sample]],
         lambda asked: lifetimes.measure(asked.folder, asked.lifetime_pages),
         lambda result: iter([lifetimes.table(result)]),
+    ),
+    Subject(
+        "beside",
+        beside.Beside,
+        lambda asked: beside.measure(asked.folder, asked.beside_pages),
+        lambda result: iter([beside.table(result)]),
     ),
 )

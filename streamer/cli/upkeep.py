@@ -241,8 +241,9 @@ def reshard(
 ) -> None:
     """Write an index anew with another number of shards; verdicts go on as if it always had them.
 
-    Nobody may write the index meanwhile, and the disk must have room for it twice. A kill leaves
-    the old or the new index, and the same command goes on.
+    Nobody may write the index meanwhile. The disk must have room for both: the new one has a copy
+    of each row for each shard, and takes a fourth more while it is written. A kill leaves the old
+    or the new index, and the same command goes on.
 
     Of a worker's index INDEX has the folders of all shards, with all of their logs read, and all
     workers are stopped. Its logs go on as those of --new-name, verdicts too; the old ones end.

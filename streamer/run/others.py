@@ -145,12 +145,13 @@ class OtherIndex:
             return
         found = self.identity | {"shards": wanted["shards"]} if wanted else self.identity
         differing = differences(found, wanted) if wanted else "the fingerprints"
-        key = own_key(self.folder)
-        remedy = f"make the new one with --key-file {key}" if key.exists() else "use its --key-file"
+        key, remedy = own_key(self.folder), ""
+        if wanted is None or found["key"] != wanted["key"]:
+            with_it = f"make the new one with --key-file {key}" if key.exists() else ""
+            remedy = f"; for the key, {with_it or 'use its --key-file'}"
         raise StoreMismatch(
             f"Pages cannot be compared with the index {self.folder} (--also {self.corpus.name}), "
-            f"which was made with other settings: {differing}. Give the same here; for the key, "
-            f"{remedy}."
+            f"which was made with other settings: {differing}. Give the same here{remedy}."
         )
 
     def close(self) -> None:

@@ -359,6 +359,8 @@ def test_sweeps_and_kills_do_not_show_in_what_is_retired(
             judge.close()  # as a kill would: nothing more is flushed
         judge = opened(Path(folder) / "index", rules, memory)
         judge_all(judge, pages, Random(seed))
+        judge.finish()
+        judge._next_sweep = 0.0  # noqa: SLF001 - as above
         judge.flush(b"")
         left = judge.shard.forgetting.retired
         stored = {ref for part in judge.store.keys(0, 1024) for ref in refs_in(judge, part.slots)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from rich.console import Console
 
-from benchmarks import flushes, growth, lifetimes
+from benchmarks import beside, flushes, growth, lifetimes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,4 +43,14 @@ def test_every_way_to_expire_has_ten_lifetimes(tmp_path: Path) -> None:
     result = lifetimes.measure(tmp_path, 4_000)
     assert [len(samples) for samples in result.values()] == [10] * 3
     assert "by number" in shown(lifetimes.table(result))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_pages_are_judged_beside_another_index_which_is_resharded(tmp_path: Path) -> None:
+    result = beside.measure(tmp_path, 4_000, rounds=1)
+    assert (result.without.duplicates, result.none_near.duplicates) == (0, 0)
+    assert result.half_near.duplicates == result.pages // 2
+    sizes = result.resharding
+    assert sizes.disk_bytes >= sizes.new_bytes > sizes.old_bytes > 0
+    assert "4,000" in shown(beside.table(result))
     assert not [*tmp_path.iterdir()]

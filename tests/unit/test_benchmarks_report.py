@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import compare, machine, report, results
+from benchmarks.beside import Beside, Resharding
+from benchmarks.beside import Run as BesideRun
 from benchmarks.collisions import Collisions, Hash
 from benchmarks.corpus_file import CorpusFile
 from benchmarks.flushes import Sample as FlushSample
@@ -123,6 +125,8 @@ LIFETIMES = {
     way: [LifetimeSample(at, 100, 200, 300, 9.0) for at in range(1, 11)]
     for way in ("by age", "by number", "by age, changes tracked")
 }
+ALONE = BesideRun(4.7, 1 << 27, 0)
+BESIDE = Beside(1000, 200, ALONE, ALONE, ALONE, Resharding(10.6, 10.7, 1 << 27, 3, 9, 6))
 QUALITY = [Quality("a set", "streamer", "all", [Trial(1, 0, 0, 1.0, 1.0, 1.0, 0.1)])]
 KAFKA = KafkaResults(
     msgspec.structs.replace(HERE, load=1.5),
@@ -348,6 +352,7 @@ def test_all_that_is_watched_is_there() -> None:
         "growth": GROWTH,
         "flushes": FLUSHES,
         "lifetimes": LIFETIMES,
+        "beside": BESIDE,
     }
     assert watched.keys() == compare.SUBJECTS.keys()
     for name, result in watched.items():

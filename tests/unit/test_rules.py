@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
+from streamer.index.types import IndexSettings
 from streamer.lab.explanation import signature_of
 from streamer.rules import ANY, Rule, fits, read_rules, rule_for, text_rules
 from streamer.run.index_folder import identity_of
@@ -58,6 +59,24 @@ def test_the_first_rule_that_fits_host_and_path_counts(url: str, found: str | No
     }
     expected = None if found is None else rules[found]
     assert rule_for(tuple(rules.values()), url) == expected
+
+
+def test_what_holds_for_pages_of_a_batch_is_what_holds_for_each() -> None:
+    rules = (
+        Rule(host="a.example", path="/news/*", threshold=0.9),
+        Rule(host="*.example", path="*/print", min_shingles=9),
+        Rule(host="A.example", threshold=0.5, min_shingles=3),
+    )
+    settings = IndexSettings(rules=rules, threshold=0.8, shingles_min=5)
+    urls = [f"http://{host}{path}" for host in ("a.example", "b.example", "c.org")
+            for path in ("", "/news/1", "/news/print", "/x/print")]  # fmt: skip
+    least, shingles = settings.least_of([url.encode() for url in urls])
+    expected = [settings.of_url(url) for url in urls]
+    assert least.tolist() == [each.similarity_min for each in expected]
+    assert shingles.tolist() == [each.shingles_min for each in expected]
+    assert {*zip(least.tolist(), shingles.tolist(), strict=True)} == {
+        (5000, 3), (9000, 5), (8000, 9), (8000, 5),
+    }  # fmt: skip
 
 
 def test_a_pattern_of_many_stars_takes_no_longer_on_a_hostile_url() -> None:

@@ -14,7 +14,16 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardState, Undecided, pack_state
 from streamer.index.rule import CONTENT, SIGNATURE
 from streamer.index.shard import Shard
-from streamer.index.types import CONFIG, MACHINE_VERSION, IndexSettings, Pages, Record, Verdicts
+from streamer.index.types import (
+    CONFIG,
+    MACHINE_VERSION,
+    Decisions,
+    IndexSettings,
+    Pages,
+    Record,
+    Verdicts,
+    shard_name,
+)
 from tests.helpers.shard_cases import BANDS, SAME, apart, index, judge, representatives, shares
 from tests.helpers.shard_network import MemoryLookup, page_record, said
 from tests.helpers.signed_pages import made_pages
@@ -211,3 +220,28 @@ def test_equal_states_give_equal_bytes_in_whatever_order_they_came_about() -> No
         for marks in ([("pages:0", 1), ("config", 2)], [("config", 2), ("pages:0", 1)])
     )
     assert pack_state(one) == pack_state(other)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_no_page_that_comes_behind_is_older_than_what_is_told_while_one_is_held(
+    *, restart: bool
+) -> None:
+    shard = Shard(0, 2, BANDS, MemoryLookup())
+    shard.apply(config(shards=2))
+    keys = [shares(1, 0, 0, 7), shares(1, 0, 0, 7), *(shares(n, 0, 0, n) for n in (2, 3, 4, 5))]
+    pages = made_pages(keys, [SAME] * len(keys))
+    pages.times[:] = range(10, 70, 10)
+
+    def told(place: int) -> list[int]:
+        """Return the watermark that the page at a place is sent on with."""
+        outputs = shard.apply(page_record(pages, place, place + 1))
+        sent = [output.items for output in outputs if isinstance(output.items, Pages)]
+        return [watermark for each in sent for watermark in each.watermarks.tolist()]
+
+    assert [told(place) for place in range(4)] == [[0], [], [20], [20]]  # the second is held
+    if restart:
+        shard = Shard(0, 2, BANDS, MemoryLookup(), state=shard.state())
+    assert told(4) == [20]
+    decision = Decisions(np.zeros(1, np.uint64), np.ones(1, np.bool_))
+    assert len(shard.apply(Record(shard_name(1), 0, 1, np.zeros(1, np.int64), decision))) == 1
+    assert told(5) == [50]
