@@ -12,7 +12,7 @@ for the size of the output that `html_to_text` asks for; a table that breaks thi
 Undoing the escapes of a JSON string, straight from the record's bytes into UTF-8.
 
 A body arrives as the inside of a JSON string. Making a `str` of it and UTF-8 of that would copy and
-check each byte twice; most bytes are no escapes and are copied sixteen at a time.
+check each byte twice; most bytes are no escapes and are copied a vector at a time.
 
 Nothing here is an error: an escape that JSON does not know is kept as its characters, a surrogate
 without its partner becomes U+FFFD, and bytes that are no UTF-8 pass unchanged (the tokenizer

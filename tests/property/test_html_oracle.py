@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.text.html import html_to_text, text_bytes_max
+from streamer.text.scan import VECTOR_BYTES
 from tests.oracles import visible_text
 
 NAMES = [
@@ -148,7 +149,7 @@ def scanned(page: bytes) -> bytes:
     source = np.frombuffer(b"</svg>'" + page + b"</svg></title></script>-->'\">;" * 2, np.uint8)
     out = np.full(5 + text_bytes_max(len(page)) + 1, 0xEE, np.uint8)
     place = html_to_text(source, 7, 7 + len(page), out, 5)
-    assert place <= 5 + text_bytes_max(len(page)) - 16
+    assert place <= 5 + text_bytes_max(len(page)) - VECTOR_BYTES
     assert (out[:5] == 0xEE).all()
     assert out[-1] == 0xEE
     return out[5:place].tobytes()

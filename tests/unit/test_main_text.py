@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import time
 from itertools import islice
@@ -42,6 +43,7 @@ from streamer.text.main_text import (
     read_model,
     score_blocks,
 )
+from streamer.text.scan import move_down
 from streamer.text.visible import ESCAPED, HTML, MAIN, TextPart, text_parts, visible_text
 from streamer.text.words import CanonicalOptions
 from tests.helpers.signed_pages import crowded_pages
@@ -231,6 +233,16 @@ def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
     began = time.process_time()
     html_to_main_text(source, 0, len(page), out, main)
     assert time.process_time() - began < len(page) * NANOSECONDS_A_BYTE / 1e9
+
+
+def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
+    whole = bytes(range(256))
+    for size, by in itertools.product((0, 1, 31, 32, 33, 100), (0, 1, 31, 32, 33, 100)):
+        text = np.frombuffer(bytearray(whole), np.uint8)
+        end = move_down(text, 100, 100 + size, 100 - by)
+        assert end == 100 - by + size
+        moved = whole[: 100 - by] + whole[100 : 100 + size] + whole[end:]
+        assert text.tobytes() == moved, (size, by)
 
 
 def test_memory_does_not_grow_with_the_page() -> None:
