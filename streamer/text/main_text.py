@@ -44,7 +44,7 @@ from streamer.text.blocks import (
     html_to_blocks,
     new_structure,
 )
-from streamer.text.scan import Bytes, in_all_lanes, move_down
+from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, in_all_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -383,6 +383,20 @@ def has_main_text(main: MainText, count: int) -> bool:
         return False
     _ask_trees(main.page_forest, main.rows, main.sums)
     return bool(main.sums[0] >= 0)
+
+
+@kernel
+def move_down(text: Bytes, start: int, end: int, place: int) -> int:
+    """Move text[start:end] to `place`, which is not behind `start`; return where it ends there."""
+    while start + VECTOR_BYTES <= end:
+        copy_lanes(text, start, text, place)
+        start += VECTOR_BYTES
+        place += VECTOR_BYTES
+    while start < end:
+        text[place] = text[start]
+        start += 1
+        place += 1
+    return place
 
 
 @kernel

@@ -179,20 +179,6 @@ def copy_until(
     return at
 
 
-@kernel
-def move_down(text: Bytes, start: int, end: int, place: int) -> int:
-    """Move text[start:end] to `place`, which is not behind `start`; return where it ends there."""
-    while start + VECTOR_BYTES <= end:
-        copy_lanes(text, start, text, place)
-        start += VECTOR_BYTES
-        place += VECTOR_BYTES
-    while start < end:
-        text[place] = text[start]
-        start += 1
-        place += 1
-    return place
-
-
 REPLACEMENT = 0xFFFD  # stands for what is no character
 LARGEST = 0x10FFFF
 INVALID = 0x110000

@@ -39,11 +39,11 @@ from streamer.text.main_text import (
     NO_PAGE_TREES,
     html_to_main_text,
     model_of,
+    move_down,
     new_main_text,
     read_model,
     score_blocks,
 )
-from streamer.text.scan import move_down
 from streamer.text.visible import ESCAPED, HTML, MAIN, TextPart, text_parts, visible_text
 from streamer.text.words import CanonicalOptions
 from tests.helpers.signed_pages import crowded_pages
