@@ -53,7 +53,7 @@ from streamer.text.words import canonical_words
 
 FOLDS = 3
 PAGE_TREES, PAGE_LEAVES = 40, 8
-IN_DOUBT = 1.25  # log odds for main text: articles are what --text main is asked for
+IN_DOUBT = 1.5  # log odds for main text: articles are what --text main is asked for
 HARD = ("teasers", "product", "thread", "code")  # kinds that look most like articles
 DRAWN = (*KINDS, *HARD, *HARD)
 MADE = 80  # times all that are drawn
