@@ -67,7 +67,6 @@ Digests = npt.NDArray[np.uint64]
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
 
-Streamed = Pages | Decisions | Forget
 
 _SHARD = shard_name(0)[:-1]  # what the name of a shard as a source begins with
 _KEPT_BIT = np.uint64(63)  # of a page ref; no topic has so many partitions
