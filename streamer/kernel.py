@@ -190,15 +190,7 @@ def inline_kernel(function: Function) -> Function:
     return compiled  # type: ignore[no-any-return]
 
 
-def bytes_at(
-    context: Any,  # noqa: ANN401 - numba's untyped extension API
-    builder: Any,  # noqa: ANN401 - as above
-    kind: Any,  # noqa: ANN401 - as above
-    array: Any,  # noqa: ANN401 - as above
-    index: Any,  # noqa: ANN401 - as above
-    *,
-    count: int,
-) -> Any:  # noqa: ANN401 - as above
+def bytes_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Return the address of `count` bytes of a uint8 array from `index` on, for an intrinsic."""
     structure = context.make_array(kind)(context, builder, array)
     if CHECKED:
@@ -248,7 +240,7 @@ else:
         """Read eight bytes of a uint8 array, little-endian, at any byte offset."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-            place = bytes_at(context, builder, signature.args[0], *arguments, count=8)
+            place = bytes_at(context, builder, signature.args[0], *arguments, 8)
             return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
 
         return types.uint64(array, types.intp), generate
@@ -258,7 +250,7 @@ else:
         """Write eight bytes of a uint8 array, little-endian, at any byte offset."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-            place = bytes_at(context, builder, signature.args[0], *arguments[:2], count=8)
+            place = bytes_at(context, builder, signature.args[0], *arguments[:2], 8)
             words = builder.bitcast(place, ir.IntType(64).as_pointer())
             builder.store(arguments[2], words, align=1)
             return context.get_dummy_value()

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streamer.pages.bytestream import Mark
-from streamer.text.slices import Slices, no_slices
+from streamer.text.slices import Slices
 from streamer.text.visible import Buffer
 
 CHUNK_RECORDS_MAX = 4_000
@@ -78,7 +78,7 @@ class Chunk:
     start: int
     end: int
     amount: int = 0
-    lines: Slices = field(default_factory=no_slices)
+    lines: Slices = field(default_factory=Slices.joined)
     messages: list[Message] = field(default_factory=list)
     pages: list[WarcPage] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)

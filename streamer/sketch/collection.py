@@ -4,13 +4,6 @@ A method that weighs words by a collection gives other signatures under another 
 fingerprint covers all that the file says, the canonical options among it, and stands for the
 collection wherever a method's parameters are written down or compared. Two pages compare only under
 the same.
-
-How common a word is: the one figure behind IDF, lexicons and keywords.
-
-A collection of pages tells it (collection.py). Without one, `ByLength` estimates it: the longer a
-word, the rarer (Zipf's law of abbreviation). That is coarse, but it needs no data, fits any
-language with an alphabet and is the same everywhere, whereas a table counted from one corpus would
-take the words of all other languages as equally rare.
 """
 
 from __future__ import annotations
@@ -25,7 +18,14 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, InstanceOf, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 from streamer.errors import SettingsError
 from streamer.text.canonical import UNSPACED, class_of
@@ -44,7 +44,12 @@ class WordFrequencies(Protocol):
 
 
 class ByLength:
-    """Takes a word of n letters to stand on one page in 2**(n - 1), 17 letters at most."""
+    """Takes a word of n letters to stand on one page in 2**(n - 1), 17 letters at most.
+
+    The longer a word, the rarer (Zipf's law of abbreviation). That is coarse, but it needs no data,
+    fits any language with an alphabet and is the same everywhere, whereas a table counted from one
+    corpus would take the words of all other languages as equally rare.
+    """
 
     def share(self, word: str) -> float:
         """Return the share of pages that have a word, by its number of letters."""
@@ -118,12 +123,8 @@ class Collection:
         canonical = self.canonical.model_dump(mode="json")
         if canonical["text"] == "visible":
             del canonical["text"]  # collections are older than this option; theirs has no such word
-        file = CollectionFile(
-            FORMAT,
-            self.documents,
-            canonical,
-            dict(sorted(self._frequencies.items())),
-        )
+        frequencies = dict(sorted(self._frequencies.items()))
+        file = CollectionFile(FORMAT, self.documents, canonical, frequencies)
         return msgspec.json.encode(file) + b"\n"
 
 
@@ -202,9 +203,13 @@ def _loaded(value: object) -> object:
 
 
 # As a parameter of a method: given as a path, written down as the fingerprint.
-CollectionOption = Annotated[
+_Given = Annotated[
     InstanceOf[Collection],
     BeforeValidator(_loaded),
     PlainSerializer(lambda collection: collection.fingerprint, return_type=str),
     WithJsonSchema({"type": "string", "format": "path"}),
+]
+CollectionOption = Annotated[
+    _Given | None,
+    Field(description="file with document frequencies; without one, by word length"),
 ]

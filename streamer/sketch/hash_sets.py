@@ -34,8 +34,9 @@ from streamer.kernel import (
     uint64,
 )
 from streamer.model import SIMILARITY_ONE
-from streamer.sketch.method import sketch_similarity
+from streamer.sketch.method import Sketch, sketch_similarity
 from streamer.sketch.resemblance import BINS, level_of
+from streamer.text.scan import Bytes
 
 SET_MAX = 1 << 16  # distinct shingles: some 400 kB of text, whose set has 140 kB
 SET_BYTES_MAX = 4 + 5 * SET_MAX  # as written: far more than are needed
@@ -48,9 +49,7 @@ _DIGIT_BITS = 8
 _ZEROS_MAX = 32  # of a code that are written at once
 _ZEROS_SEEN = 56  # of a code that are read at once, from any bit of a byte on
 
-Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint32]
-Sketch = npt.NDArray[np.uint64]
 
 
 class Collected(NamedTuple):

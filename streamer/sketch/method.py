@@ -124,8 +124,9 @@ class Method(Generic[P]):
 
     @property
     def bands(self) -> int:
-        """Return how many keys a page has at most, 1 to 63."""
-        raise NotImplementedError
+        """Return how many keys a page has at most, 1 to 63: the parameter `bands`, or else 1."""
+        bands: int = getattr(self.parameters, "bands", 1)
+        return bands
 
     @property
     def threshold(self) -> float:
@@ -228,10 +229,7 @@ def pack_weighted(digest128: int, weights: Sequence[float] = ()) -> Sketch:
     return result
 
 
-_SLOTS, _HAMMING, _SAMPLE, _BOTTOM = (
-    int(one) for one in (Measure.SLOTS, Measure.HAMMING, Measure.SAMPLE, Measure.BOTTOM)
-)
-_RESEMBLANCE = int(Measure.RESEMBLANCE)
+_RESEMBLANCE, _SLOTS, _HAMMING, _SAMPLE, _BOTTOM, _ = map(int, Measure)
 _HALF = 32  # bits of a hash
 _COUNT_MASK = 0xFFFF
 
@@ -293,6 +291,8 @@ def _hamming(a: Sketch, b: Sketch) -> int:
 def _least_of_union(a: Sketch, b: Sketch, limit: int, bound: int) -> int:
     """Return the Jaccard similarity among the `limit` least hashes of the union, up to `bound`."""
     count_a, count_b = _count(a), _count(b)
+    if count_a == 0 or count_b == 0:
+        return int64(SIMILARITY_ONE if count_a == count_b else 0)
     i = j = 0
     union = both = int64(0)
     while union < limit and (i < count_a or j < count_b):
@@ -318,10 +318,6 @@ def _reach(sketch: Sketch) -> int:
 @kernel
 def _sample(a: Sketch, b: Sketch) -> int:
     """Return the Jaccard similarity of two samples, as far as both are whole."""
-    if a[0] == 0 and b[0] == 0:
-        return int64(SIMILARITY_ONE)
-    if a[0] == 0 or b[0] == 0:
-        return int64(0)
     return _least_of_union(a, b, int64(2 * HASHES_MAX), min(_reach(a), _reach(b)))
 
 
@@ -331,10 +327,6 @@ def _bottom(a: Sketch, b: Sketch) -> int:
 
     k is the lesser of the two; a sketch with fewer than its k hashes holds the whole set.
     """
-    if a[0] == 0 and b[0] == 0:
-        return int64(SIMILARITY_ONE)
-    if a[0] == 0 or b[0] == 0:
-        return int64(0)
     limit = min(int64(a[0] >> uint64(32)), int64(b[0] >> uint64(32)))
     return _least_of_union(a, b, limit, int64(0xFFFFFFFF))
 

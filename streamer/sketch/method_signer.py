@@ -7,10 +7,8 @@ calls distinct are here distinct words, or shingles where min-hashes make the ke
 A key that a page lacks is filled by a hash of its content key and the key's place: no page has it
 but one of equal content, and those two meet under the content key anyway.
 
-From the shingle hashes of one text to min-hashes, keys and sketch, for methods in Python.
-
-The kernels are the native signer's; here they work on the whole set at once. All functions take
-uint64 hashes that are distinct and ascending, and give the same whatever text they came from.
+From the shingle hashes of a text to min-hashes, keys and sketch, methods go by the native signer's
+kernels, which here work on the whole set at once: uint64 hashes, distinct and ascending.
 """
 
 from __future__ import annotations
@@ -26,7 +24,14 @@ from streamer.kernel import uint64
 from streamer.rules import MAIN, VISIBLE
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, Sketch, empty_sketch
-from streamer.sketch.minhash import EMPTY_MINIMUM, FEW_MAX, fill_band_keys, fill_empty, lower_minima
+from streamer.sketch.minhash import (
+    EMPTY_MINIMUM,
+    FEW_MAX,
+    Minima,
+    fill_band_keys,
+    fill_empty,
+    lower_minima,
+)
 from streamer.sketch.resemblance import (
     BINS,
     DENSE_LEVEL,
@@ -43,7 +48,6 @@ from streamer.sketch.signer import PageSigner, Signatures, Signer
 from streamer.text.visible import Buffer
 
 Hashes = npt.NDArray[np.uint64]
-Minima = npt.NDArray[np.uint32]
 
 
 def mixed(values: Hashes, mask: int = 0) -> Hashes:

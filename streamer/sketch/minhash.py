@@ -1,7 +1,5 @@
 """From token hashes to what a signature is made of: shingles, content key, minima, sketch hashes.
 
-Min-hashes and band keys: pages that resemble each other share a band key.
-
 Broder's min-hash: under a random permutation, two sets have the same minimum with probability equal
 to their resemblance. k permutations cost k hashes a shingle; here one hash is enough for most pages
 (Dahlgaard, Knudsen, Thorup: Fast Similarity Sketching, 2017). It throws each shingle into one of k
@@ -13,22 +11,9 @@ bin of both agrees with probability equal to their resemblance, whatever their s
 The signature is cut into bands x rows; with resemblance s, two pages share at least one band key
 with probability 1 - (1 - s**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4).
 
-Token hashes to shingle hashes: w consecutive tokens, hashed by a keyed polynomial.
-
-shingle_i = fmix(t_i * B**(w-1) + ... + t_(i+w-1) * B**0 mod 2**64), B odd and secret: the
-Rabin-Karp form, which needs no join of the tokens. Order counts, and so do repeats within a
-shingle; a repeated shingle does not count twice, because all that follows takes minima.
-
-The hash of a text's tokens in order: pages of equal content find each other under it.
-
-content = fmix(seed + sum of fmix(token_i + i * step)) mod 2**64, `step` odd and secret. A sum has
-no chain from one token to the next, as MurmurHash3 of all tokens would have: the compiler takes
-eight tokens at once. What a token adds depends on its place, so order counts, and so do repeats.
-
-The distinct sketch hashes of a page that has few of them: what a fine sketch is made from.
-
-Most pages have too many, which their 1,024 bins tell after the first block; from then on nothing is
-collected. Repeated text has few however long it is, so the set goes on from block to block.
+A fine sketch is made from the distinct sketch hashes of a page that has few of them. Most pages
+have too many, which their 1,024 bins tell after the first block; from then on nothing is collected.
+Repeated text has few however long it is, so the set goes on from block to block.
 """
 
 from __future__ import annotations
@@ -38,17 +23,24 @@ import numpy.typing as npt
 
 from streamer.hashing import absorb, finish, fmix
 from streamer.kernel import allocating_kernel, inline_kernel, int64, kernel, uint32, uint64
-from streamer.sketch.resemblance import BINS, EMPTY_BIN, LISTED_MAX
+from streamer.sketch.resemblance import BINS, EMPTY_BIN, LISTED_MAX, Words
+
+Minima = npt.NDArray[np.uint32]
 
 
 @kernel
 def hash_shingles(
-    tokens: npt.NDArray[np.uint64],
+    tokens: Words,
     count: int,
-    powers: npt.NDArray[np.uint64],
-    out: npt.NDArray[np.uint64],
+    powers: Words,
+    out: Words,
 ) -> int:
-    """Hash the shingles of tokens[:count] into `out`; return their number, count - w + 1 or 0."""
+    """Hash the shingles of tokens[:count] into `out`; return their number, count - w + 1 or 0.
+
+    shingle_i = fmix(t_i * B**(w-1) + ... + t_(i+w-1) * B**0 mod 2**64), B odd and secret: the
+    Rabin-Karp form, which needs no join of the tokens. Order counts, and so do repeats within a
+    shingle; a repeated shingle does not count twice, because all that follows takes minima.
+    """
     width = powers.shape[0]
     shingles: int = max(count - width + 1, 0)
     for i in range(shingles):
@@ -70,10 +62,14 @@ def hash_shingles(
 
 
 @kernel
-def sum_content(
-    tokens: npt.NDArray[np.uint64], first: int, count: int, before: int, step: int
-) -> int:
-    """Return what tokens[first:count] add to the sum, `before` tokens being in front of them."""
+def sum_content(tokens: Words, first: int, count: int, before: int, step: int) -> int:
+    """Return what tokens[first:count] add to the sum, `before` tokens being in front of them.
+
+    content = fmix(seed + sum of fmix(token_i + i * step)) mod 2**64, `step` odd and secret. A sum
+    has no chain from one token to the next, as MurmurHash3 of all tokens would have: the compiler
+    takes eight tokens at once. What a token adds depends on its place, so order counts, and so do
+    repeats.
+    """
     total = uint64(0)
     for i in range(first, count):
         place = uint64(before) + uint64(i - first)
@@ -97,9 +93,7 @@ def _bin_of(word: int, bins: int) -> int:
 
 
 @kernel
-def lower_minima(
-    shingles: npt.NDArray[np.uint64], count: int, minima: npt.NDArray[np.uint32]
-) -> None:
+def lower_minima(shingles: Words, count: int, minima: Minima) -> None:
     """Let shingles[:count] compete for `minima`, which start as EMPTY_MINIMUM: the first round.
 
     The upper half of a shingle's hash tells its bin, the lower half competes there.
@@ -111,7 +105,7 @@ def lower_minima(
 
 
 @kernel
-def has_empty(minima: npt.NDArray[np.uint32]) -> bool:
+def has_empty(minima: Minima) -> bool:
     """Tell whether a min-hash has no value yet."""
     empty = False
     for i in range(minima.shape[0]):
@@ -121,10 +115,10 @@ def has_empty(minima: npt.NDArray[np.uint32]) -> bool:
 
 @allocating_kernel
 def fill_empty(
-    shingles: npt.NDArray[np.uint64],
+    shingles: Words,
     count: int,
-    masks: npt.NDArray[np.uint64],
-    minima: npt.NDArray[np.uint32],
+    masks: Words,
+    minima: Minima,
 ) -> None:
     """Fill what is still empty of `minima` from shingles[:count], a round after the other.
 
@@ -149,9 +143,7 @@ def fill_empty(
 
 
 @kernel
-def fill_band_keys(
-    minima: npt.NDArray[np.uint32], rows: int, seed: int, keys: npt.NDArray[np.uint64]
-) -> None:
+def fill_band_keys(minima: Minima, rows: int, seed: int, keys: Words) -> None:
     """Hash each band's `rows` minima to keys[band].
 
     keys[band] = mmh3.hash64(the rows as little-endian uint32, seed + band mod 2**32)[0]: the band's
@@ -186,7 +178,7 @@ SLOTS = 2048
 
 
 @kernel
-def may_be_few(bins: npt.NDArray[np.uint64]) -> bool:
+def may_be_few(bins: Words) -> bool:
     """Tell whether so few bins are filled that a listed sketch may fit."""
     filled = uint64(0)
     for i in range(BINS):
@@ -195,7 +187,7 @@ def may_be_few(bins: npt.NDArray[np.uint64]) -> bool:
 
 
 @kernel
-def filled_bins(bins: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
+def filled_bins(bins: Words, out: Words) -> int:
     """Write the least hashes of the filled bins to `out`; return their number."""
     count = 0
     for value in bins:
@@ -205,9 +197,7 @@ def filled_bins(bins: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> in
 
 
 @kernel
-def add_distinct(
-    hashes: npt.NDArray[np.uint64], count: int, slots: npt.NDArray[np.uint64], distinct: int
-) -> int:
+def add_distinct(hashes: Words, count: int, slots: Words, distinct: int) -> int:
     """Add hashes[:count] to the set uint64[SLOTS] (EMPTY_BIN: free); return its size.
 
     Stops when the size passes FEW_MAX.
@@ -225,7 +215,7 @@ def add_distinct(
 
 
 @allocating_kernel
-def sorted_members(slots: npt.NDArray[np.uint64], out: npt.NDArray[np.uint64]) -> int:
+def sorted_members(slots: Words, out: Words) -> int:
     """Write the members of the set to uint64[FEW_MAX] `out`, ascending; return their number.
 
     A counting sort by the top eight bits, then an insertion sort that hardly has to move anything.

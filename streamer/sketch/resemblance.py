@@ -13,15 +13,13 @@ so a fine sketch holds every coarser one, and two pages are compared at the coar
 
 Similarities are whole ten-thousandths, rounded down, so that they compare exactly everywhere.
 
-The bytes of a resemblance sketch: 264 of them, whatever the number of shingles.
-
-Word 0 is level | filled << 8; the other 32 words are the payload, bits counted from the lowest:
+A sketch has 264 bytes, whatever the number of shingles. Word 0 is level | filled << 8; the other 32
+words are the payload, bits counted from the lowest:
 
     level 10      2 bits a bin for all 1,024 bins: 0 empty, else the symbol 1, 2 or 3
     levels 11-22  the filled bins of 2**level in order, each as 8 high bits (in unary: for each of
-    the
-                  256 values a one a bin, then a zero), and behind these level - 8 low bits and the
-                  symbol
+                  the 256 values a one a bin, then a zero), and behind these level - 8 low bits and
+                  the symbol
 
 A page takes the finest level that fits: 1,792 bits for filled * (level - 5). The split into unary
 high and plain low bits is Elias and Fano's.
@@ -45,6 +43,9 @@ from streamer.kernel import (
 )
 from streamer.model import SIMILARITY_ONE
 
+Words = npt.NDArray[np.uint64]
+Bins = npt.NDArray[np.uint32]
+
 DENSE_LEVEL, FINEST_LEVEL = 10, 22
 BINS = 1 << DENSE_LEVEL
 PAYLOAD_WORDS = 32
@@ -62,7 +63,7 @@ _FIELD_MAX = 16  # bits of a field, at most: it lies in two words at most
 
 
 @inline_kernel
-def level_of(sketch: npt.NDArray[np.uint64]) -> int:
+def level_of(sketch: Words) -> int:
     """Return the level of a sketch; 2**level is its number of bins."""
     return int64(sketch[0] & uint64(0xFF))
 
@@ -82,7 +83,7 @@ def _joined(symbols: int) -> int:
 
 
 @allocating_kernel
-def pack_dense(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint64]) -> None:
+def pack_dense(bins: Words, sketch: Words) -> None:
     """Write uint64[1024] least hashes (EMPTY_BIN: none) as a sketch of the dense level."""
     symbols = np.empty(BINS, np.uint8)  # a byte each at first: so several are made at once
     filled = uint64(0)
@@ -102,7 +103,7 @@ def pack_dense(bins: npt.NDArray[np.uint64], sketch: npt.NDArray[np.uint64]) -> 
 
 
 @kernel
-def _count_filled(hashes: npt.NDArray[np.uint64], count: int, level: int) -> int:
+def _count_filled(hashes: Words, count: int, level: int) -> int:
     """Return how many bins of 2**level the sorted hashes fill."""
     filled = 0
     last = uint64(EMPTY_BIN)
@@ -114,7 +115,7 @@ def _count_filled(hashes: npt.NDArray[np.uint64], count: int, level: int) -> int
 
 
 @inline_kernel
-def _put(words: npt.NDArray[np.uint64], place: int, value: int) -> None:
+def _put(words: Words, place: int, value: int) -> None:
     """Set the payload bits from `place` on to `value`; they are zero and it has 16 bits at most."""
     word, shift = 1 + (place >> 6), uint64(place & 63)
     words[word] |= uint64(value) << shift
@@ -123,7 +124,7 @@ def _put(words: npt.NDArray[np.uint64], place: int, value: int) -> None:
 
 
 @inline_kernel
-def _get(words: npt.NDArray[np.uint64], place: int, width: int) -> int:
+def _get(words: Words, place: int, width: int) -> int:
     """Return `width` (at most 16) payload bits from `place` on.
 
     Without a branch, which could not be foreseen: whether a field ends in the next word.
@@ -135,7 +136,7 @@ def _get(words: npt.NDArray[np.uint64], place: int, width: int) -> int:
 
 
 @kernel
-def pack_listed(hashes: npt.NDArray[np.uint64], count: int, sketch: npt.NDArray[np.uint64]) -> bool:
+def pack_listed(hashes: Words, count: int, sketch: Words) -> bool:
     """Write sorted hashes as the finest listed sketch that fits; return whether one did."""
     level = FINEST_LEVEL
     filled = _count_filled(hashes, count, level)
@@ -166,7 +167,7 @@ def pack_listed(hashes: npt.NDArray[np.uint64], count: int, sketch: npt.NDArray[
 
 
 @kernel
-def unpack_filled(sketch: npt.NDArray[np.uint64], level: int, out: npt.NDArray[np.uint32]) -> int:
+def unpack_filled(sketch: Words, level: int, out: Bins) -> int:
     """List the filled bins at `level` (no finer than the sketch) as bin << 2 | symbol, ascending.
 
     `out` has room for 1,024. Of several filled bins that fall into one, the leftmost holds the
@@ -207,7 +208,7 @@ _LOW_BITS = 0x5555555555555555  # the lower bit of each 2-bit symbol
 
 
 @kernel
-def hash_for_sketch(shingles: npt.NDArray[np.uint64], count: int, mask: int) -> None:
+def hash_for_sketch(shingles: Words, count: int, mask: int) -> None:
     """Turn shingles[:count] into sketch hashes, independent of all that the band keys use.
 
     In place: of two arrays that are the same one the compiler takes an element at a time.
@@ -217,7 +218,7 @@ def hash_for_sketch(shingles: npt.NDArray[np.uint64], count: int, mask: int) -> 
 
 
 @kernel
-def lower_bins(hashes: npt.NDArray[np.uint64], count: int, bins: npt.NDArray[np.uint64]) -> None:
+def lower_bins(hashes: Words, count: int, bins: Words) -> None:
     """Let sketch hashes compete for uint64[1024] `bins`, which start as EMPTY_BIN."""
     for i in range(count):
         place = hashes[i] >> uint64(64 - DENSE_LEVEL)
@@ -231,7 +232,7 @@ def _filled(word: int) -> int:
 
 
 @kernel
-def _count_dense(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> tuple[int, int, int]:
+def _count_dense(a: Words, b: Words) -> tuple[int, int, int]:
     """Return (E, B, M) of two sketches at the dense level, 32 bins an instruction."""
     either = both = equal = int64(0)
     for i in range(1, 1 + PAYLOAD_WORDS):
@@ -244,9 +245,7 @@ def _count_dense(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> tuple[
 
 
 @allocating_kernel
-def _count_listed(
-    a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64], level: int
-) -> tuple[int, int, int]:
+def _count_listed(a: Words, b: Words, level: int) -> tuple[int, int, int]:
     """Return (E, B, M) of two sketches at `level`, by merging their lists of filled bins."""
     list_a, list_b = np.empty(BINS, np.uint32), np.empty(BINS, np.uint32)
     count_a, count_b = unpack_filled(a, level, list_a), unpack_filled(b, level, list_b)
@@ -263,7 +262,7 @@ def _count_listed(
 
 
 @inline_kernel
-def _are_equal(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
+def _are_equal(a: Words, b: Words) -> bool:
     """Tell whether two sketches are the same one, as those of exact copies are."""
     differing = uint64(0)
     for i in range(1 + PAYLOAD_WORDS):
@@ -272,7 +271,7 @@ def _are_equal(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
 
 
 @kernel
-def similarity(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> int:
+def similarity(a: Words, b: Words) -> int:
     """Return the estimated resemblance of two sketches (uint64[33] each) in ten-thousandths."""
     if _are_equal(a, b):
         return SIMILARITY_ONE

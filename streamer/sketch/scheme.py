@@ -4,14 +4,10 @@
 `scheme_of` makes the methods of such settings. Both are deterministic: equal settings, equal
 signatures.
 
-Which methods there are: every subclass of Method in sketch/methods/, found by looking there.
-
-A new method is a new file, and nothing else needs an edit. A preset is a method with options for a
-purpose; its name goes wherever a method's name goes.
-
-Options as text, `name=value`: how the command line gives the parameters of a method.
-
-Lists are written with commas, lists of lists with semicolons between them: `large,big;car,auto`.
+A method is any subclass of Method with a name in sketch/methods/: a new one needs no other edit. A
+preset is a method with options for a purpose; its name goes wherever a method's name goes. Options
+are texts, `name=value`, as on the command line; lists are written with commas, lists of lists with
+semicolons between them: `large,big;car,auto`.
 """
 
 from __future__ import annotations
@@ -227,13 +223,14 @@ def choose(
     if accept:
         written |= {ACCEPT + n: v for n, v in written_options(sketch.parameters).items()}
     own = {} if native else parameters
+    unchanged = written_options(CanonicalOptions())
     return SignatureSettings(
         **{"bands": keys.bands, **native},
         method=chosen,
         accept=accept,
         options=_pairs({**own, **{ACCEPT + n: v for n, v in of_accept.items()}}),
         parameters=_pairs(written),
-        canonical=_pairs(_canonical_changes(form)),
+        canonical=_pairs(dict(written_options(form).items() - unchanged.items())),
         measure=sketch.measure,
         threshold=preset.threshold if preset and not accept else sketch.threshold,
         min_shingles=preset.min_shingles if preset else MIN_SHINGLES,
@@ -265,12 +262,6 @@ def _checked_flags(name: str, flags: Mapping[str, int]) -> Mapping[str, int]:
 
 def _canonical_options(given: Sequence[str]) -> CanonicalOptions:
     return read_options(CanonicalOptions, split_options(given), "the canonical form")
-
-
-def _canonical_changes(form: CanonicalOptions) -> dict[str, str]:
-    """Return the options of canonical form that differ from the defaults."""
-    defaults = written_options(CanonicalOptions())
-    return {name: v for name, v in written_options(form).items() if v != defaults[name]}
 
 
 def _pairs(options: Mapping[str, object]) -> tuple[str, ...]:

@@ -4,8 +4,6 @@ The native method is described by its three numbers alone. Of any other (scheme.
 settings) all parameters are written out, so that a default that changes later is not mistaken for
 the old one.
 
-The secret that keys every hash, and what is derived from it.
-
 Whoever knows the hash functions can build pages that look like someone else's page to us and have
 it suppressed. So all randomness of a signature comes from 32 secret bytes: the seeds of the token,
 content and band hashes, the multiplier of the shingle hash, the rounds of min-hashes, and,

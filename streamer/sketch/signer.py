@@ -43,13 +43,15 @@ from streamer.sketch.resemblance import (
     BINS,
     EMPTY_BIN,
     SKETCH_WORDS,
+    Words,
     hash_for_sketch,
     lower_bins,
     pack_dense,
     pack_listed,
 )
-from streamer.sketch.settings import HashSeeds, SignatureSettings, derive_seeds
+from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.text.main_text import MainText, new_main_text, read_model
+from streamer.text.scan import Bytes
 from streamer.text.short_tokens import TokenTables, token_tables
 from streamer.text.slices import Slices
 from streamer.text.tokens import SPARE, TokenScratch, hash_tokens, token_scratch
@@ -72,9 +74,9 @@ class Signatures(NamedTuple):
         shingles: their sets as bytes, see hash_sets.py; None where none are asked for.
     """
 
-    keys: npt.NDArray[np.uint64]
-    sketches: npt.NDArray[np.uint64]
-    distinct: npt.NDArray[np.uint8]
+    keys: Words
+    sketches: Words
+    distinct: Bytes
     tokens: npt.NDArray[np.uint32]
     text_bytes: npt.NDArray[np.int64]
     main: npt.NDArray[np.bool_] | None = None
@@ -82,7 +84,7 @@ class Signatures(NamedTuple):
 
 
 @kernel
-def _shift_tail(tokens: npt.NDArray[np.uint64], count: int, width: int) -> int:
+def _shift_tail(tokens: Words, count: int, width: int) -> int:
     """Move the last width - 1 tokens to the front: the next block's shingles begin with them."""
     kept = min(count, width - 1)
     for i in range(kept):
@@ -99,20 +101,20 @@ class Parameters(NamedTuple):
         tables: of the token kernel.
     """
 
-    seeds: npt.NDArray[np.uint64]
-    powers: npt.NDArray[np.uint64]
-    masks: npt.NDArray[np.uint64]
+    seeds: Words
+    powers: Words
+    masks: Words
     tables: TokenTables
 
 
 class Scratch(NamedTuple):
     """Memory that a page is signed in; made once a signer by `_new_scratch`."""
 
-    tokens: npt.NDArray[np.uint64]
-    shingles: npt.NDArray[np.uint64]
+    tokens: Words
+    shingles: Words
     minima: npt.NDArray[np.uint32]
-    bins: npt.NDArray[np.uint64]
-    slots: npt.NDArray[np.uint64]
+    bins: Words
+    slots: Words
     in_tokens: TokenScratch
     collected: Collected
 
@@ -132,12 +134,12 @@ def _new_scratch(hashes: int, collected: int) -> Scratch:
 
 @kernel
 def _sign_text(
-    text: npt.NDArray[np.uint8],
+    text: Bytes,
     place: int,
     end: int,
     parameters: Parameters,
     scratch: Scratch,
-    sketch: npt.NDArray[np.uint64],
+    sketch: Words,
 ) -> tuple[int, int, int]:
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct)."""
     seeds, powers, masks, tables = parameters
@@ -178,7 +180,7 @@ def _sign_text(
 
 
 @kernel
-def _pack_collected(collected: Collected, out: npt.NDArray[np.uint8], at: int) -> int:
+def _pack_collected(collected: Collected, out: Bytes, at: int) -> int:
     """Write the set of a page that is signed to out[at:]; return where it ends."""
     count = collected.held[0]
     if count > 0:
@@ -188,14 +190,14 @@ def _pack_collected(collected: Collected, out: npt.NDArray[np.uint8], at: int) -
 
 @kernel
 def _sign_batch(
-    bodies: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    flags: npt.NDArray[np.uint8],
-    visible: tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], MainText | None],
+    bodies: tuple[Bytes, npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    flags: Bytes,
+    visible: tuple[Bytes, Bytes, MainText | None],
     parameters: Parameters,
     rows: int,
     scratch: Scratch,
     signed: Signatures,
-    more: tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8], npt.NDArray[np.int64]],
+    more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
 ) -> None:
     """Sign `bodies` (data, starts, ends) into `signed` and `more`; `visible` is for texts.
 
@@ -234,7 +236,7 @@ class Signer:
 
     def __init__(self, settings: SignatureSettings, secret: bytes) -> None:
         self.settings = settings
-        own: HashSeeds = derive_seeds(secret, settings.shingle_width, settings.hashes)
+        own = derive_seeds(secret, settings.shingle_width, settings.hashes)
         seeds = (
             own.token_seed, own.content_seed, own.band_seed, own.sketch_mask, own.content_step,
         )  # fmt: skip
@@ -242,7 +244,7 @@ class Signer:
             np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
         )
         collected = 2 * SET_MAX if settings.exact else 0
-        self._scratch: Scratch = _new_scratch(settings.hashes, collected)
+        self._scratch = _new_scratch(settings.hashes, collected)
         self._visible = (np.empty(1 << 16, np.uint8), np.empty(1 << 16, np.uint8))
         self._main = new_main_text(read_model()) if settings.takes_main_text else None
 
@@ -282,7 +284,7 @@ def _set_bytes(texts: Slices) -> int:
     return int(np.minimum(10 * texts.lengths + 16, SET_BYTES_MAX).sum()) + 16
 
 
-def _cut(sets: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64]) -> list[bytes]:
+def _cut(sets: Bytes, ends: npt.NDArray[np.int64]) -> list[bytes]:
     """Return sets that lie one after another."""
     data = sets[: ends[-1] if len(ends) else 0].tobytes()
     return [data[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]

@@ -40,32 +40,27 @@ from streamer.text.canonical import (
     canonical_table,
 )
 from streamer.text.html import (
-    BANG,
     BLANK,
     BLOCK,
     CLASS,
-    CONTAINER,
     GREATER,
     LESS,
-    MEMO_SHIFT,
-    QUESTION,
     SLASH,
     SPACE,
     STATE_SIZE,
     TRAITS,
     UNKNOWN,
     State,
+    after_tag,
+    begins_tag,
     by_slot,
     copy_text,
-    enter_container,
     hidden,
-    is_letter,
     name_number,
     pass_attribute,
-    pass_raw,
+    pass_no_tag,
     read_name,
     skip_attributes,
-    skip_declaration,
     slot_of,
 )
 from streamer.text.scan import INVALID, VECTOR_BYTES, Bytes, ascii_lanes, decode, find_byte
@@ -143,9 +138,7 @@ _NAME_MAX = len("itemprop")
 _SIZES = 1 << len("class") | 1 << len("id") | 1 << len("role") | 1 << len("itemprop")
 
 _LETTERS = 27  # a to z from 1 on, and 0 for all other bytes
-_STATE_BITS = (
-    5  # a state is the place of its row in the flat table: a step is one addition, one load
-)
+_STATE_BITS = 5  # a state is the place of its row in the flat table: a step is an addition, a load
 
 
 def _automaton() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
@@ -506,42 +499,8 @@ def _pass_tag(
         _note_tag(structure, element, (is_end, closes_itself), hints)
         out[place] = SPACE
         place += 1
-    if traits <= BLOCK:
-        return after, place
-    if is_end:
-        if traits & CONTAINER and state[traits >> MEMO_SHIFT] > 0:
-            state[traits >> MEMO_SHIFT] -= 1
-        return after, place
-    if closes_itself:
-        return after, place
-    if traits & CONTAINER:
-        enter_container(source, after, end, number, state)
-        return after, place
-    return pass_raw(source, after, end, out, place, state, number)
-
-
-@inline_kernel
-def _pass_markup(
-    source: Bytes,
-    at: int,
-    end: int,
-    out: Bytes,
-    place: int,
-    state: State,
-    structure: Structure,
-    records: Records,
-) -> tuple[int, int]:
-    """Pass what the `<` at `at` begins; a `<` that begins no markup is text."""
-    second = int(source[at + 1]) if at + 1 < end else SPACE
-    third = int(source[at + 2]) if at + 2 < end else SPACE
-    if is_letter(third if second == SLASH else second):
-        return _pass_tag(source, at, end, out, place, state, structure, records)
-    if second == BANG or second == QUESTION or (second == SLASH and at + 2 < end):  # noqa: PLR1714, SIM109 - as in html.py
-        return skip_declaration(source, at, end, state), place
-    if not hidden(state, at):
-        out[place] = LESS
-        place += 1
-    return at + 1, place
+    tag = (number, traits, is_end, closes_itself)
+    return after_tag(source, after, end, out, place, state, tag)
 
 
 @kernel
@@ -565,8 +524,10 @@ def _pass_page(
             at = find_byte(source, at, end, LESS)
         else:
             at, place = copy_text(source, at, end, out, place, LESS)
-        if at < end:
-            at, place = _pass_markup(source, at, end, out, place, state, structure, records)
+        if at < end and begins_tag(source, at, end):
+            at, place = _pass_tag(source, at, end, out, place, state, structure, records)
+        elif at < end:
+            at, place = pass_no_tag(source, at, end, out, place, state)
     _end_block(out, place, structure, records)
     return place
 

@@ -54,6 +54,8 @@ _UNSPACED = (
     (0xAA80, 0xAADF), (0xF900, 0xFAFF), (0x1AFF0, 0x1B16F), (0x20000, 0x3FFFD),
 )  # fmt: skip
 
+_ASSIGNED = (slice(0, 0x34000), slice(0xE0000, 0xE1000))  # what is beyond has no characters yet
+
 
 class CanonicalTable(NamedTuple):
     """The rules as arrays for kernels.
@@ -110,11 +112,6 @@ def class_of(character: str) -> int:
     return SEPARATOR
 
 
-def _planes() -> list[range]:
-    """Return the ranges that hold assigned characters; all else separates."""
-    return [range(0x34000), range(0xE0000, 0xE1000)]
-
-
 def canonical_table() -> CanonicalTable:
     """Return the table; whichever thread comes first builds it, once a process."""
     with _building:
@@ -145,7 +142,7 @@ def _built_table() -> CanonicalTable:
 
 def _visible_characters() -> tuple[npt.NDArray[np.uint32], str, npt.NDArray[np.bytes_]]:
     """Return the assigned characters that do not vanish: code points, text, and categories."""
-    code_points = np.concatenate([np.arange(p.start, p.stop, dtype=np.uint32) for p in _planes()])
+    code_points = np.r_[_ASSIGNED].astype(np.uint32)
     characters = [*map(chr, code_points.tolist())]
     categories = np.frombuffer("".join(map(unicodedata.category, characters)).encode(), "S2")
     visible = ~np.isin(categories, [b"Cn", b"Cs", b"Co"])

@@ -1,30 +1,25 @@
-"""Character references: `&eacute;`, `&#233;`, `&#xE9;` to UTF-8, by the rules of HTML.
+"""Character references of HTML and escapes of JSON strings, to UTF-8.
 
-The names are the standard library's copy of the HTML list, laid out at import as one open-addressed
-table: a slot leads to a name, its bytes are compared, its value is copied. A name with a semicolon
-is looked up once, one without at most five times (the old names that need no semicolon have two to
-six letters, the longest wins): the work for an ampersand has a fixed bound. The results are those
-of `html.unescape`, except that numbers of any length are accepted.
+References (`&eacute;`, `&#233;`, `&#xE9;`) are read by the rules of HTML. The names are the
+standard library's copy of the HTML list, laid out at import as one open-addressed table: a slot
+leads to a name, its bytes are compared, its value is copied. A name with a semicolon is looked up
+once, one without at most five times (the old names that need no semicolon have two to six letters,
+the longest wins): the work for an ampersand has a fixed bound. The results are those of
+`html.unescape`, except that numbers of any length are accepted.
 
 A value is at most 6/5 as long as its reference (`&nGt;`: five bytes to six), which is the reason
 for the size of the output that `html_to_text` asks for; a table that breaks this bound is refused.
 
-Undoing the escapes of a JSON string, straight from the record's bytes into UTF-8.
-
 A body arrives as the inside of a JSON string. Making a `str` of it and UTF-8 of that would copy and
-check each byte twice; most bytes are no escapes and are copied a vector at a time.
-
-Nothing here is an error: an escape that JSON does not know is kept as its characters, a surrogate
-without its partner becomes U+FFFD, and bytes that are no UTF-8 pass unchanged (the tokenizer
-replaces them). An escape is at least as long as what it stands for: the output never outgrows the
-input.
+check each byte twice; most bytes are no escapes and are copied a vector at a time. Nothing there is
+an error: an escape that JSON does not know is kept as its characters, a surrogate without its
+partner becomes U+FFFD, and bytes that are no UTF-8 pass unchanged (the tokenizer replaces them).
 """
 
 from __future__ import annotations
 
 import html
 from html.entities import html5
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -41,10 +36,6 @@ from streamer.text.scan import (
     put_code_point,
 )
 
-if TYPE_CHECKING:
-    from streamer.text.scan import Bytes
-
-
 AMPERSAND, SEMICOLON, NUMBER_SIGN = b"&;#"
 GROWTH = (6, 5)  # a value's bytes : its reference's bytes, at most
 
@@ -55,7 +46,8 @@ _BARE_MIN, _BARE_MAX = 2, 6  # letters of the names that are valid without a sem
 _ALPHANUMERIC = np.zeros(256, np.uint8)
 _ALPHANUMERIC[list(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")] = 1
 
-_DIGIT = np.full(256, 255, np.uint8)
+NO_DIGIT = 255
+_DIGIT = np.full(256, NO_DIGIT, np.uint8)  # of base 16
 for _value, _letter in enumerate("0123456789abcdef"):
     _DIGIT[ord(_letter)] = _DIGIT[ord(_letter.upper())] = _value
 
@@ -206,15 +198,10 @@ def put_reference(source: Bytes, at: int, end: int, out: Bytes, place: int) -> t
 
 BACKSLASH = 0x5C
 UNIT_BYTES = 6  # of an escape \uXXXX
-NO_DIGIT = 255
 
 MEANING = np.zeros(256, np.uint8)  # escaped character -> what it stands for; 0: no escape
 for _escaped, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     MEANING[_escaped] = _meaning
-
-_HEX = np.full(256, NO_DIGIT, np.uint8)
-for _value, _digit in enumerate("0123456789abcdef"):
-    _HEX[ord(_digit)] = _HEX[ord(_digit.upper())] = _value
 
 
 @kernel
@@ -224,7 +211,7 @@ def code_unit(source: Bytes, at: int, end: int) -> int:
         return -1
     code = 0
     for position in range(at + 2, at + UNIT_BYTES):
-        digit = _HEX[source[position]]
+        digit = _DIGIT[source[position]]
         if digit == NO_DIGIT:
             return -1
         code = code << 4 | digit
@@ -234,6 +221,8 @@ def code_unit(source: Bytes, at: int, end: int) -> int:
 @kernel
 def unescape_json(source: Bytes, start: int, end: int, out: Bytes, place: int) -> int:
     """Write source[start:end], the inside of a JSON string, to out[place:] with escapes undone.
+
+    An escape is at least as long as what it stands for: the output never outgrows the input.
 
     Args:
         source: the record's bytes.

@@ -10,24 +10,18 @@ is cut or malformed, little is lost: an element that is never closed hides nothi
 and style, whose contents are no text), nor does one that closes itself (`<script/>`, as in XHTML).
 A cut tag or comment is dropped. No rule may need a list of open elements.
 
-Helpers marked inline run once a tag: as calls they cost a third of the time.
-
-What the scanner knows of elements: which part words, which hide what is in them.
-
-An element's entry is a set of traits; names that are not listed have none and are inline, as in
-a browser. Block elements part words at their start and end tags. Raw elements hold no markup: their
+An element has traits; names that are not listed have none and are inline, as in a browser. Block
+elements part words at their start and end tags. Raw elements hold no markup: their
 contents end at their own end tag; those of RCDATA elements are text, those of the others are never
-seen. The contents of containers are markup that nobody sees, and containers nest.
+seen. The contents of containers are markup that nobody sees, and containers nest. A name is held
+as a number in base 38: exact for up to twelve letters and digits, longer names are unknown. The
+numbers are hashed into a table without collisions, found at import.
 
-A name is held as a number in base 38: exact for up to twelve letters and digits, longer names are
-unknown. The numbers are hashed into a table without collisions, found at import.
+Looking to the page's end in vain, once for every tag, would make a page of such tags cost its
+square; so what was not found is noted in `state`, and is not looked for again: what is missing
+after one position is missing after every later one.
 
-Where a tag, a comment or an element's raw contents end.
-
-Each function looks forward from a position and says where to go on. Looking to the page's end in
-vain, once for every tag, would make a page of such tags cost its square; so what was not found is
-noted in `state`, and is not looked for again: what is missing after one position is missing after
-every later one.
+Helpers marked inline run once a tag: as calls they cost a third of the time.
 """
 
 from __future__ import annotations
@@ -139,7 +133,7 @@ def slot_of(number: int) -> int:
 
 
 @kernel
-def traits_of(number: int) -> int:
+def _traits_of(number: int) -> int:
     """Return the traits of the element with this name number; 0 for unknown ones."""
     return int64(TRAITS[slot_of(number)])
 
@@ -158,6 +152,7 @@ STATE_SIZE = 2 * MEMOS + 1
 _SECTION = np.frombuffer(b"<![CDATA[", np.uint8)
 
 State = npt.NDArray[np.int64]
+Tag = tuple[int, int, bool, bool]  # number, traits; whether it is an end tag, or closes itself
 
 BLANK, NAME_END, _VALUE_END = 1, 2, 4
 CLASS = np.zeros(256, np.uint8)
@@ -312,12 +307,6 @@ def hidden(state: State, at: int) -> bool:
     return bool(state[TEMPLATE_MEMO] > 0 and at + 2 <= state[LAST_ENDS + TEMPLATE_MEMO])
 
 
-@inline_kernel
-def is_letter(byte: int) -> bool:
-    """Tell whether a byte is an ASCII letter."""
-    return ord("a") <= byte | 0x20 <= ord("z")
-
-
 @kernel
 def copy_text(
     source: Bytes, at: int, end: int, out: Bytes, place: int, stop_byte: int
@@ -332,9 +321,9 @@ def copy_text(
 
 
 @kernel
-def enter_container(source: Bytes, after: int, end: int, number: int, state: State) -> None:
+def _enter_container(source: Bytes, after: int, end: int, number: int, state: State) -> None:
     """Count a container's start tag, if an end tag of its kind follows."""
-    memo = traits_of(number) >> MEMO_SHIFT
+    memo = _traits_of(number) >> MEMO_SHIFT
     last = LAST_ENDS + memo
     if state[last] == 0:
         state[last] = find_last_end_tag(source, after, end, number) + 2
@@ -343,11 +332,11 @@ def enter_container(source: Bytes, after: int, end: int, number: int, state: Sta
 
 
 @kernel
-def pass_raw(
+def _pass_raw(
     source: Bytes, at: int, end: int, out: Bytes, place: int, state: State, number: int
 ) -> tuple[int, int]:
     """Pass the contents of a raw element; return the position of its end tag and the new place."""
-    traits = traits_of(number)
+    traits = _traits_of(number)
     memo = traits >> MEMO_SHIFT
     if state[memo]:
         return at, place
@@ -361,19 +350,11 @@ def pass_raw(
 
 
 @inline_kernel
-def _pass_tag(
-    source: Bytes, at: int, end: int, out: Bytes, place: int, state: State
+def after_tag(
+    source: Bytes, after: int, end: int, out: Bytes, place: int, state: State, tag: Tag
 ) -> tuple[int, int]:
-    """Pass the start or end tag at `at`, and what a raw element holds."""
-    is_end = source[at + 1] == SLASH
-    number, stop = read_name(source, at + (2 if is_end else 1), end)
-    after, closes_itself = skip_attributes(source, stop, end)
-    if after > end:
-        return end, place
-    traits = traits_of(number)
-    if traits & BLOCK and not hidden(state, at):
-        out[place] = SPACE
-        place += 1
+    """Note a tag that ends at `after`, and pass what a raw element holds."""
+    number, traits, is_end, closes_itself = tag
     if traits <= BLOCK:
         return after, place
     if is_end:
@@ -383,20 +364,44 @@ def _pass_tag(
     if closes_itself:
         return after, place
     if traits & CONTAINER:
-        enter_container(source, after, end, number, state)
+        _enter_container(source, after, end, number, state)
         return after, place
-    return pass_raw(source, after, end, out, place, state, number)
+    return _pass_raw(source, after, end, out, place, state, number)
 
 
 @kernel
-def _pass_markup(
+def _pass_tag(
     source: Bytes, at: int, end: int, out: Bytes, place: int, state: State
 ) -> tuple[int, int]:
-    """Pass what the `<` at `at` begins; a `<` that begins no markup is text."""
+    """Pass the start or end tag at `at`, and what a raw element holds."""
+    is_end = source[at + 1] == SLASH
+    number, stop = read_name(source, at + (2 if is_end else 1), end)
+    after, closes_itself = skip_attributes(source, stop, end)
+    if after > end:
+        return end, place
+    traits = _traits_of(number)
+    if traits & BLOCK and not hidden(state, at):
+        out[place] = SPACE
+        place += 1
+    tag = (number, traits, is_end, closes_itself)
+    return after_tag(source, after, end, out, place, state, tag)
+
+
+@inline_kernel
+def begins_tag(source: Bytes, at: int, end: int) -> bool:
+    """Tell whether the `<` at `at` begins a tag."""
+    first = at + 1
+    if first < end and source[first] == SLASH:
+        first += 1
+    return first < end and ord("a") <= source[first] | 0x20 <= ord("z")
+
+
+@kernel
+def pass_no_tag(
+    source: Bytes, at: int, end: int, out: Bytes, place: int, state: State
+) -> tuple[int, int]:
+    """Pass what the `<` at `at` begins if it begins no tag: a declaration, or else text."""
     second = int(source[at + 1]) if at + 1 < end else SPACE
-    third = int(source[at + 2]) if at + 2 < end else SPACE
-    if is_letter(third if second == SLASH else second):
-        return _pass_tag(source, at, end, out, place, state)
     # `second in (BANG, QUESTION)` made the whole scanner a third slower.
     if second == BANG or second == QUESTION or (second == SLASH and at + 2 < end):  # noqa: PLR1714, SIM109 - as above
         return skip_declaration(source, at, end, state), place
@@ -428,6 +433,8 @@ def html_to_text(source: Bytes, start: int, end: int, out: Bytes, place: int) ->
             at = find_byte(source, at, end, LESS)
         else:
             at, place = copy_text(source, at, end, out, place, LESS)
-        if at < end:
-            at, place = _pass_markup(source, at, end, out, place, state)
+        if at < end and begins_tag(source, at, end):
+            at, place = _pass_tag(source, at, end, out, place, state)
+        elif at < end:
+            at, place = pass_no_tag(source, at, end, out, place, state)
     return place

@@ -35,11 +35,7 @@ DEPTH_MAX = 60  # a bit each of one word
 
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\n\r")] = True
-_DIGIT = np.zeros(256, np.bool_)
-_DIGIT[list(b"0123456789")] = True
-_TRUE = np.frombuffer(b"true", np.uint8)
-_FALSE = np.frombuffer(b"false", np.uint8)
-_NULL = np.frombuffer(b"null", np.uint8)
+_TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 
 
 @kernel
@@ -88,7 +84,7 @@ def _skip_escape(data: Bytes, at: int, end: int) -> int:
 def _skip_digits(data: Bytes, at: int, end: int) -> int:
     """Return the place behind the digits at `at`, of which there must be one; else -1."""
     start = at
-    while at < end and _DIGIT[data[at]]:
+    while at < end and ord("0") <= data[at] <= ord("9"):
         at += 1
     return at if at > start else -1
 
@@ -117,10 +113,11 @@ def _skip_word(data: Bytes, at: int, end: int, word: Bytes) -> int:
     """Return the place behind `word` where it stands at `at`, or -1."""
     if at + word.shape[0] > end:
         return -1
-    for i in range(word.shape[0]):
-        if data[at + i] != word[i]:
+    for byte in word:
+        if data[at] != byte:
             return -1
-    return at + int(word.shape[0])
+        at += 1
+    return at
 
 
 @kernel
@@ -215,11 +212,9 @@ Spans = npt.NDArray[np.int64]
 URL, BODY, TYPE, TIME = 0, 1, 2, 3
 FIELDS = 4
 _NEEDED = 1 << URL | 1 << BODY
-_NAMES = (
-    np.frombuffer(b"url", np.uint8),
-    np.frombuffer(b"body", np.uint8),
-    np.frombuffer(b"content_type", np.uint8),
-    np.frombuffer(b"fetched_at", np.uint8),
+Names = tuple[Bytes, ...]
+_NAMES = tuple(
+    np.frombuffer(name, np.uint8) for name in (b"url", b"body", b"content_type", b"fetched_at")
 )
 
 
@@ -250,7 +245,7 @@ def _find_batch(
     data: Bytes,
     starts: Spans,
     ends: Spans,
-    names: tuple[Bytes, Bytes, Bytes, Bytes],
+    names: Names,
     told: npt.NDArray[np.uint8],
     spans: Spans,
 ) -> None:
@@ -260,9 +255,7 @@ def _find_batch(
 
 
 @kernel
-def _find_fields(
-    data: Bytes, at: int, end: int, names: tuple[Bytes, Bytes, Bytes, Bytes], spans: Spans
-) -> int:
+def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> int:
     """Write the places of one message's fields; return what is known of it."""
     at = skip_space(data, at, end)
     more = at < end and data[at] == OPEN_OBJECT
@@ -292,16 +285,10 @@ def _find_fields(
 
 
 @kernel
-def _field_of(data: Bytes, start: int, end: int, names: tuple[Bytes, Bytes, Bytes, Bytes]) -> int:
+def _field_of(data: Bytes, start: int, end: int, names: Names) -> int:
     """Return which field has the name data[start:end]; FIELDS for none."""
     for field in range(FIELDS):
-        name = names[field]
-        if name.shape[0] != end - start:
-            continue
-        same = 0
-        while same < name.shape[0] and data[start + same] == name[same]:
-            same += 1
-        if same == name.shape[0]:
+        if _skip_word(data, start, end, names[field]) == end:
             return field
     return FIELDS
 
@@ -329,7 +316,7 @@ def _take_value(data: Bytes, at: int, end: int, field: int, spans: Spans) -> tup
     return close + 1, escaped
 
 
-_SPACE, _BACKSLASH, _NEWLINE, _DELETE = 0x20, 0x5C, 0x0A, 0x7F
+_SPACE, _NEWLINE, _DELETE = 0x20, 0x0A, 0x7F
 
 Mask = npt.NDArray[np.bool_]
 
@@ -342,7 +329,7 @@ def mark_sure(
     for i in range(told.shape[0]):
         start, end = spans[i, URL, 0], spans[i, URL, 1]
         first = data[spans[i, BODY, 0]]
-        sure[i] = told[i] != UNTOLD and first not in (_SPACE, _BACKSLASH)
+        sure[i] = told[i] != UNTOLD and first not in (_SPACE, BACKSLASH)
         sure[i] &= start < end <= start + url_bytes_max
         at = start
         while sure[i] and at < end:

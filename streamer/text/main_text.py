@@ -33,7 +33,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from streamer.errors import SettingsError
-from streamer.kernel import inline_kernel, int64, kernel
+from streamer.kernel import int64, kernel
 from streamer.text import blocks
 from streamer.text.blocks import (
     HEADING,
@@ -44,6 +44,7 @@ from streamer.text.blocks import (
     html_to_blocks,
     new_structure,
 )
+from streamer.text.html import text_bytes_max
 from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, in_all_lanes
 
 if TYPE_CHECKING:
@@ -231,6 +232,7 @@ def fill_row(
 def _add_tree(_context: Any, forest: Any, rows: Any, sums: Any, _tree: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Add the answers of a tree to the sums, in each lane: the first leaf that its nodes leave.
 
+    It is the last leaf where a made-up model leaves none.
     What is left stays in registers: a loop over an array reads and writes it at each node.
     """
     bits, wide = (ir.VectorType(ir.IntType(size), LANES) for size in (16, 32))
@@ -277,21 +279,10 @@ add_tree = cast("Callable[[Forest, Rows, Integers, int], None]", intrinsic(_add_
 
 @kernel
 def _ask_trees(forest: Forest, rows: Rows, sums: Integers) -> None:
-    """Write the scores of the rows to `sums`.
-
-    The answer of a tree is the first leaf that is left; the last one where a made-up model leaves
-    none.
-    """
+    """Write the scores of the rows to `sums`."""
     sums[:] = forest.base[0]
     for tree in range(forest.leaves.shape[0]):
         add_tree(forest, rows, sums, tree)
-
-
-@inline_kernel
-def _is_asked_for(record: Records) -> bool:
-    """Tell whether a block may be main text."""
-    words, in_links = int64(record[blocks.WORDS]), int64(record[blocks.LINK_WORDS])
-    return in_links < words or words >= LINKS_MAX
 
 
 @kernel
@@ -304,7 +295,8 @@ def score_blocks(main: MainText) -> int:
     lanes = 0
     for at in range(count):
         main.scores[at] = -1
-        if _is_asked_for(main.records[at]):
+        words = main.records[at, blocks.WORDS]
+        if main.records[at, blocks.LINK_WORDS] < words or words >= LINKS_MAX:
             fill_row(main.records, at, count, main.beside, page, main.rows, lanes)
             main.places[lanes] = at
             lanes += 1
@@ -429,16 +421,15 @@ def html_to_main_text(
     return keep_main(main, text, end)
 
 
-def main_spans(
-    source: Bytes, start: int, end: int, text: Bytes, main: MainText
-) -> list[tuple[int, int]] | None:
-    """Return where in the visible text the blocks of the main text are; None if there is none."""
-    html_to_blocks(source, start, end, text, main.structure, main.records)
-    count = score_blocks(main)
+def main_spans(source: Bytes, main: MainText) -> tuple[bytes, list[list[int]] | None]:
+    """Return the visible text of HTML, and where in it the blocks of the main text are, if any."""
+    text = np.empty(text_bytes_max(len(source)), np.uint8)
+    end = html_to_blocks(source, 0, len(source), text, main.structure, main.records)
+    whole, count = text[:end].tobytes(), score_blocks(main)
     if not has_main_text(main, count):
-        return None
-    chosen = [i for i in range(count) if main.scores[i] >= 0]
-    return [(int(a), int(b)) for a, b in main.records[chosen][:, [blocks.START, blocks.END]]]
+        return whole, None
+    chosen = np.flatnonzero(main.scores[:count] >= 0)
+    return whole, main.records[chosen][:, [blocks.START, blocks.END]].tolist()
 
 
 def new_main_text(model: Model) -> MainText:
@@ -474,11 +465,7 @@ def _forest(trees: Sequence[Any], base: int, features_count: int) -> Forest:
         raise ValueError(f"a tree asks for a feature beyond the {features_count} that there are")
     if np.abs(leaves, dtype=np.int64).max(axis=1, initial=0).sum() + abs(base) > SUM_MAX:
         raise ValueError("the scores of its leaves are too large")
-    return Forest(
-        nodes,
-        leaves,
-        np.array([base], np.int32),
-    )
+    return Forest(nodes, leaves, np.array([base], np.int32))
 
 
 NO_PAGE_TREES: Mapping[str, Any] = {"trees": [], "base": 0}

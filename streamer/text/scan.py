@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from streamer.kernel import bytes_at, inline_kernel, kernel, uint8, uint32, uint64
+from streamer.kernel import bytes_at, inline_kernel, int64, kernel, uint8, uint32, uint64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +36,13 @@ _LANES = ir.VectorType(ir.IntType(8), VECTOR_BYTES)
 
 def _pointer(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
     """Return the address of the vector at `index` of an array."""
-    place = bytes_at(context, builder, array, value, index, count=VECTOR_BYTES)
+    place = bytes_at(context, builder, array, value, index, VECTOR_BYTES)
     return builder.bitcast(place, _LANES.as_pointer())
+
+
+def _vector(context: Any, builder: Any, array: Any, value: Any, index: Any) -> Any:  # noqa: ANN401 - as _pointer
+    """Return the vector at `index` of an array."""
+    return builder.load(_pointer(context, builder, array, value, index), align=1)
 
 
 def in_all_lanes(builder: Any, value: Any, lanes: int) -> Any:  # noqa: ANN401 - as _pointer
@@ -77,8 +82,7 @@ def _first_lane(_context: Any, array: Any, _index: Any, _one: Any, _other: Any) 
     """Return the first byte of a vector that is one or another; VECTOR_BYTES if none is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        address = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
-        vector = builder.load(address, align=1)
+        vector = _vector(context, builder, signature.args[0], *arguments[:2])
         bytes_ = [builder.trunc(value, ir.IntType(8)) for value in arguments[2:]]
         equal = builder.or_(*(_lanes_equal(builder, vector, byte) for byte in bytes_))
         return _first_bit(builder, equal)
@@ -93,8 +97,7 @@ def _string_lane(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401
     r"""Return the first byte of a vector that is `"`, `\` or a control; VECTOR_BYTES if none is."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        address = _pointer(context, builder, signature.args[0], *arguments)
-        vector = builder.load(address, align=1)
+        vector = _vector(context, builder, signature.args[0], *arguments)
         return _first_bit(builder, _lanes_in(builder, vector, b'""', b"\\\\", b"\x00\x1f"))
 
     return types.int64(array, types.intp), generate
@@ -107,8 +110,7 @@ def _ascii_lanes(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401
     """Return which bytes of a vector are letters of words, points, capitals, digits, not ASCII."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        address = _pointer(context, builder, signature.args[0], *arguments)
-        vector = builder.load(address, align=1)
+        vector = _vector(context, builder, signature.args[0], *arguments)
         kinds = (
             (b"az", b"AZ", b"09", b"__"),
             (b"!!", b",,", b"..", b":;", b"??"),
@@ -131,9 +133,9 @@ def _copy_lanes(_context: Any, source: Any, _index: Any, out: Any, _place: Any) 
     """Copy a vector of an array at an index to a place in another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        origin = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
-        target = _pointer(context, builder, signature.args[2], arguments[2], arguments[3])
-        builder.store(builder.load(origin, align=1), target, align=1)
+        vector = _vector(context, builder, signature.args[0], *arguments[:2])
+        target = _pointer(context, builder, signature.args[2], *arguments[2:])
+        builder.store(vector, target, align=1)
         return context.get_dummy_value()
 
     return types.void(source, types.intp, out, types.intp), generate
@@ -186,30 +188,6 @@ SURROGATES = 0xD800  # the first code point that is half of a UTF-16 pair
 LOW_SURROGATES = 0xDC00
 SURROGATES_END = 0xE000
 
-_ENDS = (0x80, 0x800, 0x10000)  # of the code points that take one, two, three bytes
-
-
-@kernel
-def put_code_point(code: int, out: Bytes, place: int) -> int:
-    """Write a code point in [0, 0x10FFFF] as UTF-8 to out[place:]; return the place behind it."""
-    if code < _ENDS[0]:
-        out[place] = code
-        return place + 1
-    if code < _ENDS[1]:
-        out[place] = 0xC0 | code >> 6
-        out[place + 1] = 0x80 | code & 0x3F
-        return place + 2
-    if code < _ENDS[2]:
-        out[place] = 0xE0 | code >> 12
-        out[place + 1] = 0x80 | code >> 6 & 0x3F
-        out[place + 2] = 0x80 | code & 0x3F
-        return place + 3
-    out[place] = 0xF0 | code >> 18
-    out[place + 1] = 0x80 | code >> 12 & 0x3F
-    out[place + 2] = 0x80 | code >> 6 & 0x3F
-    out[place + 3] = 0x80 | code & 0x3F
-    return place + 4
-
 
 @inline_kernel
 def pack_code_point(code: int) -> tuple[int, int]:
@@ -228,6 +206,15 @@ def pack_code_point(code: int) -> tuple[int, int]:
     upper = uint64(0x80) | ((c >> uint64(12)) & uint64(0x3F))
     head = uint64(0xF0) | (c >> uint64(18))
     return head | (upper << uint64(8)) | (middle << uint64(16)) | (low << uint64(24)), uint64(4)
+
+
+@kernel
+def put_code_point(code: int, out: Bytes, place: int) -> int:
+    """Write a code point in [0, 0x10FFFF] as UTF-8 to out[place:]; return the place behind it."""
+    packed, size = pack_code_point(code)
+    for i in range(int64(size)):
+        out[place + i] = uint8(packed >> uint64(8 * i))
+    return place + int64(size)
 
 
 @inline_kernel

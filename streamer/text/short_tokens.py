@@ -46,7 +46,7 @@ from streamer.text.canonical import (
     WORD,
     canonical_table,
 )
-from streamer.text.scan import decode, pack_code_point
+from streamer.text.scan import Bytes, decode, pack_code_point
 
 WINDOW_WORDS = 512  # of text that is classified at a time: it stays in the first-level cache
 MARGIN = 16  # words behind what is classified: two are read at any place, and whole blocks of bits
@@ -57,11 +57,14 @@ _GATHER = 0x0102040810204080  # times a word: brings the lowest bit of each byte
 _ONES = 0x0101010101010101  # eight bytes worked on at once, in one word ("SWAR")
 _HIGHS = 0x8080808080808080
 
+Words = npt.NDArray[np.uint64]
+Entries = npt.NDArray[np.uint32]
+
 
 class Stretch(NamedTuple):
     """A text from `place` to `end`."""
 
-    text: npt.NDArray[np.uint8]
+    text: Bytes
     place: int
     end: int
 
@@ -76,27 +79,20 @@ class Window(NamedTuple):
         edges: uint16, edges[2 * i] is the first byte of run i, edges[2 * i + 1] the one behind.
     """
 
-    folded: npt.NDArray[np.uint64]
-    folded_bytes: npt.NDArray[np.uint8]
-    inside: npt.NDArray[np.uint8]
-    inside_words: npt.NDArray[np.uint64]
-    others: npt.NDArray[np.uint8]
+    folded: Words
+    folded_bytes: Bytes
+    inside: Bytes
+    inside_words: Words
+    others: Bytes
     edges: npt.NDArray[np.uint16]
 
 
 def new_window() -> Window:
     """Return room for a window."""
     folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
-    inside = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
-    others = np.empty(WINDOW_WORDS + MARGIN, np.uint8)
-    return Window(
-        folded,
-        folded.view(np.uint8),
-        inside,
-        inside.view(np.uint64),
-        others,
-        np.empty(EDGES, np.uint16),
-    )
+    inside, others = np.empty((2, WINDOW_WORDS + MARGIN), np.uint8)
+    edges = np.empty(EDGES, np.uint16)
+    return Window(folded, folded.view(np.uint8), inside, inside.view(np.uint64), others, edges)
 
 
 @inline_kernel
@@ -114,7 +110,7 @@ def _bits(highs: int) -> int:
 
 
 @kernel
-def classify(text: npt.NDArray[np.uint8], place: int, end: int, window: Window) -> int:
+def classify(text: Bytes, place: int, end: int, window: Window) -> int:
     """Fold and classify text[place:end], as much as there is room for; return where that ends.
 
     Behind the end no bit is set. Where other bytes than ASCII are, `folded` has nothing of use.
@@ -168,7 +164,7 @@ def find_edges(window: Window, size: int) -> int:
 
 
 @inline_kernel
-def bits_from(bitmap: npt.NDArray[np.uint8], at: int) -> int:
+def bits_from(bitmap: Bytes, at: int) -> int:
     """Return the bits of a bitmap from byte `at` of the window on: 57 of them, the rest unknown."""
     return uint64(load_u64(bitmap, at >> 3)) >> uint64(at & 7)
 
@@ -196,7 +192,7 @@ def size_of(piece: int) -> int:
 
 
 @kernel
-def _add(piece: int, entry: int, combining: npt.NDArray[np.uint8]) -> int:
+def _add(piece: int, entry: int, combining: Bytes) -> int:
     """Return a piece with one more character behind it, NOT_PLAIN if that cannot be."""
     kind, value = entry >> uint32(CLASS_SHIFT), entry & uint32(VALUE_MASK)
     filled = size_of(piece) - uint64(1)
@@ -210,9 +206,9 @@ def _add(piece: int, entry: int, combining: npt.NDArray[np.uint8]) -> int:
 @kernel
 def piece_of(
     code: int,
-    entries: npt.NDArray[np.uint32],
-    sequences: npt.NDArray[np.uint32],
-    combining: npt.NDArray[np.uint8],
+    entries: Entries,
+    sequences: Entries,
+    combining: Bytes,
 ) -> int:
     """Return the piece of one code point."""
     entry = entries[code]
@@ -235,10 +231,10 @@ def piece_of(
 
 @allocating_kernel
 def pieces_of(
-    entries: npt.NDArray[np.uint32],
-    sequences: npt.NDArray[np.uint32],
-    combining: npt.NDArray[np.uint8],
-) -> npt.NDArray[np.uint64]:
+    entries: Entries,
+    sequences: Entries,
+    combining: Bytes,
+) -> Words:
     """Return uint64[PIECES], the piece of each code point."""
     result = np.empty(PIECES, np.uint64)
     for code in range(PIECES):
@@ -249,10 +245,10 @@ def pieces_of(
 class TokenTables(NamedTuple):
     """What the token kernel looks up: the canonical table's arrays, and uint64[PIECES]."""
 
-    entries: npt.NDArray[np.uint32]
-    sequences: npt.NDArray[np.uint32]
-    combining: npt.NDArray[np.uint8]
-    pieces: npt.NDArray[np.uint64]
+    entries: Entries
+    sequences: Entries
+    combining: Bytes
+    pieces: Words
 
 
 @cache
@@ -270,13 +266,13 @@ _ROOM = TOGETHER + 1
 _WORD = 8  # bytes
 
 
-def new_halves() -> npt.NDArray[np.uint64]:
+def new_halves() -> Words:
     """Return room for collected tokens: all first halves, all second halves, all sizes."""
     return np.empty(3 * _ROOM, np.uint64)
 
 
 @inline_kernel
-def _keep(halves: npt.NDArray[np.uint64], slot: int, low: int, high: int, size: int) -> None:
+def _keep(halves: Words, slot: int, low: int, high: int, size: int) -> None:
     """Write a token to its slot."""
     halves[slot] = low
     halves[uint64(_ROOM) + slot] = high
@@ -301,10 +297,10 @@ def _join(low: int, high: int, filled: int, packed: int) -> tuple[int, int]:
 
 @inline_kernel
 def _accented(
-    text: npt.NDArray[np.uint8],
+    text: Bytes,
     place: int,
-    folded: npt.NDArray[np.uint8],
-    pieces: npt.NDArray[np.uint64],
+    folded: Bytes,
+    pieces: Words,
     start: int,
     size: int,
     others: int,
@@ -337,10 +333,10 @@ def _accented(
 def _collect_simple(
     stretch: Stretch,
     window: Window,
-    pieces: npt.NDArray[np.uint64],
+    pieces: Words,
     first: int,
     last: int,
-    halves: npt.NDArray[np.uint64],
+    halves: Words,
     count: int,
 ) -> int:
     """Collect the tokens of runs [first, last) behind `count` others; return where it stops.
@@ -376,8 +372,8 @@ def _collect_mixed(
     window: Window,
     at: int,
     stop: int,
-    pieces: npt.NDArray[np.uint64],
-    halves: npt.NDArray[np.uint64],
+    pieces: Words,
+    halves: Words,
     count: int,
     room: int,
 ) -> int:
@@ -419,11 +415,11 @@ def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
     stretch: Stretch,
     seed: int,
     window: Window,
-    pieces: npt.NDArray[np.uint64],
-    halves: npt.NDArray[np.uint64],
+    pieces: Words,
+    halves: Words,
     run: int,
     runs: int,
-    out: npt.NDArray[np.uint64],
+    out: Words,
     count: int,
     limit: int,
 ) -> tuple[int, int]:

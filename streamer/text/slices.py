@@ -39,7 +39,7 @@ class Slices(Sequence[bytes]):
         self.ends = ends
 
     @classmethod
-    def joined(cls, strings: Iterable[bytes | bytearray | memoryview]) -> Slices:
+    def joined(cls, strings: Iterable[bytes | bytearray | memoryview] = ()) -> Slices:
         """Return `strings`, copied into one block; Slices are returned as they are."""
         if isinstance(strings, Slices):
             return strings
@@ -67,11 +67,6 @@ class Slices(Sequence[bytes]):
     def lengths(self) -> Places:
         """The lengths in bytes."""
         return self.ends - self.starts
-
-
-def no_slices() -> Slices:
-    """Return none."""
-    return Slices.joined(())
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 The kernel never holds a token: each canonical byte goes straight into the hash, so a token of any
 length costs its bytes and no memory. Short tokens of plain characters, which are most, take a
-faster way: a window of text is folded and classified eight bytes at once (short_tokens.py), and its
-tokens are hashed together (short_tokens.py). The kernel stops between two tokens when its output is
+faster way: a window of text is folded and classified eight bytes at once, and its tokens are hashed
+together (short_tokens.py). The kernel stops between two tokens when its output is
 full and goes on from the place that it returns, so a page of any size is signed through one small
 buffer.
 
@@ -35,12 +35,14 @@ from streamer.text.canonical import (
     fold,
     is_ignorable,
 )
-from streamer.text.scan import INVALID, decode, pack_code_point
+from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
 from streamer.text.short_tokens import (
     LOW_BYTES,
+    Entries,
     Stretch,
     TokenTables,
     Window,
+    Words,
     ascii_size,
     classify,
     find_edges,
@@ -54,9 +56,8 @@ SPARE = 64  # room in the output beyond its limit: what one code point can expan
 _IOTA_MARK, _IOTA_LETTER = ord(IOTA_MARK), ord(IOTA_LETTER)
 
 NEAR = 256  # bytes: a window is left where so few of it remain, for one that has the last run whole
-SLACK = (
-    16  # readable bytes that every text has behind its end: words are read eight bytes at a time
-)
+# Readable bytes that every text has behind its end: words are read eight bytes at a time.
+SLACK = 16
 
 
 def tokens(text: str) -> list[str]:
@@ -136,9 +137,7 @@ def _close(token: Token) -> int:
 
 
 @inline_kernel
-def _keep_mark(
-    marks: npt.NDArray[np.uint32], waiting: int, mark: int, combining: npt.NDArray[np.uint8]
-) -> int:
+def _keep_mark(marks: Entries, waiting: int, mark: int, combining: Bytes) -> int:
     """Insert a mark behind those of its class or lower; return the number waiting."""
     i = waiting
     while i > 0 and combining[marks[i - 1]] > combining[mark]:
@@ -155,7 +154,7 @@ def _letter_of(mark: int) -> int:
 
 
 @inline_kernel
-def _push_marks(token: Token, marks: npt.NDArray[np.uint32], waiting: int) -> Token:
+def _push_marks(token: Token, marks: Entries, waiting: int) -> Token:
     """Feed the marks that are waiting, which are in order."""
     for i in range(waiting):
         packed, size = pack_code_point(_letter_of(marks[i]))
@@ -171,8 +170,8 @@ class TokenScratch(NamedTuple):
     """
 
     window: Window
-    halves: npt.NDArray[np.uint64]
-    marks: npt.NDArray[np.uint32]
+    halves: Words
+    marks: Entries
     taken: npt.NDArray[np.int64]
 
 
@@ -197,7 +196,7 @@ class View(NamedTuple):
 
 
 @inline_kernel
-def _look(text: npt.NDArray[np.uint8], place: int, end: int, window: Window) -> View:
+def _look(text: Bytes, place: int, end: int, window: Window) -> View:
     """Classify a window of the text from `place` on."""
     window_end = whole_end = classify(text, place, end, window)
     runs = find_edges(window, window_end - place)
@@ -209,13 +208,13 @@ def _look(text: npt.NDArray[np.uint8], place: int, end: int, window: Window) -> 
 
 @kernel
 def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a call a byte would double its cost
-    text: npt.NDArray[np.uint8],
+    text: Bytes,
     place: int,
     end: int,
     seed: int,
     tables: TokenTables,
     scratch: TokenScratch,
-    out: npt.NDArray[np.uint64],
+    out: Words,
     count: int,
 ) -> tuple[int, int]:
     """Hash the tokens of text[place:end] into out[count:]; return (next place, tokens in `out`).

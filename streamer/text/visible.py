@@ -2,11 +2,8 @@ r"""The visible text of a body, and the description that its author gave.
 
 The kernel serves the native signer; the functions serve methods in Python, which see the same text.
 
-What the bytes of a body are: marks that travel with a page until its text is visible.
-
-Is a page HTML? By its type where that says something, else by its first bytes.
-
-The signatures are those of the WHATWG sniffing standard and a few more elements that pages begin
+Is a page HTML? By its type where that says something, else by its first bytes. The signatures are
+those of the WHATWG sniffing standard and a few more elements that pages begin
 with. Escaped bodies are sniffed before their escapes are undone: white space may be written `\n`
 there, and `<` may be `\u003c`. At most LEADING_MAX characters of white space are passed over, so
 that the cost has a bound.
@@ -16,6 +13,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +29,11 @@ from streamer.text.main_text import (
     new_main_text,
     read_model,
 )
-from streamer.text.scan import VECTOR_BYTES
+from streamer.text.scan import VECTOR_BYTES, Bytes
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
 
+# What the bytes of a body are: marks that travel with a page until its text is visible.
 ESCAPED = 1  # the inside of a JSON string: escapes not yet undone
 HTML = 2  # HTML; otherwise plain text
 MAIN = 4  # of HTML, functions in Python take the main text, where the page has one
@@ -71,7 +70,7 @@ def told_html(content_type: str | None) -> bool | None:
     return None if kind in _VAGUE_TYPES else False
 
 
-def may_begin_html(first: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def may_begin_html(first: Bytes) -> npt.NDArray[np.bool_]:
     """Tell whether bodies that begin with these bytes may look like HTML."""
     return _BEGINNINGS[first]
 
@@ -96,14 +95,14 @@ _DESCRIPTION = re.compile(rb"<meta\b[^>]*description", re.IGNORECASE)
 
 @allocating_kernel
 def visible_span(
-    data: npt.NDArray[np.uint8],
+    data: Bytes,
     start: int,
     end: int,
     flags: int,
-    unescaped: npt.NDArray[np.uint8],
-    text: npt.NDArray[np.uint8],
+    unescaped: Bytes,
+    text: Bytes,
     main: MainText | None,
-) -> tuple[npt.NDArray[np.uint8], int, int, bool]:
+) -> tuple[Bytes, int, int, bool]:
     """Return (array, start, end) of the text of one body, and whether it is the main text.
 
     It is the visible text, unless `main` is given and the page has a main text. The compiler knows
@@ -140,37 +139,31 @@ def text_parts(body: Buffer, flags: int) -> list[TextPart]:
 
     All of it counts, but for what `flags` leave out where they ask for the main text.
     """
-    size = len(body)
-    data = Slices.joined([body]).data
-    unescaped, text = (np.empty(scratch_bytes(size), np.uint8) for _ in range(2))
-    array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, None)
-    whole = array[start:end].tobytes()
-    spans: list[tuple[int, int]] | None = None
-    if flags & HTML and flags & MAIN:
-        main = new_main_text(read_model())
-        source = unescaped if flags & ESCAPED else data
-        stop = unescape_json(data, 0, size, unescaped, 0) if flags & ESCAPED else size
-        spans = main_spans(source, 0, stop, text, main)
+    if not (flags & HTML and flags & MAIN):
+        return [TextPart(visible_text(body, flags), counts=True)]
+    whole, spans = main_spans(_visible(body, flags & ESCAPED), new_main_text(read_model()))
     if spans is None:
         return [TextPart(whole.decode("utf-8", "replace"), counts=True)]
-    parts, at = [], 0
-    for first, last in spans:
-        parts.append(TextPart(whole[at:first].decode("utf-8", "replace"), counts=False))
-        parts.append(TextPart(whole[first:last].decode("utf-8", "replace"), counts=True))
-        at = last
-    parts.append(TextPart(whole[at:].decode("utf-8", "replace"), counts=False))
-    return [part for part in parts if part.text]
+    borders = [0, *chain.from_iterable(spans), len(whole)]
+    cut = [whole[first:last].decode("utf-8", "replace") for first, last in pairwise(borders)]
+    return [TextPart(part, counts=place % 2 == 1) for place, part in enumerate(cut) if part]
 
 
 def visible_text(body: Buffer, flags: int) -> str:
     """Return the text of a body, UTF-8 as `flags` tell; malformed bytes become U+FFFD."""
+    return _visible(body, flags).tobytes().decode("utf-8", "replace")
+
+
+def _visible(body: Buffer, flags: int) -> Bytes:
+    """Return the text of a body as bytes; read-only, as the kernels have been compiled for."""
     size = len(body)
     data = Slices.joined([body]).data
-    room = scratch_bytes(size)
-    scratch = np.empty(room, np.uint8), np.empty(room, np.uint8)
+    unescaped, text = np.empty((2, scratch_bytes(size)), np.uint8)
     main = new_main_text(read_model()) if flags & MAIN else None
-    array, start, end, _ = visible_span(data, 0, size, flags, *scratch, main)
-    return array[start:end].tobytes().decode("utf-8", "replace")
+    array, start, end, _ = visible_span(data, 0, size, flags, unescaped, text, main)
+    found = array[start:end]
+    found.flags.writeable = False
+    return found
 
 
 def meta_description(body: Buffer, flags: int) -> str:

@@ -4,25 +4,12 @@ Each step is an option. The defaults give `tokens.tokens(text)`, the words that 
 kernel hashes. Words keep their places in the text, so that what two texts share can be shown in
 both. A word is split off first and only then left out, stemmed or replaced: no step moves a place.
 
-Text is split at white space into chunks, and the words of a short chunk are remembered: most
-chunks of a language come again and again.
+Text is split at white space into chunks, across which no rule looks, and the words of a short chunk
+are remembered: most chunks of a language come again and again.
 
-What is known of single words: stop words, stems, dictionary forms, parts of speech.
-
-Everything here comes from a library, apart from one list: the Russian stop words are those of the
-published shingle example whose checksums the tests hold. A library is imported when its first
-option is on, for a dictionary takes a third of a second to read.
-
-Where words begin and end, with their places: the rule of `tokens.tokens`, and its variants.
-
-A chunk is what stands between white space. No rule looks across that, so a text may be split chunk
-by chunk.
-
-Text to sentences by one plain rule, the same for all languages.
-
-A sentence ends behind full stops, question or exclamation marks that white space follows, behind
-their full-width forms at once, and with a line. Abbreviations therefore end sentences too; what
-counts for a signature is that equal text is cut at equal places.
+What is known of single words comes from libraries, apart from one list: the Russian stop words are
+those of the published shingle example whose checksums the tests hold. A library is imported when
+its first option is on, for a dictionary takes a third of a second to read.
 """
 
 from __future__ import annotations
@@ -31,9 +18,16 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from streamer.text.canonical import MARK, UNSPACED, WORD, class_of, fold, is_ignorable
 from streamer.text.tokens import in_canonical_order, tokens
@@ -51,6 +45,19 @@ def stop_word_languages() -> frozenset[str]:
     from stop_words import AVAILABLE_LANGUAGES, LANGUAGE_MAPPING  # noqa: PLC0415 - read when used
 
     return frozenset(LANGUAGE_MAPPING.values()) & frozenset(AVAILABLE_LANGUAGES) | {"russian"}
+
+
+def known_stop_words(languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return languages that all have a list of stop words.
+
+    Raises:
+        ValueError: one has none; the message lists those that have.
+    """
+    for language in languages:
+        if language not in stop_word_languages():
+            known = ", ".join(sorted(stop_word_languages()))
+            raise ValueError(f"no stop words for {language!r}; there are {known}")
+    return languages
 
 
 def stop_words(language: str) -> frozenset[str]:
@@ -171,16 +178,20 @@ _END = re.compile(rf"(?<={_STOP})\s+|(?<={_STOP}{_CLOSING})\s+|(?<={_FULL_WIDTH}
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of `text` in order, without white space about them."""
+    """Return the sentences of `text` in order, without white space about them.
+
+    A sentence ends behind full stops, question or exclamation marks that white space follows,
+    behind their full-width forms at once, and with a line. Abbreviations therefore end sentences
+    too; what counts for a signature is that equal text is cut at equal places.
+    """
     return [stripped for part in _END.split(text) if (stripped := part.strip())]
 
 
+StopWordLanguages = Annotated[tuple[str, ...], AfterValidator(known_stop_words)]
 OPTIONS_REMEMBERED = 8
 REMEMBERED = 1 << 16  # chunks, and words, of each set of options
 CHUNK_CHARACTERS_MAX = 64  # longer chunks seldom come again
 APOSTROPHES = "'\u2019"
-
-__all__ = ["CanonicalOptions", "Word", "canonical_words", "words_with_spans"]
 
 _CHUNK = re.compile(r"\S+")
 
@@ -202,7 +213,7 @@ class CanonicalOptions(BaseModel):
         default=True,
         description="Take Han, Kana and other unspaced scripts character by character.",
     )
-    stop_words: tuple[str, ...] = Field(
+    stop_words: StopWordLanguages = Field(
         default=(), description="Leave out the stop words of these languages."
     )
     drop_adjectives: bool = Field(default=False, description="Leave out adjectives (Russian).")
@@ -226,15 +237,6 @@ class CanonicalOptions(BaseModel):
         flags = flags & ~HTML if self.keep_tags else flags
         return flags | MAIN if self.text == "main" else flags
 
-    @field_validator("stop_words")
-    @classmethod
-    def _known_lists(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
-        for language in languages:
-            if language not in stop_word_languages():
-                known = ", ".join(sorted(stop_word_languages()))
-                raise ValueError(f"no stop words for {language!r}; there are {known}")
-        return languages
-
     @field_validator("stem")
     @classmethod
     def _known_stemmer(cls, language: str | None) -> str | None:
@@ -252,13 +254,9 @@ class CanonicalOptions(BaseModel):
         return groups
 
     @model_validator(mode="after")
-    def _tags_or_main_text(self) -> CanonicalOptions:
+    def _no_two_that_exclude_each_other(self) -> CanonicalOptions:
         if self.keep_tags and self.text == "main":
             raise ValueError("the main text is told by the tags, which keep_tags takes as text")
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_a_base(self) -> CanonicalOptions:
         if self.lemmas and self.stem is not None:
             raise ValueError("words are stemmed or brought to dictionary form; choose one of both")
         return self
@@ -286,12 +284,7 @@ def words_with_spans(text: str, options: CanonicalOptions = DEFAULT_OPTIONS) -> 
 @lru_cache(OPTIONS_REMEMBERED)
 def _chunk_rule(options: CanonicalOptions) -> Callable[[str], tuple[Word, ...]]:
     """Return the function from a chunk to its words."""
-    splitting = Splitting(
-        options.compatibility,
-        options.fold_case,
-        options.keep_punctuation,
-        options.split_unspaced,
-    )
+    splitting = Splitting(*(getattr(options, name) for name in Splitting._fields))
     change = _word_rule(options)
 
     def words_of(chunk: str) -> tuple[Word, ...]:

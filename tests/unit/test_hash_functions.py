@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import SettingsError
 from streamer.sketch.methods.hashes import (
     DEGREE,
     HASHES,
@@ -131,8 +130,3 @@ def test_every_bit_of_a_hash_as_64_bits_is_as_often_one_as_not(name: str) -> Non
 @given(st.integers(0, (1 << 64) - 1))
 def test_the_finaliser_is_the_kernels(word: int) -> None:
     assert mix64(word) == fmix(word)
-
-
-def test_an_unknown_hash_is_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match=r"no hash 'md4'; choose one of mmh3, mmh3-32"):
-        hash64(b"", 0, "md4")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import SettingsError
 from streamer.sketch.methods.shingled import as_characters, character_shingles, shingles
 from streamer.text.words import canonical_words
 
@@ -50,14 +49,3 @@ def test_characters_are_composed_and_no_space_stands_in_an_unspaced_script(
 def test_a_text_shorter_than_a_shingle_has_none() -> None:
     assert shingles(["a", "b"], 3) == []
     assert character_shingles("ab", 3) == []
-
-
-@pytest.mark.parametrize(("width", "stride"), [(0, 1), (3, 0), (3, 4)])
-def test_widths_and_strides_that_cannot_be_are_refused(width: int, stride: int) -> None:
-    with pytest.raises(SettingsError, match=r"give 1 (or more|to 3)"):
-        shingles(["a"], width, stride)
-
-
-def test_a_character_shingle_has_a_character() -> None:
-    with pytest.raises(SettingsError, match="give 1 or more"):
-        character_shingles("a", 0)

@@ -11,16 +11,6 @@ They are here because published tables compare them, not because one would choos
 strings fill only their low bits. All arithmetic is modulo 2**32 on unsigned bytes. Source: Arash
 Partow's collection (the C form, which the published values are of).
 
-Rabin's fingerprint: the remainder of a text, read as a polynomial over GF(2).
-
-The bits of the data are coefficients, and the fingerprint is the remainder modulo an irreducible
-polynomial of degree 64: it is linear, can be rolled along a text, and two texts of n bits collide
-with probability at most n / 2**63 or so for a polynomial drawn at random. Ours is fixed, so no such
-promise holds against someone who knows it. Source: Rabin 1981; Broder 1993, Some applications of
-Rabin's fingerprinting method.
-
-Seeds and digests of methods that sign strings, all under the index's secret.
-
 A key leads to candidates and may be of any hash, also a weak one of the older literature. What
 decides is the digest: 256 bits of keyed BLAKE2b, so that two equal ones are of the same string.
 """
@@ -35,7 +25,6 @@ from typing import Annotated
 import mmh3
 from pydantic import AfterValidator
 
-from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE
 
 MASK32 = (1 << 32) - 1
@@ -61,17 +50,6 @@ def js(data: Iterable[int]) -> int:
 
 def pjw(data: Iterable[int]) -> int:
     """Return Peter J. Weinberger's hash: 28 bits, the highest four folded back 24 bits down."""
-    value = 0
-    for byte in data:
-        value = ((value << 4) + byte) & MASK32
-        high = value & HIGH_NIBBLE
-        if high:
-            value = (value ^ high >> 24) & ~HIGH_NIBBLE
-    return value
-
-
-def elf(data: Iterable[int]) -> int:
-    """Return the hash of the ELF object format: the same function as `pjw` at 32 bits."""
     value = 0
     for byte in data:
         value = ((value << 4) + byte) & MASK32
@@ -116,7 +94,7 @@ def ap(data: Iterable[int]) -> int:
 
 
 CLASSIC_HASHES: Mapping[str, Callable[[Iterable[int]], int]] = {
-    "elf": elf,
+    "elf": pjw,  # of the ELF object format: the same function at 32 bits
     "rs": rs,
     "js": js,
     "pjw": pjw,
@@ -150,7 +128,12 @@ _BACK = _table()
 
 
 def rabin64(data: bytes, start: int = 1) -> int:
-    """Return the fingerprint of `data` behind the coefficients of `start` (64 bits).
+    """Return Rabin's fingerprint of `data` behind the coefficients of `start` (64 bits).
+
+    The bits are the coefficients of a polynomial over GF(2), and the fingerprint is its remainder
+    modulo an irreducible one. Two texts of n bits collide with probability at most n / 2**63 or so
+    for a polynomial drawn at random. Ours is fixed, so no such promise holds against someone who
+    knows it. Source: Rabin 1981; Broder 1993, Some applications of Rabin's fingerprinting method.
 
     A start of 1 is a one bit before the text, without which leading zero bytes would not count.
     """
@@ -170,14 +153,8 @@ def hash64(data: bytes, seed: int, name: str = DEFAULT_HASH) -> int:
     """Return any of HASHES as an unsigned 64-bit integer: wider ones lose their high bits.
 
     A hash of 32 bits stays worth 32 bits: it is spread one to one, so that no bits stay empty.
-
-    Raises:
-        SettingsError: there is no hash of this name.
     """
-    function = HASHES.get(name)
-    if function is None:
-        raise SettingsError(f"there is no hash {name!r}; choose one of {', '.join(HASHES)}")
-    value = function(data, seed)
+    value = HASHES[name](data, seed)
     return mix64(value) if name in NARROW else value & MASK64
 
 

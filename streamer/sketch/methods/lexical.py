@@ -6,56 +6,6 @@ A string's hash is a key. Equal hashes are verified by comparing the strings, of
 keeps a digest: 256 bits of a single one, 64 bits of each of several. A page that lacks what a
 string is made of has no key for it, and in its sketch the digest of all its words: that equals only
 that of a page of the same words, which meets it under the content key.
-
-Exact content: the hash of all words in order.
-
-The yardstick of the other methods: nothing false, and nothing found that differs in one word. The
-canonical options say what is a difference at all.
-
-IDF string: the rarer words of a page, whatever their order and number.
-
-A page's distinct words are put into descending order of IDF, the rarest 70 % are joined and hashed.
-So the frequent words, which a writer changes freely, do not count. This is I-Match with a cut by
-share instead of a lexicon (Chowdhury, Frieder, Grossman and McCabe 2002, Collection statistics for
-fast duplicate document detection).
-
-Lexicon: which words of a dictionary of middle frequency are on the page.
-
-Frequent words are on all pages, rare ones are names and typing errors; between them lie the words
-that tell topics apart and stay in a copy. Those of a page, by alphabet, are hashed (I-Match:
-Chowdhury, Frieder, Grossman and McCabe 2002; descriptive words: Ilyinsky, Kuzmin, Melkov and
-Segalovich 2002). A page with few of them has no key, since other pages would share these by chance.
-
-Random lexicons: several random parts of the dictionary, one of which bears a change.
-
-Beside the whole dictionary there are k parts, each without a random third of the words. A change of
-one word spares all parts that lack it, (1 - 1/3)**k of the changes hit every part. Pages are
-duplicates if any of the k + 1 strings is equal (Kolcz, Chowdhury and Alspector 2004, Improved
-robustness of signature-based near-replica detection via lexicon randomization). Which words a part
-lacks depends on the secret.
-
-Optimum frequency: the few words that stand out on the page and are neither common nor odd.
-
-A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
-IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
-tell pages apart badly; the rarest are names, numbers and typing errors, which change most. The
-words of greatest weight, by alphabet, are hashed.
-
-After Zelenkov and Segalovich 2007, who hash the six words nearest an optimum of TF and IDF. Ours
-are these two formulas, the best IDF of 6, and that words on all pages are left out.
-
-Digests: five ways to hash what a page says it is about.
-
-    description    its meta description, or the first 512 bytes of its text without one
-    con            its keywords in order of weight
-    sort           its keywords by alphabet
-    con_weights    as con, and the weights near each other
-    sort_weights   as sort, and the weights near each other
-
-Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages of
-different length compare. Weights are near each other if those of each word, w and v, have
-(w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a. By alphabet it does not matter
-which of two words of about equal weight comes first.
 """
 
 from __future__ import annotations
@@ -137,11 +87,6 @@ class OneString(SeveralStrings[S], Generic[S]):
 
     fixed_threshold: ClassVar[float] = 1.0
 
-    @property
-    def bands(self) -> int:
-        """Return 1: the string's hash."""
-        return 1
-
     def string(self, page: PageText) -> str:
         """Return the string of a page; empty if the page lacks what it is made of."""
         raise NotImplementedError
@@ -157,7 +102,7 @@ class OneString(SeveralStrings[S], Generic[S]):
 
 
 class ExactContent(OneString[StringParameters]):
-    """Pages with the same words in the same order."""
+    """Pages with the same words in the same order; the canonical options say what is the same."""
 
     name: ClassVar[str] = "exact_content"
     summary: ClassVar[str] = "Hash of all words in order: finds pages of equal text only."
@@ -169,15 +114,13 @@ class ExactContent(OneString[StringParameters]):
 
     def string(self, page: PageText) -> str:
         """Return the words in order."""
-        return " ".join(page.words)
+        return page.content
 
 
 class IdfStringParameters(StringParameters):
     """The parameters of `idf_string`."""
 
-    collection: CollectionOption | None = Field(
-        default=None, description="file with document frequencies; without one, by word length"
-    )
+    collection: CollectionOption = None
     kept_percent: int = Field(
         default=70, ge=1, le=100, description="share of the distinct words kept, the rarest first"
     )
@@ -187,7 +130,12 @@ class IdfStringParameters(StringParameters):
 
 
 class IdfString(OneString[IdfStringParameters]):
-    """Pages with the same rarer words."""
+    """Pages with the same rarer words, whatever their order and number.
+
+    The frequent words, which a writer changes freely, do not count. This is I-Match with a cut by
+    share instead of a lexicon (Chowdhury, Frieder, Grossman and McCabe 2002, Collection statistics
+    for fast duplicate document detection).
+    """
 
     name: ClassVar[str] = "idf_string"
     summary: ClassVar[str] = "Hash of the 70 % rarest words by descending IDF (I-Match family)."
@@ -210,9 +158,7 @@ class LexiconParameters(StringParameters):
     """The parameters of `lexicon`."""
 
     hash: HashName = Field(default="sha1", description="hash of the string that gives the key")
-    collection: CollectionOption | None = Field(
-        default=None, description="file with document frequencies; without one, by word length"
-    )
+    collection: CollectionOption = None
     least_share: float = Field(
         default=0.001, ge=0, le=1, description="words on a smaller share of pages are too rare"
     )
@@ -245,7 +191,13 @@ def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
 
 
 class Lexicon(OneString[LexiconParameters]):
-    """Pages with the same words of a dictionary of middle frequency."""
+    """Pages with the same words of a dictionary of middle frequency.
+
+    Frequent words are on all pages, rare ones are names and typing errors; between them lie the
+    words that tell topics apart and stay in a copy (I-Match: Chowdhury, Frieder, Grossman and
+    McCabe 2002; descriptive words: Ilyinsky, Kuzmin, Melkov and Segalovich 2002). A page with few
+    of them has no key, since other pages would share these by chance.
+    """
 
     name: ClassVar[str] = "lexicon"
     summary: ClassVar[str] = "Hash of the page's words of middle frequency, by alphabet (I-Match)."
@@ -273,7 +225,13 @@ class RandomLexiconParameters(LexiconParameters):
 
 
 class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
-    """Pages with the same words of the dictionary or of one of its parts."""
+    """Pages with the same words of the dictionary or of one of its parts.
+
+    A change of one word spares all parts that lack it: with k parts without a third of the words,
+    (1 - 1/3)**k of the changes hit every part (Kolcz, Chowdhury and Alspector 2004, Improved
+    robustness of signature-based near-replica detection via lexicon randomization). Which words a
+    part lacks depends on the secret.
+    """
 
     name: ClassVar[str] = "random_lexicon"
     summary: ClassVar[str] = "The lexicon method over 10 random parts of the dictionary; one match."
@@ -310,9 +268,7 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
 class OptimumFrequencyParameters(StringParameters):
     """The parameters of `optimum_frequency`."""
 
-    collection: CollectionOption | None = Field(
-        default=None, description="file with document frequencies; without one, by word length"
-    )
+    collection: CollectionOption = None
     words: int = Field(default=6, ge=1, le=1000, description="how many words are hashed")
     best_idf: float = Field(
         default=6.0, gt=0, le=40, description="natural logarithm: 6 is a word on one page in 403"
@@ -320,7 +276,15 @@ class OptimumFrequencyParameters(StringParameters):
 
 
 class OptimumFrequency(OneString[OptimumFrequencyParameters]):
-    """Pages whose words of best frequency are the same."""
+    """Pages whose words of best frequency are the same.
+
+    A word's weight is TF * IDF', with TF = 1/2 + 1/2 * times / times of the most frequent word, and
+    IDF' = min(IDF / best, best / IDF): 1 at the best IDF and less on both sides of it. Common words
+    tell pages apart badly; the rarest are names, numbers and typing errors, which change most.
+
+    After Zelenkov and Segalovich 2007, who hash the six words nearest an optimum of TF and IDF.
+    Ours are these two formulas, the best IDF of 6, and that words on all pages are left out.
+    """
 
     name: ClassVar[str] = "optimum_frequency"
     summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest the best."
@@ -376,7 +340,12 @@ def top_keywords(words: Sequence[str], frequencies: WordFrequencies, count: int)
 
 
 class Variant(StrEnum):
-    """What is hashed, and whether weights must be near each other."""
+    """What is hashed, and whether weights must be near each other.
+
+    DESCRIPTION: the meta description, or the first 512 bytes of a text without one; CON: keywords
+    in order of weight; SORT: by alphabet, so that it does not matter which of two words of about
+    equal weight comes first.
+    """
 
     DESCRIPTION = "description"
     CON = "con"
@@ -402,14 +371,17 @@ class DigestsParameters(Parameters):
     apart: float = Field(
         default=0.01, gt=0, lt=1, description="a: how far apart the weights of a word may be"
     )
-    collection: CollectionOption | None = Field(
-        default=None, description="file with document frequencies; without one, by word length"
-    )
+    collection: CollectionOption = None
     hash: HashName = Field(default="md5", description="hash of the string that gives the key")
 
 
 class Digests(Method[DigestsParameters]):
-    """Pages with the same description, or the same keywords."""
+    """Pages with the same description, or the same keywords.
+
+    Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages
+    of different length compare. Weights are near each other if those of each word, w and v, have
+    (w - v)**2 / (w**2 + v**2) < a, which is a similarity above 1 - a.
+    """
 
     name: ClassVar[str] = "digests"
     summary: ClassVar[str] = "Hash of the description, or of the 10 keywords, in five variants."
@@ -424,11 +396,6 @@ class Digests(Method[DigestsParameters]):
     def __init__(self, parameters: DigestsParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
         self._seed = seed_of(secret, self.name)
-
-    @property
-    def bands(self) -> int:
-        """Return 1: the hash of the string."""
-        return 1
 
     @property
     def threshold(self) -> float:

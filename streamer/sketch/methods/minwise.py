@@ -1,21 +1,4 @@
-"""Methods that keep some of the smallest shingle hashes.
-
-Banded min-hashes and the one-permutation sketch: the default, which the native signer computes.
-
-This is the same signature in Python, bit for bit, for texts whose words are brought to another
-canonical form and for pairings with another method.
-
-The k least hashes of one function: a sample of fixed size.
-
-One permutation in place of many: each shingle is hashed once, and falls into a class.
-
-Only the hashes divisible by p: a sample whose size grows with the text.
-
-Min-hashes alone: bands of them find candidates, and the share of equal ones decides.
-
-A bag of words as a set: the second `rose` of a text is another thing than the first, so that the
-resemblance of two such sets is that of two multisets, sum(min) / sum(max) of the words' counts.
-"""
+"""Methods that keep some of the smallest hashes of shingles, or of words."""
 
 from __future__ import annotations
 
@@ -68,7 +51,11 @@ class MinHashParameters(Parameters):
 
 
 class MinHash(Method[MinHashParameters]):
-    """Keys from bands of min-hashes (Broder 1997); verified by the sketch of resemblance.py."""
+    """Keys from bands of min-hashes (Broder 1997); verified by the sketch of resemblance.py.
+
+    It is what the native signer computes, bit for bit, for texts whose words are brought to another
+    canonical form and for pairings with another method.
+    """
 
     name = "minhash"
     summary = "Bands of min-hashes find candidates, a one-permutation sketch verifies them."
@@ -85,11 +72,6 @@ class MinHash(Method[MinHashParameters]):
         hashes = parameters.bands * parameters.rows
         self._seeds = derive_seeds(secret, parameters.shingle_width, hashes)
 
-    @property
-    def bands(self) -> int:
-        """Return the number of bands."""
-        return self.parameters.bands
-
     def sign(self, page: PageText) -> MethodSignature:
         """Return what the native signer returns of these words."""
         seeds = self._seeds
@@ -99,8 +81,7 @@ class MinHash(Method[MinHashParameters]):
         )
         shingles = np.empty_like(tokens)
         count = hash_shingles(tokens, len(tokens), seeds.shingle_powers, shingles)
-        distinct = np.unique(shingles[:count])
-        return _banded(distinct, self.parameters.rows, seeds)
+        return _banded(np.unique(shingles[:count]), self.parameters.rows, seeds)
 
 
 class BottomKParameters(ShingleParameters):
@@ -123,11 +104,6 @@ class BottomK(ShingledMethod[BottomKParameters]):
     defaults = BottomKParameters
     measure = Measure.BOTTOM
     fixed_threshold = 0.8
-
-    @property
-    def bands(self) -> int:
-        """Return the number of keys."""
-        return self.parameters.bands
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page: keys and sketch of its k least hashes."""
@@ -161,11 +137,6 @@ class OnePermutation(ShingledMethod[OnePermutationParameters]):
     measure = Measure.RESEMBLANCE
     fixed_threshold = 0.8
 
-    @property
-    def bands(self) -> int:
-        """Return the number of keys."""
-        return self.parameters.bands
-
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page."""
         wanted, seeds = self.parameters, self._shingler.seeds
@@ -198,11 +169,6 @@ class ModP(ShingledMethod[ModPParameters]):
     defaults = ModPParameters
     measure = Measure.SAMPLE
     fixed_threshold = 0.8
-
-    @property
-    def bands(self) -> int:
-        """Return the number of keys."""
-        return self.parameters.bands
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; one of which nothing is kept keeps its least hash."""
@@ -250,11 +216,6 @@ class Banding(ShingledMethod[BandingParameters]):
         """Return the number of min-hashes."""
         return self.parameters.bands * self.parameters.rows
 
-    @property
-    def bands(self) -> int:
-        """Return the number of bands."""
-        return self.parameters.bands
-
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
         seeds = self._shingler.seeds
@@ -273,7 +234,11 @@ class WordsParameters(Parameters):
 
 
 class Words(Method[WordsParameters]):
-    """The words of a page and how often each stands there, in any order."""
+    """The words of a page and how often each stands there, in any order.
+
+    A bag as a set: the second `rose` of a text is another thing than the first, so that the
+    resemblance of two such sets is that of two multisets, sum(min) / sum(max) of the words' counts.
+    """
 
     name = "words"
     summary = "The bag of words: pages that have the same words as often, whatever their order."
@@ -290,19 +255,13 @@ class Words(Method[WordsParameters]):
         super().__init__(parameters, secret)
         self._seeds = derive_seeds(secret, 1, parameters.bands * parameters.rows)
 
-    @property
-    def bands(self) -> int:
-        """Return the number of bands."""
-        return self.parameters.bands
-
     def sign(self, page: PageText) -> MethodSignature:
         """Return keys from bands of min-hashes, and the one-permutation sketch, of the bag."""
         seeds = self._seeds
         hashes = np.array(
             [hash64(one.encode(), seeds.token_seed) for one in numbered_words(page)], np.uint64
         )
-        distinct = np.unique(hashes)
-        return _banded(distinct, self.parameters.rows, seeds)
+        return _banded(np.unique(hashes), self.parameters.rows, seeds)
 
 
 def numbered_words(page: PageText) -> list[str]:

@@ -1,26 +1,4 @@
-"""Methods that look at sentences, segments and parts of speech.
-
-Segments: the page cut into n pieces, each signed by itself.
-
-Pages are duplicates if at least m of their n pieces are equal. A change costs the pieces that it
-touches, and those behind it as far as it moves their borders: pieces of whole sentences move less
-than pieces of equal numbers of words.
-
-Long sentences: the two longest of a page stand for it.
-
-What changes from copy to copy (dates, counters, links, headings) is short; the longest sentences
-are the author's. They are put in order of the alphabet, so that it does not matter which comes
-first.
-
-After Zelenkov and Segalovich 2007, who hash the two longest sentences. Ours are where a sentence
-ends (text/words.py), length in words, the least length, and the order.
-
-Page vector: the feature words of a page with their weights in a few steps.
-
-The weights of the words, without stop words, are their counts over the greatest count, rounded up
-to whole steps. The words of greatest count, each with its step, are hashed in order of step. One
-more or less of a frequent word seldom changes a step, and so seldom the digest.
-"""
+"""Methods that look at sentences, segments and the most frequent words of a page."""
 
 from __future__ import annotations
 
@@ -30,12 +8,12 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from streamer.sketch.method import PageText, Parameters
 from streamer.sketch.methods.hashes import share_of
 from streamer.sketch.methods.lexical import OneString, SeveralStrings, StringParameters
-from streamer.text.words import canonical_words, sentences, stop_word_languages
+from streamer.text.words import StopWordLanguages, canonical_words, sentences
 
 
 class LongSentencesParameters(StringParameters):
@@ -48,7 +26,13 @@ class LongSentencesParameters(StringParameters):
 
 
 class LongSentences(OneString[LongSentencesParameters]):
-    """Pages whose longest sentences are the same."""
+    """Pages whose longest sentences are the same.
+
+    What changes from copy to copy (dates, counters, links, headings) is short; the longest
+    sentences are the author's. After Zelenkov and Segalovich 2007, who hash the two longest. Ours
+    are where a sentence ends (text/words.py), length in words, the least length, and the order: by
+    alphabet, so that it does not matter which comes first.
+    """
 
     name: ClassVar[str] = "long_sentences"
     summary: ClassVar[str] = "Hash of the two longest sentences."
@@ -97,7 +81,11 @@ def cut(parts: Sequence[str], pieces: int) -> list[list[str]]:
 
 
 class Segments(SeveralStrings[SegmentsParameters]):
-    """Pages of which most pieces are equal."""
+    """Pages of which at least m of n pieces are equal.
+
+    A change costs the pieces that it touches, and those behind it as far as it moves their borders:
+    pieces of whole sentences move less than pieces of equal numbers of words.
+    """
 
     name: ClassVar[str] = "segments"
     summary: ClassVar[str] = "The page in 10 pieces, each hashed; duplicates if half are equal."
@@ -143,23 +131,17 @@ class PageVectorParameters(StringParameters):
 
     words: int = Field(default=10, ge=1, le=1000, description="how many feature words are hashed")
     steps: int = Field(default=4, ge=1, le=255, description="steps that weights are rounded up to")
-    stop_words: tuple[str, ...] = Field(
-        default=("english", "russian"),
-        description="leave out the stop words of these languages",
+    stop_words: StopWordLanguages = Field(
+        default=("english", "russian"), description="leave out the stop words of these languages"
     )
-
-    @field_validator("stop_words")
-    @classmethod
-    def _known(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = sorted(set(languages) - stop_word_languages())
-        if unknown:
-            known = ", ".join(sorted(stop_word_languages()))
-            raise ValueError(f"no stop words for {unknown[0]!r}; there are {known}")
-        return languages
 
 
 class PageVector(OneString[PageVectorParameters]):
-    """Pages with the same feature words of about the same weight."""
+    """Pages with the same feature words of about the same weight.
+
+    Weights are the words' counts over the greatest count, rounded up to whole steps. One more or
+    less of a frequent word seldom changes a step, and so seldom the digest.
+    """
 
     name: ClassVar[str] = "page_vector"
     summary: ClassVar[str] = "Hash of the most frequent words without stop words, weights in steps."

@@ -1,20 +1,12 @@
-"""Methods over the hashes of word shingles, and those whose shingles are taken together again.
-
-What methods over shingles share: the parameters of shingles, their hashes, and the mould.
+"""What methods over the hashes of shingles share, and those whose min-hashes are hashed again.
 
 A shingle is hashed by the function that the parameters name and then mixed under the secret, so
 that a function of 32 bits serves as well (it collides as before). A text shorter than a shingle is
 one shingle: it is equal to itself and to nothing else.
 
-Shingles as text: consecutive words joined by a space, or consecutive characters.
-
 The detector's own kernel hashes shingles without ever joining them (sketch/minhash.py). Here
 they are strings, for the methods and comparisons that look at them one by one. Repeats stay: what
 counts them as a list, and what as a set, is the caller's matter.
-
-Supershingles: min-hashes in blocks, one hash a block; two equal blocks make a duplicate.
-
-Megashingles: a hash for each pair of supershingles, so that one equal key is enough.
 """
 
 from __future__ import annotations
@@ -30,7 +22,6 @@ import mmh3
 import numpy as np
 from pydantic import Field, model_validator
 
-from streamer.errors import SettingsError
 from streamer.sketch.method import (
     Measure,
     Method,
@@ -50,23 +41,14 @@ def shingles(words: Sequence[str], width: int, stride: int = 1) -> list[str]:
 
     Stride 1 overlaps as far as can be; stride `width` lays shingles end to end, and up to `width`
     - 1 last words are in none. A text of fewer words than `width` has no shingle.
-
-    Raises:
-        SettingsError: `width` is not positive, or `stride` is not 1 to `width`.
     """
-    _check(width, stride)
     return [
         " ".join(words[start : start + width]) for start in range(0, len(words) - width + 1, stride)
     ]
 
 
 def character_shingles(text: str, n: int) -> list[str]:
-    """Return the runs of `n` characters of `text`, overlapping: none if it is shorter.
-
-    Raises:
-        SettingsError: `n` is not positive.
-    """
-    _check(n, 1)
+    """Return the runs of `n` characters of `text`, overlapping: none if it is shorter."""
     return [text[start : start + n] for start in range(len(text) - n + 1)]
 
 
@@ -80,15 +62,6 @@ def as_characters(words: Sequence[str]) -> str:
     spaces = ("" if a and b else " " for a, b in pairwise(unspaced))
     parts = (space + word for space, word in zip(["", *spaces], words, strict=True))
     return unicodedata.normalize("NFC", "".join(parts))
-
-
-def _check(width: int, stride: int) -> None:
-    if width < 1:
-        raise SettingsError(f"a shingle cannot be {width} wide; give 1 or more")
-    if not 1 <= stride <= width:
-        raise SettingsError(
-            f"a stride of {stride} leaves gaps or goes nowhere; give 1 to {width}, the width"
-        )
 
 
 class ShingleParameters(Parameters):

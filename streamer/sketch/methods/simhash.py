@@ -20,14 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from streamer.sketch.collection import CollectionOption, frequencies_for, idf
-from streamer.sketch.method import (
-    Measure,
-    Method,
-    MethodSignature,
-    PageText,
-    Parameters,
-    pack_bits,
-)
+from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters, pack_bits
 from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, share_of
 from streamer.sketch.methods.shingled import shingles
 
@@ -52,9 +45,7 @@ class SimHashParameters(Parameters):
     weight: Weight = Field(
         default=Weight.FREQUENCY, description="count of a feature, or count times its words' IDF"
     )
-    collection: CollectionOption | None = Field(
-        default=None, description="file with document frequencies; without one, by word length"
-    )
+    collection: CollectionOption = None
     hash: HashName = Field(default="mmh3", description="hash of a feature")
 
 
