@@ -65,10 +65,7 @@ anything = st.one_of(pages, deep, markup, soup, st.binary(max_size=60))
 
 
 def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
-    around = bytearray(
-        b"</svg>'" + page + b"</svg></title>-->'\">;"
-    )  # the kernels' arrays are mutable
-    source = np.frombuffer(around, np.uint8)
+    source = np.frombuffer(b"</svg>'" + page + b"</svg></title>-->'\">;", np.uint8)
     return source, np.full(text_bytes_max(len(page)) + 1, 0xEE, np.uint8)
 
 

@@ -226,7 +226,7 @@ def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
     page = HOSTILE[name]
     main = new_main_text(read_model())
     source, out = (
-        np.frombuffer(bytearray(page), np.uint8),
+        np.frombuffer(page, np.uint8),
         np.empty(text_bytes_max(len(page)), np.uint8),
     )
     html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
@@ -295,7 +295,7 @@ def test_a_tree_that_leaves_no_leaf_gives_its_last_one() -> None:
     main = new_main_text(model_of([tree], 5))
     page = b"<p>word"
     source, out = (
-        np.frombuffer(bytearray(page), np.uint8),
+        np.frombuffer(page, np.uint8),
         np.empty(text_bytes_max(len(page)), np.uint8),
     )
     html_to_main_text(source, 0, len(page), out, main)
