@@ -12,125 +12,31 @@ from streamer.text.html import html_to_text, text_bytes_max
 from streamer.text.scan import VECTOR_BYTES
 from tests.oracles import visible_text
 
-NAMES = [
-    *("a", "b", "span", "p", "div", "LI", "br", "h1", "td", "Title", "textarea", "script", "STYLE"),
-    *("noscript", "noembed", "iframe", "noframes", "svg", "sVg", "template", "x-y", "blockquote"),
-    *(
-        "pre\0",
-        "scripts",
-        "svgsvgsvgsvg",
-        "blockquotes",
-        "figcaption7",
-        "optgroup",
-        "p\x0b",
-        "h\x11",
-    ),
-]
+PLAIN_NAMES = """
+    a b span p div LI br h1 td Title textarea script STYLE noscript noembed iframe noframes svg sVg
+    template x-y blockquote scripts svgsvgsvgsvg blockquotes figcaption7 optgroup
+"""
+NAMES = [*PLAIN_NAMES.split(), "pre\0", "p\x0b", "h\x11"]
 ATTRIBUTES = [
-    *(
-        "",
-        " ",
-        " a",
-        "/",
-        " /",
-        " a=b",
-        ' a="b>c"',
-        " a='>'",
-        " =",
-        ' ="x>"',
-        " a = ' b '",
-        "\n\t\f\r",
-    ),
-    *(' a="', " a='", " a=b/", ' a="b"c', " a=b'c>", " a==", " a=>", ' a"b="c"', "=", " a / = '>'"),
-]
-REFERENCES = [
-    *(
-        "&",
-        "&amp;",
-        "&amp",
-        "&notit;",
-        "&notin;",
-        "&nGt;",
-        "&nosuch;",
-        "&ampx",
-        "&;",
-        "&#",
-        "&#x",
-        "&#;",
-    ),
-    *(
-        "&#65;",
-        "&#65x",
-        "&#x41;",
-        "&#X41g",
-        "&#128;",
-        "&#129;",
-        "&#0;",
-        "&#13;",
-        "&#11;",
-        "&#xd800;",
-    ),
-    *(
-        "&#xfdd0;",
-        "&#x1ffff;",
-        "&#1114111;",
-        "&#1114112;",
-        "&#00000000000000065;",
-        "&#99999999999999;",
-    ),
-    *("&CounterClockwiseContourIntegral;", "&CounterClockwiseContourIntegra", "&am", "&frac12x"),
-    *("&nbsp;", "&#x110000;", "&" + "a" * 40 + ";", "&thetasym;", "&ThickSpace;", "&lt;b&gt;"),
-]
+    "", " ", " a", "/", " /", " a=b", ' a="b>c"', " a='>'", " =", ' ="x>"', " a = ' b '",
+    "\n\t\f\r", ' a="', " a='", " a=b/", ' a="b"c', " a=b'c>", " a==", " a=>", ' a"b="c"', "=",
+    " a / = '>'",
+]  # fmt: skip
+REFERENCES = f"""
+    & &amp; &amp &notit; &notin; &nGt; &nosuch; &ampx &; &# &#x &#; &#65; &#65x &#x41; &#X41g &#128;
+    &#129; &#0; &#13; &#11; &#xd800; &#xfdd0; &#x1ffff; &#1114111; &#1114112; &#00000000000000065;
+    &#99999999999999; &CounterClockwiseContourIntegral; &CounterClockwiseContourIntegra &am
+    &frac12x &nbsp; &#x110000; &{"a" * 40}; &thetasym; &ThickSpace; &lt;b&gt;
+""".split()
+WITHOUT_SPACES = """
+    <!--> <!---> <!--a--!>b <!--!> <!---!> <!----!> <!-- <!--a --> <! <!> <? </ </> </1> < << <1
+    <![CDATA[a>b]]> <![CDATA[ <![CDATA[]]> <![CDATA]]> <![cdata[a>b]]> <!--->--> > <![CDATA[>]>
+    <!--a--!-->b ]]> <a </a " '
+"""
 DECLARATIONS = [
-    *(
-        "<!-->",
-        "<!--->",
-        "<!-- a -->",
-        "<!--a--!>b",
-        "<!--!>",
-        "<!---!>",
-        "<!----!>",
-        "<!--",
-        "<!--a",
-        "-->",
-    ),
-    *(
-        "<!doctype html>",
-        "<!",
-        "<!>",
-        "<?xml a='>'?>",
-        "<?",
-        "</",
-        "</>",
-        "</ a>",
-        "</1>",
-        "<",
-        "<<",
-        "<1",
-    ),
-    *(
-        "<![CDATA[a>b]]>",
-        "<![CDATA[",
-        "<![CDATA[]]>",
-        "<![CDATA]]>",
-        "<![cdata[a>b]]>",
-        "<!--->-->",
-        ">",
-    ),
-    *(
-        "<![CDATA[>]>",
-        "<!--a--!-->b",
-        "<!- a>",
-        "]]>",
-        "\0",
-        "<\0a>",
-        "</\xe9>",
-        "<a",
-        "</a",
-        '"',
-        "'",
-    ),
-]
+    *WITHOUT_SPACES.split(), "<!-- a -->", "<!doctype html>", "<?xml a='>'?>", "</ a>", "<!- a>",
+    "\0", "<\0a>", "</\xe9>",
+]  # fmt: skip
 text = st.sampled_from(["a", "word ", "\n", "é", "漢字", "x" * 16, "y" * 33, "0", ";", "b]"])
 tags = st.builds(
     "<{}{}{}{}".format,

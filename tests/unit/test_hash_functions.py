@@ -42,18 +42,12 @@ def times(one: int, other: int) -> int:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("rs", 4097835502),
-        ("js", 1651003062),
-        ("pjw", 126631744),
-        ("elf", 126631744),
-        ("bkdr", 3153586616),
-        ("sdbm", 3449571336),
-        ("djb", 729241521),
-        ("ap", 882643939),
+        ("rs", 4097835502), ("js", 1651003062), ("pjw", 126631744), ("elf", 126631744),
+        ("bkdr", 3153586616), ("sdbm", 3449571336), ("djb", 729241521), ("ap", 882643939),
         ("md5", 0x7F7D52A001B9D2C71B6BAE1F189F41F3),
         ("sha1", 0xDEA3C171ABCDFB3E8380D6860630F618EB6E074F),
     ],
-)
+)  # fmt: skip
 def test_a_hash_of_the_collections_key_has_the_published_value(name: str, value: int) -> None:
     assert HASHES[name](ALPHABET, 0) == value
 
@@ -112,9 +106,8 @@ def test_every_hash_depends_on_its_seed_and_fits_its_width(name: str) -> None:
     assert len({HASHES[name](b"a shingle of words", seed) for seed in seeds}) == len(seeds)
     widths = {"mmh3-128": 128, "md5": 128, "sha1": 160}
     bits = 32 if name in NARROW else widths.get(name, 64)
-    longest = max(
-        HASHES[name](ALPHABET[:n], seed).bit_length() for n in range(36) for seed in seeds
-    )
+    hashed = (HASHES[name](ALPHABET[:n], seed) for n in range(36) for seed in seeds)
+    longest = max(value.bit_length() for value in hashed)
     assert bits - 8 <= longest <= bits
 
 

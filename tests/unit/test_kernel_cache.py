@@ -75,19 +75,16 @@ def package(tmp_path: Path) -> Path:
     return target.parent
 
 
-def test_kernels_lie_beside_a_package_that_can_be_written(package: Path, home: Path) -> None:
-    assert cache_folder(package, home).is_relative_to(package)
-
-
 def test_kernels_lie_where_the_environment_says(package: Path, home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "given"
     assert cache_folder(package, home, NUMBA_CACHE_DIR=str(folder)).parent == folder
 
 
-def test_kernels_of_a_read_only_package_are_copied_to_the_users_cache(
+def test_kernels_lie_beside_a_package_or_if_it_is_read_only_as_copies_in_the_users_cache(
     package: Path, home: Path
 ) -> None:
     beside = cache_folder(package, home)
+    assert beside.is_relative_to(package)
     (beside / "kernel.nbc").write_bytes(b"compiled")
     folder = cache_folder(package, home, READ_ONLY)
     assert folder.is_relative_to(home)

@@ -8,35 +8,14 @@ from __future__ import annotations
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from streamer.sketch.method_signer import min_hashes
-from streamer.sketch.resemblance import (
-    BINS,
-    EMPTY_BIN,
-    SKETCH_WORDS,
-    hash_for_sketch,
-    lower_bins,
-    pack_dense,
-    pack_listed,
-    similarity,
-)
+from streamer.sketch.method_signer import min_hashes, resemblance_sketch
+from streamer.sketch.resemblance import BINS, Words, similarity
 from streamer.sketch.settings import HashSeeds, derive_seeds
 
 PAIRS = 150
 HASHES = 84
-Words = npt.NDArray[np.uint64]
-
-
-def sketch(shingles: Words, keys: HashSeeds) -> Words:
-    hashes, result = shingles.copy(), np.empty(SKETCH_WORDS, np.uint64)
-    hash_for_sketch(hashes, len(hashes), np.uint64(keys.sketch_mask))  # type: ignore[arg-type]  # an int beyond 63 bits
-    if not pack_listed(np.sort(hashes), len(hashes), result):
-        bins = np.full(BINS, EMPTY_BIN, np.uint64)
-        lower_bins(hashes, len(hashes), bins)
-        pack_dense(bins, result)
-    return result
 
 
 def pairs(size: int, resemblance: float) -> tuple[float, list[tuple[Words, Words, HashSeeds]]]:
@@ -49,6 +28,10 @@ def pairs(size: int, resemblance: float) -> tuple[float, list[tuple[Words, Words
         (words[:size], words[size - common :], derive_seeds(random.bytes(32), 5, HASHES))
         for words in drawn
     ]
+
+
+def sketches(a: Words, b: Words, keys: HashSeeds) -> tuple[Words, Words]:
+    return resemblance_sketch(a, keys.sketch_mask), resemblance_sketch(b, keys.sketch_mask)
 
 
 @pytest.mark.parametrize("size", [50, 200, 1000, 5000])
@@ -78,9 +61,7 @@ def test_the_sketch_is_unbiased_and_as_exact_as_a_thousand_trials(
 ) -> None:
     """With all bins filled, the equal ones are binomial: p = (1 + 2J)/3, J = (3p - 1)/2."""
     true, drawn = pairs(size, resemblance)
-    errors = np.array(
-        [similarity(sketch(a, keys), sketch(b, keys)) / 10_000 - true for a, b, keys in drawn]
-    )
+    errors = np.array([similarity(*sketches(*pair)) / 10_000 - true for pair in drawn])
     chance = (1 + 2 * true) / 3
     rmse = 1.5 * sqrt(chance * (1 - chance) / BINS)
     assert sqrt(np.mean(errors**2)) < 1.1 * rmse
@@ -91,5 +72,5 @@ def test_the_sketch_is_unbiased_and_as_exact_as_a_thousand_trials(
 def test_equal_sets_have_resemblance_one_and_others_next_to_none(size: int) -> None:
     _, drawn = pairs(size, 0.0)
     for a, b, keys in drawn[:40]:
-        assert similarity(sketch(a, keys), sketch(a[::-1].copy(), keys)) == 10_000
-        assert similarity(sketch(a, keys), sketch(b, keys)) < 1500
+        assert similarity(*sketches(a, a[::-1].copy(), keys)) == 10_000
+        assert similarity(*sketches(a, b, keys)) < 1500

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamer.errors import SettingsError
 from streamer.sketch.method import PageText, similarity_of
 from streamer.sketch.methods.hashes import hash64, seed_of
 from streamer.sketch.methods.simhash import BITS, SimHash, blocks, simhash
@@ -35,11 +34,6 @@ def plain_simhash(weights: dict[int, int]) -> int:
 @given(st.dictionaries(HASHES, st.integers(1, 10**9), min_size=1, max_size=30))
 def test_each_bit_is_the_weighted_vote_of_the_hashes(weights: dict[int, int]) -> None:
     assert simhash(weights) == plain_simhash(weights)
-
-
-@given(HASHES)
-def test_a_single_feature_gives_its_hash(value: int) -> None:
-    assert simhash({value: 1}) == value
 
 
 def test_a_draw_gives_zero() -> None:
@@ -77,6 +71,8 @@ def test_there_is_a_key_more_than_bits_may_differ(distance: int) -> None:
 def test_the_threshold_admits_as_many_bits_as_may_differ_and_no_more(distance: int) -> None:
     one = made(distance=distance)
     sketch = one.sign(PageText("the quick brown fox jumps over the lazy dog")).sketch
+    assert sketch[0] == BITS
+    assert not sketch[2:].any()
     for flipped, duplicate in ((distance, True), (distance + 1, False)):
         other = sketch.copy()
         other[1] ^= (1 << flipped) - 1
@@ -99,14 +95,3 @@ def test_shingles_are_features_that_see_order() -> None:
     one, other = PageText("a b c d e f"), PageText("f e d c b a")
     assert words[0].weights(one) == words[0].weights(other)
     assert words[1].weights(one) != words[1].weights(other)
-
-
-def test_a_sketch_has_64_bits() -> None:
-    sketch = made().sign(PageText("text")).sketch
-    assert sketch[0] == BITS
-    assert not sketch[2:].any()
-
-
-def test_an_unknown_hash_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"no hash 'md4'.*mmh3"):
-        made(hash="md4")
