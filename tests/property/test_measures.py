@@ -63,7 +63,7 @@ def test_slots_give_the_share_of_equal_ones(lists: tuple[list[int], list[int]]) 
     expected = oracle.slots(first, second, widths.pop()) if len(widths) < 2 and widths else None
     if expected is None:
         expected = 0 if first or second else oracle.ONE
-    found = sketch_similarity(Measure.SLOTS, pack_slots(first), pack_slots(second))
+    found = sketch_similarity(int(Measure.SLOTS), pack_slots(first), pack_slots(second))
     assert found == expected
 
 
@@ -71,25 +71,25 @@ def test_narrow_slots_are_not_taken_for_equal_by_chance() -> None:
     random = np.random.default_rng(5)
     unlike = random.integers(0, 4, (2, 100))  # 16 bits of which only two vary: a quarter is equal
     equal = int((unlike[0] == unlike[1]).sum())
-    found = sketch_similarity(Measure.SLOTS, *(pack_slots(one.tolist()) for one in unlike))
+    found = sketch_similarity(int(Measure.SLOTS), *(pack_slots(one.tolist()) for one in unlike))
     assert found == int(10_000 * (65_536 * equal - 100) // (100 * 65_535)) < 100 * equal
 
 
 @given(words64, words64, st.integers(1, 64))
 def test_bits_give_the_share_of_equal_ones(a: int, b: int, bits: int) -> None:
-    found = sketch_similarity(Measure.HAMMING, pack_bits(a, bits), pack_bits(b, bits))
+    found = sketch_similarity(int(Measure.HAMMING), pack_bits(a, bits), pack_bits(b, bits))
     assert found == oracle.hamming(a, b, bits)
 
 
 @given(st.integers(0, (1 << 2048) - 1), st.integers(0, 2047))
 def test_one_bit_of_2048_is_seen_wherever_it_is(value: int, place: int) -> None:
     a, b = pack_bits(value, 2048), pack_bits(value ^ 1 << place, 2048)
-    assert sketch_similarity(Measure.HAMMING, a, b) == 10_000 * 2047 // 2048
+    assert sketch_similarity(int(Measure.HAMMING), a, b) == 10_000 * 2047 // 2048
 
 
 @given(st.sets(hashes, max_size=150), st.sets(hashes, max_size=150))
 def test_samples_give_their_resemblance_as_far_as_both_are_whole(a: set[int], b: set[int]) -> None:
-    found = sketch_similarity(Measure.SAMPLE, pack_sample(a), pack_sample(b))
+    found = sketch_similarity(int(Measure.SAMPLE), pack_sample(a), pack_sample(b))
     assert found == oracle.sample(a, b, HASHES_MAX)
 
 
@@ -97,7 +97,7 @@ def test_samples_give_their_resemblance_as_far_as_both_are_whole(a: set[int], b:
 def test_bottom_k_gives_the_share_of_the_least_of_the_union(
     a: set[int], b: set[int], k: int
 ) -> None:
-    found = sketch_similarity(Measure.BOTTOM, pack_bottom(a, k), pack_bottom(b, k))
+    found = sketch_similarity(int(Measure.BOTTOM), pack_bottom(a, k), pack_bottom(b, k))
     assert found == oracle.bottom(a, b, k)
 
 
@@ -110,7 +110,7 @@ def test_weights_count_only_under_equal_digests(
     a: int, b: int, pairs: list[tuple[float, float]]
 ) -> None:
     first, second = ((digest << 70, [p[i] for p in pairs]) for i, digest in enumerate((a, b)))
-    found = sketch_similarity(Measure.WEIGHTED, pack_weighted(*first), pack_weighted(*second))
+    found = sketch_similarity(int(Measure.WEIGHTED), pack_weighted(*first), pack_weighted(*second))
     assert found == oracle.weighted(first, second)
 
 
@@ -125,7 +125,7 @@ def test_a_sketch_of_zeros_equals_another_and_none_that_holds_something(measure:
 def test_the_first_measure_is_the_resemblance_of_the_native_sketch() -> None:
     texts = [b"one two three four five six seven", b"one two three four five six eight"]
     a, b = Signer(SignatureSettings(shingle_width=2), bytes(32)).sign(texts, [0, 0]).sketches
-    assert sketch_similarity(Measure.RESEMBLANCE, a, b) == similarity(a, b)
+    assert sketch_similarity(int(Measure.RESEMBLANCE), a, b) == similarity(a, b)
     assert 0 < similarity(a, b) < 10_000
 
 

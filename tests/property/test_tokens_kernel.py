@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import mmh3
@@ -14,9 +16,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from streamer.kernel import uint64
 from streamer.text.canonical import is_ignorable
 from streamer.text.scan import INVALID, decode
-from streamer.text.short_tokens import WINDOW_WORDS, token_tables
+from streamer.text.short_tokens import (
+    NOT_PLAIN,
+    PIECE_MASK,
+    PIECES,
+    SEPARATES,
+    WINDOW_WORDS,
+    token_tables,
+)
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
 
 if TYPE_CHECKING:
@@ -29,7 +39,7 @@ SCRATCH = token_scratch()
 
 LETTERS = "a b Z _ 9 - . word Fifteen_Letters sixteen_letters_ é ß İ ſ Ａ ﬁ ½ ⑴ ﷺ ㌀ ŉ ≮"
 OTHER_SCRIPTS = "漢 字 ひ バ ﾊﾞ が ก กำ ຳ မြန် ខ្មែរ 한 हिन्दी 𐐀 😀"
-PIECES = [
+PARTS = [
     *LETTERS.split(),
     *OTHER_SCRIPTS.split(),
     *" \n\0\x7f\u2028\ufffd",
@@ -38,7 +48,7 @@ PIECES = [
     *"\u00ad\u200b\u200d\ufeff\u034f\ufe0f\u115f\U000e0041",
     *"\u0378\ue000\U000f0000\U0010ffff",
 ]
-pieces = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+pieces = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
 any_text = st.one_of(pieces, st.text(max_size=60), st.text(st.characters(codec=None), max_size=30))
 cut_short = st.sampled_from([1, 2, 3, 5, UNLIMITED])
 
@@ -56,7 +66,7 @@ def kernel_hashes(page: bytes, limit: int = UNLIMITED, behind: bytes = b"z" * SL
     result: list[int] = []
     while True:
         start = place
-        place, count = hash_tokens(data, start, end, SEED, token_tables(), SCRATCH, out, 0)
+        place, count = hash_tokens(data, start, end, uint64(SEED), token_tables(), SCRATCH, out, 0)
         assert count <= limit + SPARE
         assert (guarded[-8:] == 7).all()
         result += out[:count].tolist()
@@ -88,7 +98,7 @@ def test_any_text_gives_the_hashes_of_the_plain_tokens(text: str, limit: int) ->
         st.binary(max_size=40),
         st.lists(
             st.sampled_from(
-                [*(piece.encode() for piece in PIECES), b"\xe9", b"\xc3", b"\xe2\x82", b"\xf0\x9f"]
+                [*(piece.encode() for piece in PARTS), b"\xe9", b"\xc3", b"\xe2\x82", b"\xf0\x9f"]
             ),
             max_size=30,
         ).map(b"".join),
@@ -151,12 +161,8 @@ def test_runs_of_marks_of_any_length_are_ordered_as_in_the_plain_form(
 
 
 def test_every_assigned_code_point_between_letters_gives_the_plain_tokens() -> None:
-    planes = (
-        range(0xD800),
-        range(0xE000, 0x33500),
-        range(0xDFF00, 0xE1100),
-        range(0x10FFF0, 0x110000),
-    )
+    assigned = [(0, 0xD800), (0xE000, 0x33500), (0xDFF00, 0xE1100), (0x10FFF0, 0x110000)]
+    planes = [range(*each) for each in assigned]
     for start in (c for plane in planes for c in plane[::0x4000]):
         text = " ".join(
             f"a{chr(c)}b {chr(c)}"
@@ -206,51 +212,28 @@ def spelled(text: str) -> str:
     return text
 
 
-def composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-def decomposed(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
-
-
-def compatible(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def taken_apart(text: str) -> str:
-    return unicodedata.normalize("NFKD", text)
-
-
-def folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
-
-
-def hyphenated(text: str) -> str:
-    return "\u00ad".join(text)
-
-
-def joined(text: str) -> str:
-    return "\u200b".join(text) + "\u200d"
-
-
-spellings = st.sampled_from(
-    [composed, decomposed, compatible, taken_apart, str.casefold, folded, hyphenated, joined]
-)
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "composed": partial(unicodedata.normalize, "NFC"),
+    "decomposed": partial(unicodedata.normalize, "NFD"),
+    "compatible": partial(unicodedata.normalize, "NFKC"),
+    "taken apart": partial(unicodedata.normalize, "NFKD"),
+    "folded": str.casefold,
+    "compatible and folded": lambda text: unicodedata.normalize("NFKC", text).casefold(),
+    "hyphenated": "\u00ad".join,
+    "joined": lambda text: "\u200b".join(text) + "\u200d",
+}
 IOTA_BELOW = "\u0345"  # a mark that folds to a letter: a test of its own
 few_marks = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=MARKS_MAX - 1)
 
 
 @settings(max_examples=400, deadline=None)
 @given(
-    st.one_of(few_marks, st.lists(st.sampled_from(PIECES), max_size=12).map("".join)),
-    spellings,
+    st.one_of(few_marks, st.lists(st.sampled_from(PARTS), max_size=12).map("".join)),
+    st.sampled_from(sorted(SPELLINGS)),
 )
-def test_two_spellings_of_one_text_have_equal_tokens(
-    text: str, spelling: Callable[[str], str]
-) -> None:
+def test_two_spellings_of_one_text_have_equal_tokens(text: str, spelling: str) -> None:
     assume(IOTA_BELOW not in unicodedata.normalize("NFKD", text))
-    other = spelling(text)
+    other = SPELLINGS[spelling](text)
     assert kernel_hashes(other.encode()) == kernel_hashes(text.encode())
 
 
@@ -283,3 +266,32 @@ def test_words_have_equal_hashes_exactly_if_they_are_canonically_equal(
 )
 def test_upper_and_lower_case_have_equal_tokens(text: str) -> None:
     assert tokens(text.upper()) == tokens(text.lower()) == tokens(text)
+
+
+def piece(code: int) -> tuple[int, bytes]:
+    """Return the upper byte of a code point's piece, and its lower ones."""
+    word = int(token_tables().pieces[code])
+    return word >> 56, (word & PIECE_MASK).to_bytes(7, "little")
+
+
+def test_every_plain_character_between_letters_gives_the_plain_tokens() -> None:
+    kinds: Counter[int] = Counter()
+    for code in range(PIECES):
+        kind, packed = piece(code)
+        kinds[kind] += 1
+        found = tokens(f"x{chr(code)}y")
+        if kind == SEPARATES:
+            assert found == ["x", "y"], hex(code)
+        elif kind != NOT_PLAIN:
+            assert found == [f"x{packed[: kind - 1].decode()}y"], hex(code)
+            assert not any(packed[kind - 1 :])
+    assert kinds[SEPARATES] > 3000
+    assert kinds[1 + 1] > 90  # ASCII, and what folds to it
+    assert kinds[1 + 2] > 700  # Greek, Cyrillic, Hebrew, Arabic
+    assert kinds[1 + 3] > 2000  # letters with a mark, and all from U+0800 on
+
+
+def test_letters_of_the_alphabets_are_plain_and_what_looks_at_its_neighbours_is_not() -> None:
+    kinds = {c: piece(ord(c))[0] for c in "éßñøλжאế\u00ad\u0301\u0345ᾳก½\u0903"}
+    assert [c for c, kind in kinds.items() if kind == NOT_PLAIN] == [*"\u0301\u0345ᾳก½\u0903"]
+    assert SEPARATES not in kinds.values()

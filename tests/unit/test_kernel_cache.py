@@ -112,7 +112,7 @@ def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) 
         path.write_text(text + "B = 2\n")
         assert (cache_folder(package, home) != first) == (name != "stream/other.py"), name
         path.write_text(text)
-        assert cache_folder(package, home) == first, "the same sources, written later"
+    assert cache_folder(package, home) == first, "the same sources, written later"
     assert cache_folder(package, home, NUMBA_CPU_NAME="generic") != first
     assert cache_folder(package, home, NUMBA_BOUNDSCHECK="1") != first
 
