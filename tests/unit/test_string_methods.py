@@ -1,0 +1,485 @@
+"""What each method of strings makes of a page, by its definition."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import chain
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.errors import SettingsError
+from streamer.sketch.collection import ByLength, idf, rarest_first
+from streamer.sketch.method import ABSENT_KEY, Method, PageText, similarity_of
+from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
+from streamer.sketch.methods.lexical import (
+    Digests,
+    ExactContent,
+    IdfString,
+    Lexicon,
+    OneString,
+    OptimumFrequency,
+    RandomLexicon,
+    Variant,
+    top_keywords,
+)
+from streamer.sketch.methods.sentences import LongSentences, PageVector, Segments, cut
+from streamer.sketch.scheme import method
+from streamer.text.words import sentences
+
+SECRET = bytes(range(32))
+M = TypeVar("M", bound=Method[Any])
+
+
+def made(kind: type[M], **parameters: Any) -> M:
+    one = method(kind.name, parameters, SECRET)
+    assert isinstance(one, kind)
+    return one
+
+
+def string(kind: type[OneString[Any]], text: str, **parameters: Any) -> str:
+    return made(kind, **parameters).string(PageText(text))
+
+
+# ---- the mould ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_the_key_is_the_chosen_hash_of_the_string(name: str) -> None:
+    seed = seed_of(SECRET, "exact_content 0")
+    keys = made(ExactContent, hash=name).sign(PageText("Some text.")).keys
+    assert keys == [hash64(b"some text", seed, name)]
+
+
+def test_equal_hashes_are_told_apart_by_256_bits_of_the_string() -> None:
+    one = made(ExactContent, hash="crc32")
+    sketches = [one.sign(PageText(text)).sketch.tolist() for text in ("one text", "other text")]
+    for sketch in sketches:
+        assert sketch[0] == 4 | 64 << 16  # four slots of 64 bits
+        assert not any(sketch[5:])
+    assert all(x != y for x, y in zip(sketches[0][1:5], sketches[1][1:5], strict=True))
+
+
+# ---- how rare words are without a collection -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "share"),
+    [
+        ("a", 1), ("cat", 1 / 4), ("море", 1 / 8), ("\u6771", 1 / 8),
+        ("e\u0301te\u0301", 1 / 4),  # three letters and two marks
+        ("x" * 17, 2**-16), ("x" * 40, 2**-16),
+    ],
+)  # fmt: skip
+def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
+    assert ByLength().share(word) == share
+    assert idf(word, ByLength()) == pytest.approx(-math.log(share))
+    assert math.copysign(1, idf(word, ByLength())) == 1, "no negative zero for one on all pages"
+
+
+def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
+    rarest = rarest_first(["cat", "a", "house", "dog", "a"], ByLength())
+    assert rarest == ["house", "cat", "dog", "a"]
+
+
+# ---- IDF string --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"),
+    [(70, "letters house book ink"), (100, "letters house book ink a"), (1, "letters")],
+)
+def test_the_share_of_rarest_words_is_joined_in_descending_order_of_idf(
+    percent: int, expected: str
+) -> None:
+    text = "A book, a house, ink - a letters book"
+    assert string(IdfString, text, kept_percent=percent, min_words=1) == expected
+
+
+def test_repeats_and_another_frequent_word_do_not_change_the_idf_string() -> None:
+    text = "letters houses bridge window captain book ink"
+    plain = string(IdfString, text)
+    assert string(IdfString, text + " ink Bridge") == plain
+    assert string(IdfString, text.replace("ink", "pen")) == plain
+    assert string(IdfString, text.replace("houses", "towers")) != plain
+
+
+def test_a_page_that_keeps_too_few_words_has_no_idf_string() -> None:
+    assert string(IdfString, "bridge window captain", min_words=4) == ""
+    assert string(IdfString, "bridge window captain", min_words=3) != ""
+
+
+# ---- optimum frequency -------------------------------------------------------------------------
+
+
+def plain_optimum(text: str, count: int, best: float) -> str:
+    """The definition, word by word, for texts of lower-case Latin words."""
+    words = text.split()
+    most = max(words.count(word) for word in words)
+    ranked = []
+    for word in set(words):
+        rarity = math.log(2) * (min(len(word), 17) - 1)
+        nearness = rarity / best if rarity <= best else best / rarity
+        if rarity:
+            ranked.append((-(0.5 + 0.5 * words.count(word) / most) * nearness, word))
+    if len(ranked) < count:
+        return ""
+    return " ".join(sorted(word for _, word in sorted(ranked)[:count]))
+
+
+@given(
+    st.lists(st.integers(1, 12).map(lambda n: "abcdefghijkl"[:n]), min_size=1, max_size=20),
+    st.integers(1, 6),
+)
+def test_the_words_of_greatest_weight_are_joined_by_alphabet(words: list[str], count: int) -> None:
+    text = " ".join(words)
+    # a best IDF at which no two of these words weigh the same by rounding
+    assert string(OptimumFrequency, text, words=count, best_idf=3.3) == plain_optimum(
+        text, count, 3.3
+    )
+
+
+def test_words_far_from_the_best_frequency_on_both_sides_lose() -> None:
+    text = "of bridge lanterns incomprehensibilities the"
+    best = 6 * math.log(2)  # a word of seven letters
+    assert string(OptimumFrequency, text, words=2, best_idf=best) == "bridge lanterns"
+
+
+# ---- long sentences ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two? Three!\nFour", ["One.", "Two?", "Three!", "Four"]),
+        ("Pi is 3.14. \u00abNo.\u00bb Then", ["Pi is 3.14.", "\u00abNo.\u00bb", "Then"]),
+        ("\u4e00\u3002\u4e8c\uff01\u4e09", ["\u4e00\u3002", "\u4e8c\uff01", "\u4e09"]),
+        (" \n \n", []),
+    ],
+)  # fmt: skip
+def test_sentences_end_at_stops_and_lines(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@given(st.text("ab.!?\u3002 \n\u00bb", max_size=60))
+def test_sentences_keep_all_but_white_space(text: str) -> None:
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
+
+
+def test_the_two_longest_sentences_are_joined_by_alphabet() -> None:
+    text = (
+        "We met in the old harbour at noon. Yes. Nobody had ever seen the captain smile before."
+        " All of us went home."
+    )
+    expected = "nobody had ever seen the captain smile before\nwe met in the old harbour at noon"
+    assert string(LongSentences, text) == expected
+    swapped = "Nobody had ever seen the captain smile before! We met in the old harbour at noon."
+    assert string(LongSentences, swapped) == expected
+
+
+def test_a_sentence_that_comes_twice_counts_once() -> None:
+    text = "one two three four five six. One two three four five six! Five words are enough here."
+    expected = "five words are enough here\none two three four five six"
+    assert string(LongSentences, text) == expected
+
+
+def test_a_page_of_short_sentences_has_none() -> None:
+    assert string(LongSentences, "Home. About us. Four words are few. No no no no no no!") == ""
+
+
+# ---- page vector -------------------------------------------------------------------------------
+
+
+def test_feature_words_come_by_step_with_stop_words_left_out() -> None:
+    counts = {"the": 50, "bridge": 8, "window": 5, "captain": 4, "village": 1, "это": 9}
+    text = " ".join(" ".join([word] * count) for word, count in counts.items())
+    # Steps are counts * 4 / 8, rounded up.
+    expected = "bridge:4 window:3 captain:2 village:1"
+    assert string(PageVector, text, words=4) == expected
+    assert string(PageVector, text, words=3) == "bridge:4 window:3 captain:2"
+    assert string(PageVector, text, words=4, steps=1) == "bridge:1 captain:1 village:1 window:1"
+    assert string(PageVector, text, words=5) == ""
+    assert string(PageVector, text, words=1, stop_words="russian") == "the:4"
+
+
+@given(st.lists(st.sampled_from(["cat", "dog", "owl", "fox"]), max_size=40), st.integers(1, 4))
+def test_steps_are_shares_of_the_greatest_count_rounded_up(words: list[str], steps: int) -> None:
+    counts = Counter(words)
+    most = max(counts.values(), default=0)
+    plain = {word: math.ceil(round(steps * count / most, 9)) for word, count in counts.items()}
+    ordered = sorted(plain, key=lambda word: (-plain[word], word))
+    expected = " ".join(f"{word}:{plain[word]}" for word in ordered)
+    found = string(PageVector, " ".join(words), words=max(1, len(counts)), steps=steps)
+    assert found == expected
+
+
+def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> None:
+    with pytest.raises(SettingsError, match=r"klingon.*english"):
+        made(PageVector, stop_words="klingon")
+
+
+# ---- lexicons ----------------------------------------------------------------------------------
+
+
+MIDDLE = "bridge captain harbour lantern orchard pumpkin rainbow trumpet village window"
+
+
+def test_words_of_middle_frequency_are_joined_by_alphabet() -> None:
+    page = PageText("The window, a bridge, an incomprehensible village and the bridge's captain")
+    assert made(Lexicon, min_words=1).string(page) == "bridge captain village window"
+
+
+def test_shares_at_both_ends_of_the_dictionary_belong_to_it() -> None:
+    page = PageText("four sixsix eightsix elevenletter")  # 1/8, 1/32, 1/128, 1/2048
+    parameters = {"least_share": 1 / 128, "most_share": 1 / 32, "min_words": 1}
+    assert made(Lexicon, **parameters).string(page) == "eightsix sixsix"
+
+
+def test_a_word_counts_from_its_least_number_of_occurrences_on() -> None:
+    page = PageText("bridge village bridge window bridge village")
+    assert made(Lexicon, occurrences=2, min_words=1).string(page) == "bridge village"
+
+
+def test_a_page_with_too_few_words_of_the_dictionary_has_no_key() -> None:
+    one = made(Lexicon, min_words=3)
+    assert one.sign(PageText("bridge window and so on")).keys == [ABSENT_KEY]
+    assert one.sign(PageText("bridge window village and so on")).keys != [ABSENT_KEY]
+
+
+def test_a_dictionary_without_room_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="no word lies between"):
+        made(Lexicon, least_share=0.5, most_share=0.1)
+
+
+def test_each_part_lacks_about_a_third_of_the_words_and_the_first_has_all() -> None:
+    words = [f"word{a}{b}" for a in "abcdefghijklmnopqrst" for b in "abcdefghijklmnopqrst"]
+    whole, *parts = made(RandomLexicon).strings(PageText(" ".join(words)))
+    assert whole.split() == sorted(words)
+    assert len(parts) == 10
+    assert len(set(parts)) == 10
+    for part in parts:
+        kept = part.split()
+        assert kept == [word for word in sorted(words) if word in set(kept)]
+        assert 210 <= len(kept) <= 320  # 400 * 2/3 = 267, five standard deviations of 9.4 about
+
+
+def test_a_word_is_in_a_part_whatever_else_the_page_has() -> None:
+    one = made(RandomLexicon, min_words=1)
+    together = one.strings(PageText(MIDDLE))
+    alone = [one.strings(PageText(word)) for word in MIDDLE.split()]
+    for part in range(one.bands):
+        assert together[part].split() == [a[part] for a in alone if a[part]]
+
+
+def test_one_changed_word_spares_the_parts_that_lack_it() -> None:
+    one = made(RandomLexicon, min_words=1)
+    page, changed = PageText(MIDDLE), PageText(MIDDLE.replace("window", "wisdom"))
+    a, b = one.sign(page), one.sign(changed)
+    pairs = zip(one.strings(page), one.strings(changed), strict=True)
+    spared = [x == y for x, y in pairs]
+    assert any(spared)
+    assert not all(spared)
+    assert [x == y for x, y in zip(a.keys, b.keys, strict=True)] == spared
+    assert similarity_of(one.measure, a.sketch, b.sketch) == int(10_000 * sum(spared) / 11) / 10_000
+    assert similarity_of(one.measure, a.sketch, b.sketch) >= one.threshold
+
+
+def test_equal_strings_of_two_parts_have_different_keys() -> None:
+    one = made(RandomLexicon, min_words=1, dropped=0.001)
+    assert len(set(one.strings(PageText(MIDDLE)))) < one.bands
+    keys = one.sign(PageText(MIDDLE)).keys
+    assert len(set(keys)) == one.bands
+
+
+def test_a_single_equal_part_of_the_most_parts_reaches_the_threshold() -> None:
+    one = made(RandomLexicon, parts=31)
+    a = one.sign(PageText(MIDDLE)).sketch
+    b = a.copy()
+    b[2:33] ^= 1  # all slots of 64 bits but the first
+    assert similarity_of(one.measure, a, b) >= one.threshold
+    b[1] ^= 1
+    assert similarity_of(one.measure, a, b) < one.threshold
+
+
+# ---- segments ----------------------------------------------------------------------------------
+
+
+TEXT = " ".join(f"w{n}" for n in range(100))
+
+
+@given(st.lists(st.text(max_size=3), max_size=50), st.integers(1, 20))
+def test_pieces_hold_all_parts_in_order_and_are_of_about_one_size(
+    parts: list[str], pieces: int
+) -> None:
+    result = cut(parts, pieces)
+    assert list(chain.from_iterable(result)) == parts
+    sizes = [len(piece) for piece in result]
+    assert len(sizes) == pieces
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_page_is_cut_into_equal_numbers_of_words() -> None:
+    strings = made(Segments, segments=3, equal=1, min_words=2).strings(
+        PageText("One two, three four. Five six seven")
+    )
+    assert strings == ["one two", "three four", "five six seven"]
+
+
+def test_a_page_is_cut_between_sentences_by_that_rule() -> None:
+    page = PageText("One two three. Four five?\nSix seven eight nine... Ten, eleven!")
+    strings = made(Segments, segments=2, equal=1, rule="sentences", min_words=2).strings(page)
+    assert strings == ["one two three four five", "six seven eight nine ten eleven"]
+
+
+def test_a_short_page_has_fewer_pieces() -> None:
+    one = made(Segments, segments=10, min_words=5)
+    assert one.strings(PageText(" ".join(TEXT.split()[:12]))) == [
+        "w0 w1 w2 w3 w4 w5",
+        "w6 w7 w8 w9 w10 w11",
+    ]
+    assert one.strings(PageText("four words are few")) == []
+
+
+def test_a_sentence_with_few_words_is_a_piece_without_a_key() -> None:
+    one = made(Segments, segments=3, equal=1, rule="sentences", min_words=3)
+    page = PageText("Home. A sentence of five words. Another one of them.")
+    keys = one.sign(page).keys
+    assert [key == ABSENT_KEY for key in keys] == [True, False, False]
+
+
+def test_a_change_in_one_place_costs_one_piece_of_ten() -> None:
+    one = made(Segments)
+    a, b = one.sign(PageText(TEXT)), one.sign(PageText(TEXT.replace("w42", "other")))
+    assert similarity_of(one.measure, a.sketch, b.sketch) == 0.9
+    equal = [x == y for x, y in zip(a.keys, b.keys, strict=True)]
+    assert equal == [n != 4 for n in range(10)]
+
+
+@pytest.mark.parametrize("equal", range(1, 8))
+def test_m_equal_pieces_of_n_make_a_duplicate_and_fewer_do_not(equal: int) -> None:
+    one = made(Segments, segments=7, equal=equal)
+    a = one.sign(PageText(TEXT)).sketch
+    for changed, duplicate in ((7 - equal, True), (8 - equal, False)):
+        words = TEXT.split()
+        for piece in range(changed):
+            words[100 * piece // 7] = "other"
+        b = one.sign(PageText(" ".join(words))).sketch
+        assert (similarity_of(one.measure, a, b) >= one.threshold) is duplicate
+
+
+def test_more_equal_pieces_than_there_are_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="at most that"):
+        made(Segments, segments=4)
+
+
+def test_equal_pieces_at_different_places_have_different_keys() -> None:
+    one = made(Segments, segments=2, equal=1, min_words=1)
+    first, second = one.sign(PageText("same words same words")).keys
+    assert first != second
+
+
+# ---- digests -----------------------------------------------------------------------------------
+
+
+def similarity_of_pages(one: Digests, left: PageText, right: PageText) -> float:
+    return similarity_of(one.measure, one.sign(left).sketch, one.sign(right).sketch)
+
+
+def words(**counts: int) -> PageText:
+    return PageText(" ".join(f"{word} " * count for word, count in counts.items()))
+
+
+def test_keywords_come_by_tf_times_idf_and_equal_ones_by_alphabet() -> None:
+    # IDF is (letters - 1) ln 2; of 8 words: house 4/8, of 2 * 1/8, cat and dog 2/8, a 0.
+    found = top_keywords(["a", "of", "of", "house", "dog", "cat", "a", "a"], ByLength(), 9)
+    assert [one.word for one in found] == ["house", "cat", "dog", "of"]
+    assert [round(one.weight / 0.693147 * 8, 4) for one in found] == [4, 2, 2, 2]
+
+
+def test_a_limit_keeps_the_first_keywords() -> None:
+    found = top_keywords(["house", "cat", "dog"], ByLength(), 2)
+    assert [one.word for one in found] == ["house", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("con", ["bridge", "window", "cat"]),
+        ("con_weights", ["bridge", "window", "cat"]),
+        ("sort", ["bridge", "cat", "window"]),
+        ("sort_weights", ["bridge", "cat", "window"]),
+        ("description", []),
+    ],
+)
+def test_keywords_stand_in_the_order_of_the_variant(variant: str, expected: list[str]) -> None:
+    page = words(window=2, cat=1, bridge=3)
+    found = made(Digests, variant=variant, keywords=3).keywords(page)
+    assert [one.word for one in found] == expected
+
+
+def duplicates(one: Digests, left: PageText, right: PageText) -> bool:
+    return similarity_of_pages(one, left, right) >= one.threshold
+
+
+def test_another_order_of_weights_matters_to_con_and_not_to_sort() -> None:
+    left, right = words(bridge=21, window=20), words(bridge=20, window=21)
+    said = {v: duplicates(made(Digests, variant=v, keywords=2), left, right) for v in Variant}
+    assert [v for v in Variant if said[v]] == ["sort", "sort_weights"]
+
+
+def test_weights_far_from_each_other_matter_to_the_variants_with_weights() -> None:
+    left, right = words(bridge=3, window=2), words(bridge=9, window=2)
+    said = {v: duplicates(made(Digests, variant=v, keywords=2), left, right) for v in Variant}
+    assert [v for v in Variant if said[v]] == ["con", "sort"]
+
+
+def test_the_farthest_pair_of_weights_decides_by_the_published_rule() -> None:
+    # Shares of words: bridge 3/5 and 9/11, window 2/5 and 2/11; both IDFs are 5 ln 2.
+    apart = [(v - w) ** 2 / (v**2 + w**2) for v, w in ((3 / 5, 9 / 11), (2 / 5, 2 / 11))]
+    left, right = words(bridge=3, window=2), words(bridge=9, window=2)
+    assert (
+        similarity_of_pages(made(Digests, variant="con_weights", keywords=2), left, right)
+        == int(1e4 - 1e4 * max(apart)) / 1e4
+    )
+    for a, same in ((max(apart) - 0.001, False), (max(apart) + 0.001, True)):
+        one = made(Digests, variant="con_weights", keywords=2, apart=a)
+        assert duplicates(one, left, right) is same
+
+
+def test_weights_have_a_key_that_does_not_depend_on_them() -> None:
+    one = made(Digests, variant="con_weights", keywords=2)
+    assert one.sign(words(bridge=3, window=2)).keys == one.sign(words(bridge=9, window=2)).keys
+
+
+def test_a_description_stands_for_its_page() -> None:
+    one = made(Digests, variant="description")
+    left = PageText("first text", description="All about BRIDGES.")
+    right = PageText("second text", description="all about bridges")
+    assert one.description(left) == "all about bridges"
+    assert similarity_of_pages(one, left, right) == 1.0
+    assert one.sign(left).keys == one.sign(right).keys
+
+
+def test_without_a_description_the_first_512_bytes_of_text_stand_for_it() -> None:
+    one = made(Digests, variant="description")
+    beginning = "\u00e9" * 255 + " "  # 511 bytes, so the next character of two is cut
+    left, right = PageText(beginning + "\u00e9nd"), PageText(beginning + "\u00e0ther")
+    assert one.description(left) == one.description(PageText(beginning))
+    assert one.sign(left).keys == one.sign(right).keys
+    assert one.sign(PageText("x" + beginning)).keys != one.sign(left).keys
+
+
+def test_two_pages_without_description_and_with_different_text_are_no_match() -> None:
+    one = made(Digests, variant="description")
+    assert one.sign(PageText("one text")).keys != one.sign(PageText("other text")).keys
+    assert similarity_of_pages(one, PageText("one text"), PageText("other text")) == 0.0
+
+
+@pytest.mark.parametrize("variant", ["con", "sort", "con_weights", "sort_weights"])
+def test_a_page_with_fewer_keywords_has_no_key(variant: str) -> None:
+    one = made(Digests, variant=variant, keywords=3)
+    assert one.sign(words(bridge=2, window=1)).keys == [ABSENT_KEY]
+    assert similarity_of_pages(one, words(bridge=2, window=1), words(bridge=1, window=2)) == 0.0
