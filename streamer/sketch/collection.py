@@ -12,10 +12,10 @@ import hashlib
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import (
@@ -36,28 +36,18 @@ UNSPACED_LETTERS = 4  # a Han or Kana character stands for a syllable or a word
 _REMEMBERED = 1 << 16
 
 
-class WordFrequencies(Protocol):
-    """Knows of each word, in canonical form, on what share of all pages it stands."""
-
-    def share(self, word: str) -> float:
-        """Return the share of pages that have the word, above 0 and at most 1."""
-
-
-class ByLength:
-    """Takes a word of n letters to stand on one page in 2**(n - 1), 17 letters at most.
-
-    The longer a word, the rarer (Zipf's law of abbreviation). That is coarse, but it needs no data,
-    fits any language with an alphabet and is the same everywhere, whereas a table counted from one
-    corpus would take the words of all other languages as equally rare.
-    """
-
-    def share(self, word: str) -> float:
-        """Return the share of pages that have a word, by its number of letters."""
-        return _share_by_length(word)
+# Tells of a word in canonical form on what share of all pages it stands: above 0, at most 1.
+Shares = Callable[[str], float]
 
 
 @lru_cache(_REMEMBERED)
-def _share_by_length(word: str) -> float:
+def share_by_length(word: str) -> float:
+    """Return 2**(1 - n) for a word of n letters, 17 at most: the longer a word, the rarer.
+
+    That (Zipf's law of abbreviation) is coarse, but it needs no data, fits any language with an
+    alphabet and is the same everywhere, whereas a table counted from one corpus would take the
+    words of all other languages as equally rare.
+    """
     letters = sum(
         UNSPACED_LETTERS if class_of(character) == UNSPACED else 1
         for character in word
@@ -66,18 +56,17 @@ def _share_by_length(word: str) -> float:
     return 0.5 ** (min(max(letters, 1), LETTERS_MAX) - 1)
 
 
-def idf(word: str, frequencies: WordFrequencies) -> float:
+def idf(word: str, shares: Shares) -> float:
     """Return the inverse document frequency of a word: -ln of its share of pages."""
-    return -math.log(frequencies.share(word)) or 0.0  # no -0.0 for a word on all pages
+    return -math.log(shares(word)) or 0.0  # no -0.0 for a word on all pages
 
 
-def rarest_first(words: Sequence[str], frequencies: WordFrequencies) -> list[str]:
+def rarest_first(words: Sequence[str], shares: Shares) -> list[str]:
     """Return the distinct words by descending IDF, equal ones by alphabet."""
-    return sorted(set(words), key=lambda word: (frequencies.share(word), word))
+    return sorted(set(words), key=lambda word: (shares(word), word))
 
 
 FORMAT = "streamer.collection/1"
-_BY_LENGTH = ByLength()
 
 
 class CollectionFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,16 +156,16 @@ def load_collection(path: Path) -> Collection:
     return Collection(file.documents, file.frequencies, canonical)
 
 
-def frequencies_for(collection: Collection | None, canonical: CanonicalOptions) -> WordFrequencies:
+def shares_for(collection: Collection | None, canonical: CanonicalOptions) -> Shares:
     """Return what tells how common words are: the collection, or their length without one.
 
     Raises:
         SettingsError: the collection's words were taken under other canonical options.
     """
     if collection is None:
-        return _BY_LENGTH
+        return share_by_length
     _require_form(collection, canonical)
-    return collection
+    return collection.share
 
 
 def check_collections(parameters: BaseModel, canonical: CanonicalOptions) -> None:

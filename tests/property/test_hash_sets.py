@@ -71,7 +71,6 @@ def test_the_similarity_of_two_sets_is_the_share_of_common_ones(
 
 
 def test_a_set_takes_three_bytes_a_shingle_of_an_ordinary_page() -> None:
-    numbers = {Random(1).getrandbits(32) for _ in range(1)}
     draw = Random(2)
     for count, most in ((600, 3.1), (60_000, 2.3)):
         numbers = {draw.getrandbits(32) for _ in range(count)}
@@ -136,16 +135,12 @@ def test_a_page_of_too_many_shingles_has_no_set_and_one_that_repeats_itself_has(
     many = " ".join(f"w{n}" for n in range(SET_MAX + 5))
     repeated = " ".join([f"w{n}" for n in range(1000)] * 140)
     fitting = many.rpartition(" ")[0]
-    unknown, known, last = (
-        signer().sign([t.encode() for t in (many, repeated, fitting)], [0] * 3).shingles or []
-    )
+    bodies = [text.encode() for text in (many, repeated, fitting)]
+    assert Signer(SignatureSettings(), SECRET).sign(bodies, [0] * 3).shingles is None
+    unknown, known, last = signer().sign(bodies, [0] * 3).shingles or []
     assert unknown == b""
     assert unpack_set(known).tolist() == expected_set(repeated)
     assert len(unpack_set(last)) >= SET_MAX - 3  # but for hashes that meet
-
-
-def test_without_the_setting_there_are_no_sets() -> None:
-    assert Signer(SignatureSettings(), SECRET).sign([b"a b c d e f"], [0]).shingles is None
 
 
 @pytest.mark.parametrize("method", ["words", "one_permutation", "simhash+minhash"])

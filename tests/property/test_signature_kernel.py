@@ -92,11 +92,7 @@ def test_a_block_may_end_at_any_kind_of_token(character: str) -> None:
 @pytest.mark.parametrize("shingles", [0, 1, DISTINCT_MAX - 1, DISTINCT_MAX, DISTINCT_MAX + 1, 300])
 def test_distinct_shingles_are_counted_up_to_the_limit_and_repeats_once(shingles: int) -> None:
     shape = SignatureSettings(shingle_width=1)
-    text = (
-        " ".join(f"w{i}" for i in range(shingles))
-        + " "
-        + " ".join(f"w{i}" for i in range(shingles))
-    )
+    text = " ".join(f"w{i % shingles}" for i in range(2 * shingles))
     signed = signer(shape).sign([text.encode()], [0])
     assert signed.distinct[0] == min(shingles, DISTINCT_MAX)
     assert signed.tokens[0] == 2 * shingles
@@ -128,13 +124,8 @@ def test_flags_tell_what_is_undone_before_signing(flags: int, body: bytes, text:
 
 
 def test_texts_with_equal_tokens_have_one_content_key_and_others_do_not() -> None:
-    bodies = [
-        b"One, two: three!",
-        "ONE two\u00ad three".encode(),
-        b"one two thre e",
-        b"two one three",
-        b"",
-    ]
+    texts = ["One, two: three!", "ONE two\u00ad three", "one two thre e", "two one three", ""]
+    bodies = [text.encode() for text in texts]
     content = signer(DEFAULTS).sign(bodies, [0] * len(bodies)).keys[:, -1].tolist()
     assert content[0] == content[1]
     assert len(set(content)) == 4
@@ -170,13 +161,11 @@ def test_a_single_shingle_is_enough_to_fill_all_min_hashes(values: set[int], has
     assert (minima != EMPTY_MINIMUM).all()
 
 
-@pytest.mark.parametrize("distinct", [*range(100, 125), *range(280, 310), 590, 596, 597, 600, 1200])
-def test_texts_around_each_change_of_the_sketchs_form_have_the_plain_signature(
-    distinct: int,
-) -> None:
+def test_texts_around_each_change_of_the_sketchs_form_have_the_plain_signature() -> None:
     shape = SignatureSettings(bands=1, rows=1, shingle_width=1)
-    text = " ".join(f"w{i}" for i in range(distinct)) + " again w1 w2"
-    assert_is_the_plain_signature(signer(shape).sign([text.encode()], [0]), 0, text, shape)
+    for distinct in (*range(100, 125), *range(280, 310), 590, 596, 597, 600, 1200):
+        text = " ".join(f"w{i}" for i in range(distinct)) + " again w1 w2"
+        assert_is_the_plain_signature(signer(shape).sign([text.encode()], [0]), 0, text, shape)
 
 
 def test_a_long_text_of_few_distinct_shingles_has_the_plain_signature() -> None:

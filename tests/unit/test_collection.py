@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from streamer.errors import InputError, SettingsError
 from streamer.lab.cli.compare import collection
-from streamer.sketch.collection import count_words, frequencies_for, idf, load_collection
+from streamer.sketch.collection import FORMAT, count_words, idf, load_collection, shares_for
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, written_options
 from streamer.text.words import CanonicalOptions
@@ -34,6 +34,12 @@ def build(folder: Path, bodies: list[str], *arguments: str) -> Path:
     command = ["collection", "build", str(pages), "--out", str(out), *arguments]
     runner.invoke(app, command, catch_exceptions=False)
     return out
+
+
+def written(**change: Any) -> str:
+    """Return the content of a collection's file with something changed."""
+    plain = {"format": FORMAT, "documents": 1, "canonical": {}, "frequencies": {}}
+    return json.dumps(plain | change)
 
 
 @given(PAGES)
@@ -77,9 +83,9 @@ def test_words_on_few_pages_are_left_out_and_count_as_unseen() -> None:
 
 def test_idf_is_the_logarithm_of_the_share() -> None:
     found = count_words([["a", "b"], ["a"], ["a"]], DEFAULT)
-    assert idf("a", found) == 0
-    assert idf("b", found) == pytest.approx(math.log(2))
-    assert idf("unseen", found) == pytest.approx(math.log(4))
+    assert idf("a", found.share) == 0
+    assert idf("b", found.share) == pytest.approx(math.log(2))
+    assert idf("unseen", found.share) == pytest.approx(math.log(4))
 
 
 def test_the_command_counts_visible_words_and_the_file_gives_them_back(tmp_path: Path) -> None:
@@ -90,18 +96,14 @@ def test_the_command_counts_visible_words_and_the_file_gives_them_back(tmp_path:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_command_prints_what_it_made_and_shows_it_again(tmp_path: Path) -> None:
-    out = build(tmp_path, ["one page", "and another page"])
-    shown = runner.invoke(app, ["collection", "show", str(out)])
-    assert load_collection(out).fingerprint in shown.output
-    assert shown.exit_code == 0
-
-
-def test_the_canonical_form_is_kept_in_the_file(tmp_path: Path) -> None:
+def test_the_canonical_form_is_kept_in_the_file_which_can_be_shown(tmp_path: Path) -> None:
     out = build(tmp_path, ["bridges and a bridge"], "--canonical", "stem=english")
     found = load_collection(out)
     assert found.canonical.stem == "english"
     assert found.words == 3
+    shown = runner.invoke(app, ["collection", "show", str(out)])
+    assert found.fingerprint in shown.output
+    assert shown.exit_code == 0
 
 
 def test_a_canonical_option_that_is_none_is_an_error(tmp_path: Path) -> None:
@@ -123,15 +125,9 @@ def test_a_folder_that_is_not_there_is_an_error_before_the_work(tmp_path: Path) 
     ("content", "reason"),
     [
         ("[]", "Expected `object`"),
-        ('{"format":"x/1","documents":1,"canonical":{},"frequencies":{}}', "its format is 'x/1'"),
-        (
-            '{"format":"streamer.collection/1","documents":1,"canonical":{},"frequencies":{"a":2}}',
-            "more pages than there are",
-        ),
-        (
-            '{"format":"streamer.collection/1","documents":1,"canonical":{"x":1},"frequencies":{}}',
-            "Extra inputs",
-        ),
+        (written(format="x/1"), "its format is 'x/1'"),
+        (written(frequencies={"a": 2}), "more pages than there are"),
+        (written(canonical={"x": 1}), "Extra inputs"),
     ],
 )
 def test_a_file_that_is_no_collection_is_an_error_with_the_remedy(
@@ -190,4 +186,4 @@ def test_a_collection_changes_what_is_rare() -> None:
 
 
 def test_without_a_collection_the_length_of_words_tells() -> None:
-    assert frequencies_for(None, DEFAULT).share("cat") == 1 / 4
+    assert shares_for(None, DEFAULT)("cat") == 1 / 4

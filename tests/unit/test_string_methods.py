@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.collection import ByLength, idf, rarest_first
+from streamer.sketch.collection import idf, rarest_first, share_by_length
 from streamer.sketch.method import ABSENT_KEY, Method, PageText, similarity_of
 from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
 from streamer.sketch.methods.lexical import (
@@ -75,13 +75,15 @@ def test_equal_hashes_are_told_apart_by_256_bits_of_the_string() -> None:
     ],
 )  # fmt: skip
 def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
-    assert ByLength().share(word) == share
-    assert idf(word, ByLength()) == pytest.approx(-math.log(share))
-    assert math.copysign(1, idf(word, ByLength())) == 1, "no negative zero for one on all pages"
+    assert share_by_length(word) == share
+    assert idf(word, share_by_length) == pytest.approx(-math.log(share))
+    assert math.copysign(1, idf(word, share_by_length)) == 1, (
+        "no negative zero for one on all pages"
+    )
 
 
 def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
-    rarest = rarest_first(["cat", "a", "house", "dog", "a"], ByLength())
+    rarest = rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
     assert rarest == ["house", "cat", "dog", "a"]
 
 
@@ -394,13 +396,13 @@ def words(**counts: int) -> PageText:
 
 def test_keywords_come_by_tf_times_idf_and_equal_ones_by_alphabet() -> None:
     # IDF is (letters - 1) ln 2; of 8 words: house 4/8, of 2 * 1/8, cat and dog 2/8, a 0.
-    found = top_keywords(["a", "of", "of", "house", "dog", "cat", "a", "a"], ByLength(), 9)
+    found = top_keywords(["a", "of", "of", "house", "dog", "cat", "a", "a"], share_by_length, 9)
     assert [one.word for one in found] == ["house", "cat", "dog", "of"]
     assert [round(one.weight / 0.693147 * 8, 4) for one in found] == [4, 2, 2, 2]
 
 
 def test_a_limit_keeps_the_first_keywords() -> None:
-    found = top_keywords(["house", "cat", "dog"], ByLength(), 2)
+    found = top_keywords(["house", "cat", "dog"], share_by_length, 2)
     assert [one.word for one in found] == ["house", "cat"]
 
 

@@ -170,34 +170,15 @@ def _seed32(seed: int) -> int:
     return seed if seed <= MASK32 else mix64(seed) & MASK32
 
 
-def _mmh3_64(data: bytes, seed: int) -> int:
-    return mmh3.hash64(data, _seed32(seed), signed=False)[0]
+def _digest(name: str) -> HashFunction:
+    """Return a cryptographic hash of the standard library with a seed."""
+    bits = 8 * hashlib.new(name, usedforsecurity=False).digest_size
 
+    def function(data: bytes, seed: int) -> int:
+        digest = hashlib.new(name, data, usedforsecurity=False).digest()
+        return _reseeded(int.from_bytes(digest, "big"), seed, bits)
 
-def _mmh3_32(data: bytes, seed: int) -> int:
-    return mmh3.hash(data, _seed32(seed), signed=False)
-
-
-def _mmh3_128(data: bytes, seed: int) -> int:
-    return mmh3.hash128(data, _seed32(seed), signed=False)
-
-
-def _crc32(data: bytes, seed: int) -> int:
-    return zlib.crc32(data, _seed32(seed))
-
-
-def _rabin(data: bytes, seed: int) -> int:
-    return rabin64(data, (seed << 1 | 1) & MASK64)  # seed 0: one bit before the data
-
-
-def _md5(data: bytes, seed: int) -> int:
-    digest = hashlib.md5(data, usedforsecurity=False).digest()
-    return _reseeded(int.from_bytes(digest, "big"), seed, 128)
-
-
-def _sha1(data: bytes, seed: int) -> int:
-    digest = hashlib.sha1(data, usedforsecurity=False).digest()
-    return _reseeded(int.from_bytes(digest, "big"), seed, 160)
+    return function
 
 
 def _reseeded(value: int, seed: int, bits: int) -> int:
@@ -216,13 +197,13 @@ def _seeded(function: Callable[[Iterable[int]], int]) -> HashFunction:
 
 
 HASHES: Mapping[str, HashFunction] = {
-    "mmh3": _mmh3_64,
-    "mmh3-32": _mmh3_32,
-    "mmh3-128": _mmh3_128,
-    "rabin": _rabin,
-    "crc32": _crc32,
-    "md5": _md5,
-    "sha1": _sha1,
+    "mmh3": lambda data, seed: mmh3.hash64(data, _seed32(seed), signed=False)[0],
+    "mmh3-32": lambda data, seed: mmh3.hash(data, _seed32(seed), signed=False),
+    "mmh3-128": lambda data, seed: mmh3.hash128(data, _seed32(seed), signed=False),
+    "rabin": lambda data, seed: rabin64(data, (seed << 1 | 1) & MASK64),
+    "crc32": lambda data, seed: zlib.crc32(data, _seed32(seed)),
+    "md5": _digest("md5"),
+    "sha1": _digest("sha1"),
     **{name: _seeded(function) for name, function in CLASSIC_HASHES.items()},
 }
 NARROW = frozenset({"mmh3-32", "crc32", *CLASSIC_HASHES})  # 32 bits

@@ -20,10 +20,10 @@ from pydantic import Field, model_validator
 
 from streamer.sketch.collection import (
     CollectionOption,
-    WordFrequencies,
-    frequencies_for,
+    Shares,
     idf,
     rarest_first,
+    shares_for,
 )
 from streamer.sketch.method import (
     ABSENT_KEY,
@@ -148,8 +148,8 @@ class IdfString(OneString[IdfStringParameters]):
 
     def string(self, page: PageText) -> str:
         """Return the kept words, rarest first; their number is rounded up."""
-        frequencies = frequencies_for(self.parameters.collection, page.canonical)
-        words = rarest_first(page.words, frequencies)
+        shares = shares_for(self.parameters.collection, page.canonical)
+        words = rarest_first(page.words, shares)
         kept = words[: math.ceil(len(words) * self.parameters.kept_percent / 100)]
         return " ".join(kept) if len(kept) >= self.parameters.min_words else ""
 
@@ -181,12 +181,12 @@ class LexiconParameters(StringParameters):
 
 def lexicon_words(page: PageText, parameters: LexiconParameters) -> list[str]:
     """Return the distinct words of a page that the dictionary has, by alphabet."""
-    frequencies = frequencies_for(parameters.collection, page.canonical)
+    shares = shares_for(parameters.collection, page.canonical)
     least, most = parameters.least_share, parameters.most_share
     return sorted(
         word
         for word, times in Counter(page.words).items()
-        if times >= parameters.occurrences and least <= frequencies.share(word) <= most
+        if times >= parameters.occurrences and least <= shares(word) <= most
     )
 
 
@@ -296,20 +296,20 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters]):
 
     def string(self, page: PageText) -> str:
         """Return the words of greatest weight by alphabet; empty if the page has fewer."""
-        frequencies = frequencies_for(self.parameters.collection, page.canonical)
-        weights = self._weights(page.words, frequencies)
+        shares = shares_for(self.parameters.collection, page.canonical)
+        weights = self._weights(page.words, shares)
         if len(weights) < self.parameters.words:
             return ""
         best = sorted(weights, key=lambda word: (-weights[word], word))
         return " ".join(sorted(best[: self.parameters.words]))
 
-    def _weights(self, words: list[str], frequencies: WordFrequencies) -> dict[str, float]:
+    def _weights(self, words: list[str], shares: Shares) -> dict[str, float]:
         """Return the weights of the words; those on all pages weigh nothing and are left out."""
         counts, best = Counter(words), self.parameters.best_idf
         most = max(counts.values(), default=1)
         weights: dict[str, float] = {}
         for word, times in counts.items():
-            rarity = idf(word, frequencies)
+            rarity = idf(word, shares)
             if rarity > 0:
                 nearness = min(rarity / best, best / rarity)
                 weights[word] = (0.5 + 0.5 * times / most) * nearness
@@ -326,13 +326,13 @@ class Keyword(NamedTuple):
     weight: float
 
 
-def top_keywords(words: Sequence[str], frequencies: WordFrequencies, count: int) -> list[Keyword]:
+def top_keywords(words: Sequence[str], shares: Shares, count: int) -> list[Keyword]:
     """Return at most `count` words by descending TF*IDF, equal ones by alphabet.
 
     Words that stand on all pages weigh nothing and are no keywords.
     """
     weighed = (
-        Keyword(word, times / len(words) * idf(word, frequencies))
+        Keyword(word, times / len(words) * idf(word, shares))
         for word, times in Counter(words).items()
     )
     keywords = [keyword for keyword in weighed if keyword.weight > 0]
@@ -358,7 +358,7 @@ BY_ALPHABET = frozenset({Variant.SORT, Variant.SORT_WEIGHTS})
 WITH_WEIGHTS = frozenset({Variant.CON_WEIGHTS, Variant.SORT_WEIGHTS})
 
 
-class DigestsParameters(Parameters):
+class DigestsParameters(StringParameters):
     """The parameters of `digests`."""
 
     variant: Variant = Field(
@@ -372,10 +372,9 @@ class DigestsParameters(Parameters):
         default=0.01, gt=0, lt=1, description="a: how far apart the weights of a word may be"
     )
     collection: CollectionOption = None
-    hash: HashName = Field(default="md5", description="hash of the string that gives the key")
 
 
-class Digests(Method[DigestsParameters]):
+class Digests(OneString[DigestsParameters]):
     """Pages with the same description, or the same keywords.
 
     Keywords are the N words of greatest TF*IDF; TF is the share of the page's words, so that pages
@@ -395,29 +394,26 @@ class Digests(Method[DigestsParameters]):
 
     def __init__(self, parameters: DigestsParameters, secret: bytes) -> None:
         super().__init__(parameters, secret)
-        self._seed = seed_of(secret, self.name)
+        self._seeds = [seed_of(secret, self.name)]
 
     @property
     def threshold(self) -> float:
         """Return 1 - a: weights that are near each other are at least so similar."""
         return 1 - self.parameters.apart
 
+    def string(self, page: PageText) -> str:
+        """Return what stands for a page without keywords: its description, in that variant."""
+        is_description = self.parameters.variant is Variant.DESCRIPTION
+        return self.description(page) if is_description else ""
+
     def sign(self, page: PageText) -> MethodSignature:
         """Return the key of the description or keywords, and their digest with the weights."""
         keywords = self.keywords(page)
+        string = " ".join(keyword.word for keyword in keywords) or self.string(page)
         weighted = self.parameters.variant in WITH_WEIGHTS
-        string = (
-            self.description(page)
-            if self.parameters.variant is Variant.DESCRIPTION
-            else " ".join(keyword.word for keyword in keywords)
-        )
-        if not string:
-            lacking = digest_of(page.content, self.secret, f"{self.name} lacking")
-            return MethodSignature([ABSENT_KEY], pack_weighted(lacking % 2**128))
-        key = hash64(string.encode(), self._seed, self.parameters.hash)
-        digest = digest_of(string, self.secret, self.name) % 2**128
         weights = [keyword.weight for keyword in keywords] if weighted else []
-        return MethodSignature([key], pack_weighted(digest, weights))
+        digest = self.digest(string, page) % 2**128
+        return MethodSignature(self.keys([string]), pack_weighted(digest, weights))
 
     def description(self, page: PageText) -> str:
         """Return the words of the description, or of the beginning of a text without one."""
@@ -431,8 +427,8 @@ class Digests(Method[DigestsParameters]):
         """Return the keywords of a page in the variant's order; none if it has fewer than N."""
         if self.parameters.variant is Variant.DESCRIPTION:
             return []
-        frequencies = frequencies_for(self.parameters.collection, page.canonical)
-        top = top_keywords(page.words, frequencies, self.parameters.keywords)
+        shares = shares_for(self.parameters.collection, page.canonical)
+        top = top_keywords(page.words, shares, self.parameters.keywords)
         if len(top) < self.parameters.keywords:
             return []
         return sorted(top) if self.parameters.variant in BY_ALPHABET else top

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import mmh3
 import numpy as np
@@ -39,6 +40,14 @@ def _banded(distinct: Hashes, rows: int, seeds: HashSeeds) -> MethodSignature:
         block_hashes(min_hashes(distinct, seeds), rows, seeds.band_seed),
         resemblance_sketch(distinct, seeds.sketch_mask),
         distinct,
+    )
+
+
+def _class_keys(method: ShingledMethod[Any], values: Hashes, drawn: Hashes) -> list[int]:
+    """Return keys of one permutation; `drawn` modulo their number is the class of each value."""
+    bands, rows = method.parameters.bands, method.parameters.rows
+    return class_keys(
+        values, drawn % np.uint64(bands * rows), bands, rows, method.shingler.seeds.band_seed
     )
 
 
@@ -107,14 +116,9 @@ class BottomK(ShingledMethod[BottomKParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page: keys and sketch of its k least hashes."""
-        wanted = self.parameters
-        hashes = self._shingler.hashes(page)[: wanted.k]
-        classes = hashes % np.uint64(wanted.bands * wanted.rows)
-        seed = self._shingler.seeds.band_seed
-        return MethodSignature(
-            class_keys(hashes, classes, wanted.bands, wanted.rows, seed),
-            pack_bottom(hashes.tolist(), wanted.k),
-        )
+        hashes = self.shingler.hashes(page)[: self.parameters.k]
+        keys = _class_keys(self, hashes, hashes)
+        return MethodSignature(keys, pack_bottom(hashes.tolist(), self.parameters.k))
 
 
 class OnePermutationParameters(ShingleParameters):
@@ -139,14 +143,9 @@ class OnePermutation(ShingledMethod[OnePermutationParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page."""
-        wanted, seeds = self.parameters, self._shingler.seeds
-        hashes = self._shingler.hashes(page)
-        classes = hashes % np.uint64(wanted.bands * wanted.rows)
-        return MethodSignature(
-            class_keys(hashes, classes, wanted.bands, wanted.rows, seeds.band_seed),
-            resemblance_sketch(hashes, seeds.sketch_mask),
-            hashes,
-        )
+        hashes = self.shingler.hashes(page)
+        sketch = resemblance_sketch(hashes, self.shingler.seeds.sketch_mask)
+        return MethodSignature(_class_keys(self, hashes, hashes), sketch, hashes)
 
 
 class ModPParameters(ShingleParameters):
@@ -173,16 +172,12 @@ class ModP(ShingledMethod[ModPParameters]):
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; one of which nothing is kept keeps its least hash."""
         wanted = self.parameters
-        hashes = self._shingler.hashes(page)
+        hashes = self.shingler.hashes(page)
         kept = hashes[hashes % np.uint64(wanted.p) == 0]
         if not len(kept):
             kept = hashes[:1]
-        classes = kept // np.uint64(wanted.p) % np.uint64(wanted.bands * wanted.rows)
-        seed = self._shingler.seeds.band_seed
-        return MethodSignature(
-            class_keys(kept, classes, wanted.bands, wanted.rows, seed),
-            pack_sample(kept.tolist()),
-        )
+        keys = _class_keys(self, kept, kept // np.uint64(wanted.p))
+        return MethodSignature(keys, pack_sample(kept.tolist()))
 
 
 class BandingParameters(ShingleParameters):
@@ -218,8 +213,8 @@ class Banding(ShingledMethod[BandingParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the signature of a page; of many min-hashes its sketch keeps 16 or 32 bits."""
-        seeds = self._shingler.seeds
-        minima = min_hashes(self._shingler.hashes(page), seeds)
+        seeds = self.shingler.seeds
+        minima = min_hashes(self.shingler.hashes(page), seeds)
         return MethodSignature(
             block_hashes(minima, self.parameters.rows, seeds.band_seed),
             pack_slots(minima.tolist()),

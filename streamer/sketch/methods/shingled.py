@@ -118,11 +118,11 @@ S = TypeVar("S", bound=ShingleParameters)
 
 
 class ShingledMethod(Method[S]):
-    """A method over the hashes of shingles, which `_shingler` makes with the parameters."""
+    """A method over the hashes of shingles, which `shingler` makes with the parameters."""
 
     def __init__(self, parameters: S, secret: bytes) -> None:
         super().__init__(parameters, secret)
-        self._shingler = Shingler(parameters, secret, self.permutations)
+        self.shingler = Shingler(parameters, secret, self.permutations)
 
     @property
     def permutations(self) -> int:
@@ -171,8 +171,8 @@ class Supershingles(ShingledMethod[SupershingleParameters]):
 
     def sign(self, page: PageText) -> MethodSignature:
         """Return the supershingles of a page, as keys and as the slots of its sketch."""
-        seeds = self._shingler.seeds
-        minima = min_hashes(self._shingler.hashes(page), seeds)
+        seeds = self.shingler.seeds
+        minima = min_hashes(self.shingler.hashes(page), seeds)
         blocks = block_hashes(minima, self.parameters.block_size, seeds.band_seed)
         return MethodSignature(blocks, pack_slots(blocks))
 
@@ -195,7 +195,7 @@ class Megashingles(Supershingles):
     def sign(self, page: PageText) -> MethodSignature:
         """Return the megashingles of a page; its sketch holds the supershingles themselves."""
         signed = super().sign(page)
-        pairs = megashingles_of(signed.keys, self._shingler.seeds.band_seed)
+        pairs = megashingles_of(signed.keys, self.shingler.seeds.band_seed)
         return signed._replace(keys=pairs)
 
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from streamer.sketch.collection import CollectionOption, frequencies_for, idf
+from streamer.sketch.collection import CollectionOption, idf, shares_for
 from streamer.sketch.method import Measure, Method, MethodSignature, PageText, Parameters, pack_bits
 from streamer.sketch.methods.hashes import HashName, digest_of, hash64, seed_of, share_of
 from streamer.sketch.methods.shingled import shingles
@@ -117,7 +117,7 @@ class SimHash(Method[SimHashParameters]):
         """Return what one occurrence of a feature weighs: by IDF the sum of its words' IDFs."""
         if self.parameters.weight is Weight.FREQUENCY:
             return lambda _feature: 1
-        frequencies = frequencies_for(self.parameters.collection, page.canonical)
+        shares = shares_for(self.parameters.collection, page.canonical)
         return lambda feature: sum(
-            round(IDF_STEPS * idf(word, frequencies)) for word in feature.split(" ")
+            round(IDF_STEPS * idf(word, shares)) for word in feature.split(" ")
         )
