@@ -38,9 +38,9 @@ from streamer.index.row_blocks import (
     gather_rows,
     key_entries,
     row_entries,
+    rows_at,
 )
 from streamer.index.store import Store
-from streamer.index.stored_rows import read_rows
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
 from streamer.index.url_versions import names_version
 
@@ -142,7 +142,7 @@ def _found(
         keys = store.read_keys(shard, range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
-        kept = gather_rows(read_rows(store, keys.slots))
+        kept = gather_rows(rows_at(keys.slots, store.row_blocks))
         if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
             counts.update(named.values())
             gone = np.zeros(len(keys.rows), np.bool_)

@@ -17,8 +17,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.row_blocks import gather_rows
-from streamer.index.stored_rows import read_rows
+from streamer.index.row_blocks import gather_rows, rows_at
 from streamer.index.types import Forget, IndexSettings, Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import Change
@@ -375,4 +374,4 @@ def test_sweeps_and_kills_do_not_show_in_what_is_retired(
 
 def refs_in(judge: Judge, slots: RowNumbers) -> list[int]:
     """Return the refs of the rows that a store has in slots, though they may be hidden."""
-    return gather_rows(read_rows(judge.store, slots)).refs
+    return gather_rows(rows_at(slots, judge.store.row_blocks)).refs
