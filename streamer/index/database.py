@@ -128,17 +128,13 @@ class Database:
                 batch.put(key, value)
             else:
                 batch.delete(key)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
 
     def values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
         """Return blocks of a family, all of which must be there."""
         found: list[Any] = []  # bytes, None where there is no such block
-        entries = self._families.get(family)
-        with _explained(self._path):
-            for start in range(0, len(blocks), READ_AT_ONCE):
-                keys = entry_keys(family, blocks[start : start + READ_AT_ONCE])
-                found += [None] if entries is None else entries.get(keys)
+        for start in range(0, len(blocks), READ_AT_ONCE):
+            found += self.newest(family, entry_keys(family, blocks[start : start + READ_AT_ONCE]))
         if None in found:
             block = blocks[found.index(None)]
             raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
@@ -191,9 +187,13 @@ class Database:
             if replaced:
                 self._put(batch, replaced)
             batch.put(*state)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
         self.merge()
+
+    def _commit(self, batch: WriteBatch) -> None:
+        """Write a batch to the disk by the log."""
+        self._opened.write(batch)
+        self._opened.flush_wal(True)
 
     def _put(self, batch: WriteBatch, entries: Sequence[Entry]) -> None:
         handle = self._opened.get_column_family_handle(FAMILIES[entries[0][0][:1]])
@@ -240,8 +240,7 @@ class Database:
             handle = self._opened.get_column_family_handle(FAMILIES[family])
             for key in keys:
                 batch.delete(key, handle)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
 
     def settle(self, blocks: Mapping[bytes, range] | None = None) -> None:
         """Write entries anew, without those that were written over or deleted.

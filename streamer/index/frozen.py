@@ -159,7 +159,8 @@ class Stopped(Exception):  # noqa: N818 - it is no error
 class FrozenKeys:
     """The frozen keys of one shard; any thread may look them up, one changes them.
 
-    `alone` gives a moment in which nobody looks.
+    `alone` gives a moment in which nobody looks. Changes raise StoreUnavailable where the disk
+    refuses, and nothing is lost; and `Stopped`, once `stop` was called.
 
     Attributes:
         note: what is frozen.
@@ -188,9 +189,6 @@ class FrozenKeys:
         """Return (the place of a key, a row) for each posting, in no order.
 
         Keys are those of pages, so many each. Rows may have been dropped.
-
-        Raises:
-            StoreDamaged: a block cannot be read.
         """
         probed = self._probe(keys)
         if not len(probed.places):
@@ -255,10 +253,6 @@ class FrozenKeys:
         """Make a generation of a table to which nobody adds any more: all rows before a slot.
 
         `let_go` is called when it is found here, while nobody looks.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-            Stopped: `stop` was called.
         """
         self._sweep()
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
@@ -271,18 +265,15 @@ class FrozenKeys:
         parts = (table.words(segments_of(part)) for part in range(PARTS))
         new = self._written(0, table.count, rows, parts)
         left = [run for run in before.runs if run[1] > first_slot]
-        others, gone = self._without_dropped(before.generations)
+        first_row = self._rows.slots.first_row
+        gone = [each for each in before.generations if each.last_row < first_row]
+        others = [each for each in before.generations if each.last_row >= first_row]
         generations = [*others, new] if new.count else others
         after = Note(slot, number + 1, generations, [*left, (number, slot)])
         self._change(after, gone, let_go)
 
     def merge(self) -> bool:
-        """Merge four generations of a level into one, if there are so many; tell whether.
-
-        Raises:
-            StoreUnavailable: the disk refuses; nothing is lost.
-            Stopped: `stop` was called.
-        """
+        """Merge four generations of a level into one, if there are so many; tell whether."""
         before = self.note
         old = generations_to_merge(before.generations)
         if not old:
@@ -305,15 +296,6 @@ class FrozenKeys:
     def go_on(self) -> None:
         """Take `stop` back, when nothing goes on in another thread any more."""
         self._stopped = False
-
-    def _without_dropped(
-        self, generations: Sequence[Generation]
-    ) -> tuple[list[Generation], list[Generation]]:
-        """Return the generations that have rows that are left, and those that have none."""
-        first_row = self._rows.slots.first_row
-        has_rows = [each.last_row >= first_row for each in generations]
-        gone = itertools.compress(generations, (not each for each in has_rows))
-        return list(itertools.compress(generations, has_rows)), list(gone)
 
     def _change(self, after: Note, gone: Sequence[Generation], let_go: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is `gone` when nobody reads it."""

@@ -42,7 +42,7 @@ from streamer.index.row_blocks import (
 )
 from streamer.index.store import Store
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
-from streamer.index.url_versions import names_version
+from streamer.index.url_versions import is_hidden
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
 _VERSIONS_AT_ONCE = 4096
@@ -125,7 +125,7 @@ def _forget_versions(store: Store, wanted: Terms) -> bool:
     any_named = False
     versions = store.scan_urls() if wanted.named else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
-        named = [key for key, version in part if names_version(wanted, version)]
+        named = [key for key, version in part if is_hidden(wanted, version)]
         store.forget_urls(named)
         any_named |= bool(named)
     return any_named

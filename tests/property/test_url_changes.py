@@ -219,14 +219,8 @@ def test_one_shard_retires_what_a_serial_index_forgets(
     rules = IndexSettings.model_validate(
         {**given, **more, "track_changes": True, "retire_replaced": True}
     )
-    network, moments = Network(rules, BANDS), Random(seed + 1)
-
-    def flush_or_restart() -> bool:
-        if moments.random() < share / 3:
-            network.restart()
-        return moments.random() < share
-
-    network.run(pages, Random(seed).randrange, flush_or_restart)
+    network = Network(rules, BANDS)
+    run_with_restarts(network, pages, seed, share)
     changes = serial_changes(pages, rules, kept_rows(network, pages))
     assert changes_of(network) == changes
     assert network.verdicts == serial_verdicts(pages, rules, retiring(pages, changes))
@@ -291,14 +285,8 @@ def test_pages_on_their_way_between_shards_are_retired_where_their_urls_were_rep
 ) -> None:
     pages = crawled_pages(Random(seed), count)
     rules = IndexSettings(shards=shards, track_changes=True, retire_replaced=True)
-    network, kept, moments = Network(rules, BANDS), Kept(pages, rules), Random(seed + 1)
-
-    def flush_or_restart() -> bool:
-        if moments.random() < share / 3:
-            network.restart()
-        return moments.random() < share
-
-    network.run(pages, Random(seed).randrange, flush_or_restart)
+    network, kept = Network(rules, BANDS), Kept(pages, rules)
+    run_with_restarts(network, pages, seed, share)
     verdicts = {verdict.ref: verdict for verdict in network.verdicts}
     assert len(verdicts) == len(network.verdicts) == count
     matching = {}

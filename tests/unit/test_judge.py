@@ -60,16 +60,6 @@ def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = Tru
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([5, 20, 1000]))
-def test_one_shard_gives_the_verdicts_of_the_serial_index(
-    seed: int, count: int, head_pages: int
-) -> None:
-    pages, rules = family_pages(Random(seed), count), IndexSettings()
-    with a_judge(rules, head_pages=head_pages) as judge:
-        assert judge_all(judge, pages, Random(seed)) == serial_verdicts(pages, rules)
-
-
-@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
 def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
     pages = family_pages(Random(seed), count)
