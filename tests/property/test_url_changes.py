@@ -26,8 +26,7 @@ from streamer.run import judge as judge_module
 from streamer.sketch.resemblance import similarity
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import Network
-from tests.helpers.signed_pages import BANDS, family_pages
-from tests.property.test_index_forgetting import opened
+from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
@@ -339,12 +338,12 @@ def test_sweeps_and_kills_do_not_show_in_what_is_retired(
     said: dict[int, Judged] = {}
     with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 3):
         for turn in range(3):
-            judge = opened(Path(folder) / "index", rules, memory)
+            judge = opened(Path(folder) / "index", rules, index_memory=memory)
             judge._next_sweep = 0.0  # noqa: SLF001 - no sweep waits for the end of a pause
             for verdict in judge_all(judge, pages, Random(seed + turn)):
                 assert said.setdefault(verdict.ref, verdict) == verdict
             judge.close()  # as a kill would: nothing more is flushed
-        judge = opened(Path(folder) / "index", rules, memory)
+        judge = opened(Path(folder) / "index", rules, index_memory=memory)
         judge_all(judge, pages, Random(seed))
         judge.finish()
         judge._next_sweep = 0.0  # noqa: SLF001 - as above
