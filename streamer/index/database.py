@@ -59,7 +59,11 @@ _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell no
 
 
 class Database:
-    """An open database; from any thread."""
+    """An open database; from any thread.
+
+    Where a file of it is damaged, every function raises StoreDamaged; StoreUnavailable, where the
+    disk refuses.
+    """
 
     def __init__(self, path: Path, opened: Any, families: Sequence[bytes]) -> None:  # noqa: ANN401 - rocksdict has no types
         self._path = path
@@ -101,11 +105,7 @@ class Database:
         return database
 
     def last(self) -> Entry | None:
-        """Return the last key of the state and its value; None where nothing was written.
-
-        Raises:
-            StoreDamaged: it cannot be read.
-        """
+        """Return the last key of the state and its value; None where nothing was written."""
         with _explained(self._path):
             cursor = self._opened.iter()
             cursor.seek_to_last()
@@ -115,53 +115,33 @@ class Database:
             return None
 
     def note(self, key: bytes) -> bytes | None:
-        """Return what is noted under a key, beside the state.
-
-        Raises:
-            StoreDamaged: it cannot be read.
-        """
+        """Return what is noted under a key, beside the state."""
         with _explained(self._path):
             value: bytes | None = self._opened.get(key)
             return value
 
     def put_note(self, key: bytes, value: bytes) -> None:
-        """Note a value under a key that lies before the state's, on the disk; none removes it.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-        """
+        """Note a value under a key that lies before the state's, on the disk; none removes it."""
         with _explained(self._path):
             batch = WriteBatch(raw_mode=True)
             if value:
                 batch.put(key, value)
             else:
                 batch.delete(key)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
 
     def values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
-        """Return blocks of a family.
-
-        Raises:
-            StoreDamaged: one of them cannot be read, or is missing.
-        """
+        """Return blocks of a family, all of which must be there."""
         found: list[Any] = []  # bytes, None where there is no such block
-        entries = self._families.get(family)
-        with _explained(self._path):
-            for start in range(0, len(blocks), READ_AT_ONCE):
-                keys = entry_keys(family, blocks[start : start + READ_AT_ONCE])
-                found += [None] if entries is None else entries.get(keys)
+        for start in range(0, len(blocks), READ_AT_ONCE):
+            found += self.newest(family, entry_keys(family, blocks[start : start + READ_AT_ONCE]))
         if None in found:
             block = blocks[found.index(None)]
             raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
         return found
 
     def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys, None of one that is not there.
-
-        Raises:
-            StoreDamaged: one of them cannot be read.
-        """
+        """Return the values of keys, None of one that is not there."""
         entries = self._families.get(family)
         with _explained(self._path):
             return [None] * len(keys) if entries is None else entries.get(list(keys))
@@ -172,11 +152,7 @@ class Database:
         return 0 if entries is None else entries.property_int_value(KEYS_ABOUT) or 0
 
     def scan(self, family: bytes) -> Iterator[Entry]:
-        """Yield all entries of a family, by their keys.
-
-        Raises:
-            StoreDamaged: one of them cannot be read.
-        """
+        """Yield all entries of a family, by their keys."""
         if family not in self._families:
             return
         with _explained(self._path):
@@ -198,11 +174,7 @@ class Database:
         """Write entries, each list of one family, and the state, to the disk: all or none.
 
         Those that go past the log may be there without the state: not where others are `in_place`,
-        nor those that are `replaced`.
-
-        Raises:
-            StoreDamaged: a file of the database is damaged.
-            StoreUnavailable: the disk refuses. Entries may be there then, the state is not.
+        nor those that are `replaced`. Where the disk refuses, the state is not there.
         """
         size = sum(len(value) for own in entries for _, value in own)
         with _explained(self._path):
@@ -211,21 +183,22 @@ class Database:
                 if size <= LOGGED_BYTES_MAX or in_place:
                     self._put(batch, own)
                 else:
-                    self._write_past_the_log(own)
+                    self.write_apart(own[0][0][:1], own)
             if replaced:
                 self._put(batch, replaced)
             batch.put(*state)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
         self.merge()
+
+    def _commit(self, batch: WriteBatch) -> None:
+        """Write a batch to the disk by the log."""
+        self._opened.write(batch)
+        self._opened.flush_wal(True)
 
     def _put(self, batch: WriteBatch, entries: Sequence[Entry]) -> None:
         handle = self._opened.get_column_family_handle(FAMILIES[entries[0][0][:1]])
         for key, value in entries:
             batch.put(key, value, handle)
-
-    def _write_past_the_log(self, entries: Sequence[Entry]) -> None:
-        self.write_apart(entries[0][0][:1], entries)
 
     def write_apart(self, family: bytes, entries: Iterable[Entry]) -> None:
         """Write entries of a family past the log, and sync them; no state goes with them.
@@ -247,10 +220,6 @@ class Database:
 
         The note of what is deleted goes into a file of its own: in one with new entries it would
         reach from the oldest to the newest, and all between would be merged with it.
-
-        Raises:
-            StoreDamaged: a file of the database is damaged.
-            StoreUnavailable: the disk refuses.
         """
         entries = self._families[family]
         limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
@@ -265,28 +234,18 @@ class Database:
             self._merger.submit(self._compact, entries, *each)
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
-        """Delete entries by their keys; `settle` has them gone from the disk.
-
-        Raises:
-            StoreDamaged: a file of the database is damaged.
-            StoreUnavailable: the disk refuses.
-        """
+        """Delete entries by their keys; `settle` has them gone from the disk."""
         with _explained(self._path):
             batch = WriteBatch(raw_mode=True)
             handle = self._opened.get_column_family_handle(FAMILIES[family])
             for key in keys:
                 batch.delete(key, handle)
-            self._opened.write(batch)
-            self._opened.flush_wal(True)
+            self._commit(batch)
 
     def settle(self, blocks: Mapping[bytes, range] | None = None) -> None:
         """Write entries anew, without those that were written over or deleted.
 
         These are all entries, or the state and some blocks of families.
-
-        Raises:
-            StoreDamaged: a file of the database is damaged.
-            StoreUnavailable: the disk refuses.
         """
         with _explained(self._path):
             for entries in (self._opened, *self._families.values()):  # the log goes with the last
@@ -323,10 +282,6 @@ class Database:
         """Make the same database in `folder`, which must not be there yet, out of links to files.
 
         What is in memory is filed first: to make the links holds the interpreter.
-
-        Raises:
-            StoreDamaged: a file of the database is damaged.
-            StoreUnavailable: the disk refuses.
         """
         with _explained(self._path):
             for family in (*self._families.values(), self._opened):

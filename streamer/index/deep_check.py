@@ -21,9 +21,9 @@ from streamer.index.row_blocks import (
     SLOTS_A_KEY_BLOCK,
     RowKeys,
     gather_marks,
+    rows_at,
 )
 from streamer.index.store import Store
-from streamer.index.stored_rows import read_rows
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import read_places
 
@@ -145,7 +145,7 @@ class _Check:
     def _rows(self, part: RowKeys, finding: Finding) -> None:
         """Read the rows of a block of keys, and compare their marks."""
         try:
-            rows = read_rows(self._store, part.slots)
+            rows = rows_at(part.slots, self._store.row_blocks)
         except StoreDamaged:
             for number in np.unique(part.slots // ROWS_A_BLOCK).tolist():
                 _tried(finding, self._store.row_blocks, [number])

@@ -243,8 +243,8 @@ class Forgetting:
         times[hidden] = BEFORE_ALL
         return replace(kept, times=times)
 
-    def hides_version(self, url: bytes, time: int, record: int) -> bool:
-        """Tell whether a version of a URL is forgotten that came before the next such record."""
+    def name(self, url: bytes, time: int, record: int) -> bool:
+        """Tell whether a version of a URL is named, that came before the next such record."""
         return self._terms.name(url, time, record) or self._swept.name(url, time, record)
 
     def begin_sweep(self) -> None:

@@ -1,10 +1,9 @@
 """Frozen keys: what the key table has no room for, in the database, behind filters in memory.
 
-A table that is full becomes a generation: its words, in order, are cut into blocks by their tags,
-which are spread evenly, so a key tells its block without a search. In memory stays a Bloom filter
-whose bits for one key lie in one cache line; so a key that is nowhere costs one look into memory a
-generation, and a read in one of two hundred cases. Four generations of a level become one of the
-next: their number grows with the logarithm, until they are so large that merging costs more.
+A table that is full becomes a generation: blocks of its words on disk, and a filter in memory
+(postings.py). So a key that is nowhere costs one look into memory a generation, and a read in one
+of two hundred cases. Four generations of a level become one of the next: their number grows with
+the logarithm, until they are so large that merging costs more.
 
 A page that is known has all its keys in one generation, and most of them have one row there. So one
 of its keys is read, and the row that it leads to; where that row's marks (row_blocks.py) agree with
@@ -31,13 +30,14 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from streamer.errors import damaged
-from streamer.hashing import fmix
 from streamer.index.codec import BANDS, Entry, entry_key
-from streamer.index.key_table import KeyTable
+from streamer.index.key_table import KeyTable, address_of, memory_of
 from streamer.index.postings import (
+    LINE_BITS,
+    LINE_BYTES,
+    PART_SEGMENTS,
     PARTS,
     ROWS_MAX,
     SEGMENTS,
@@ -45,43 +45,29 @@ from streamer.index.postings import (
     Keys,
     Places,
     Postings,
-    home_of,
-    segment_of,
+    Probed,
+    Shape,
+    cut,
+    explain,
+    filled,
+    find_in_blocks,
+    pack,
+    probe,
     segments_of,
-    tag_of,
+    unpack,
 )
-from streamer.index.row_blocks import Bytes, Marks
+from streamer.index.row_blocks import PADDING, joined_blocks
 from streamer.index.store import Store
 from streamer.index.stored_rows import StoredRows
-from streamer.kernel import (
-    inline_kernel,
-    int64,
-    kernel,
-    load_u64,
-    prefetch,
-    put_word,
-    store_u64,
-    uint8,
-    uint32,
-    uint64,
-    word_at,
-)
 
 MERGED = 4  # generations of a level that become one of the next
 MERGED_MAX = 1 << 28  # postings of a generation, about: to write 18 million pages' again gains less
 FILTER_BITS = 12  # a posting: one key in two hundred is taken for one that is there
 BLOCK_WORDS = 448  # about 3.6 kB: one page is read
-_LINE_BYTES = 64  # of a cache line
-_LINE_BITS = 8 * _LINE_BYTES
-_BITS_A_KEY = 6
-_WORD_BITS = 64
-_AHEAD = 4  # keys between what is asked for and what is looked at, in all generations
-_PADDING = bytes(16)  # behind blocks: what is packed is read eight bytes at a time, and one more
 _FILTER = 1 << 31  # the blocks from there on are pieces of the filter
 _PIECE_BYTES = 1 << 20
 _PIECES_AT_ONCE = 16
 _RUNS = (1 << 24) - 1  # no generation's number
-_PART_SEGMENTS = SEGMENTS // PARTS
 
 
 class Generation(msgspec.Struct, array_like=True):
@@ -101,7 +87,7 @@ class Generation(msgspec.Struct, array_like=True):
     @property
     def filter_bytes(self) -> int:
         """Return the bytes of its filter."""
-        return SEGMENTS * self.lines * _LINE_BYTES
+        return SEGMENTS * self.lines * LINE_BYTES
 
     @property
     def shape(self) -> Shape:
@@ -109,19 +95,6 @@ class Generation(msgspec.Struct, array_like=True):
         row_bits = max(1, (self.last_row - self.first_row).bit_length())
         tag_bits = (((1 << TAG_BITS) - 1) // self.blocks).bit_length()
         return Shape(self.blocks, self.first_row, row_bits, max(8, row_bits + tag_bits))
-
-
-class Shape(NamedTuple):
-    """The form of a generation's blocks: how many a segment has, and how a posting is packed.
-
-    It takes `bits` bits: the distance of its tag from the least that the block can have, then, in
-    `row_bits`, that of its row from the generation's first.
-    """
-
-    blocks: int
-    first_row: int
-    row_bits: int
-    bits: int
 
 
 class Note(msgspec.Struct, array_like=True):
@@ -162,228 +135,6 @@ def _base(shard: int, number: int) -> int:
     return (shard << 56) + (number << 32)
 
 
-# ---- filters and blocks --------------------------------------------------------------------------
-
-
-@inline_kernel
-def _hash(segment: int, tag: int) -> int:
-    return fmix(uint64(segment) << uint64(TAG_BITS) | uint64(tag))
-
-
-@inline_kernel
-def _set_bits(line: int, bits: int) -> None:
-    for j in range(_BITS_A_KEY):
-        bit = bits >> uint64(9 * j) & uint64(_LINE_BITS - 1)
-        at = int64(bit >> uint64(6))
-        put_word(line, at, word_at(line, at) | uint64(1) << (bit & uint64(63)))
-
-
-@inline_kernel
-def _are_set(line: int, bits: int) -> bool:
-    are_set = True
-    j = 0
-    while are_set and j < _BITS_A_KEY:
-        bit = bits >> uint64(9 * j) & uint64(_LINE_BITS - 1)
-        are_set = word_at(line, int64(bit >> uint64(6))) >> (bit & uint64(63)) & uint64(1) != 0
-        j += 1
-    return are_set
-
-
-@kernel
-def cut(
-    words: Keys, starts: Places, first: int, blocks: int, lines: int, address: int, limits: Places
-) -> None:
-    """Add words to the filter at an address, and write where each block of them ends to `limits`.
-
-    Those of segment first + i are words[starts[i]:starts[i + 1]]. A tag that several of them have
-    is added once more, by other bits.
-    """
-    for i in range(starts.shape[0] - 1):
-        block = i * blocks
-        for j in range(starts[i], starts[i + 1]):
-            tag = words[j] >> uint64(TAG_BITS)
-            home = i * blocks + home_of(tag, blocks)
-            while block < home:
-                limits[block] = j
-                block += 1
-            line = address + ((first + i) * lines + home_of(tag, lines)) * _LINE_BYTES
-            bits = _hash(first + i, tag)
-            _set_bits(line, bits)
-            if j > starts[i] and words[j - 1] >> uint64(TAG_BITS) == tag:
-                _set_bits(line, fmix(bits))
-        while block < (i + 1) * blocks:
-            limits[block] = starts[i + 1]
-            block += 1
-
-
-@inline_kernel
-def _least_tag(home: int, blocks: int) -> int:
-    """Return the least tag that lies in a block of a segment."""
-    return ((uint64(home) << uint64(TAG_BITS)) + uint64(blocks - 1)) // uint64(blocks)
-
-
-@inline_kernel
-def _packed(data: Bytes, bit: int, bits: int) -> int:
-    """Return what is packed into so many bits, from this one on."""
-    at, shift = bit >> 3, uint64(bit & 7)
-    value = load_u64(data, at) >> shift
-    if bits + int64(shift) > _WORD_BITS:
-        value |= uint64(data[at + 8]) << (uint64(64) - shift)
-    return value & (uint64(0xFFFFFFFFFFFFFFFF) >> uint64(64 - bits))
-
-
-@kernel
-def pack(words: Keys, limits: Places, shape: Shape, out: Bytes, out_limits: Places) -> None:
-    """Write blocks of words to `out`, which is zero and has nine bytes more than they take.
-
-    Block i is words[limits[i]:limits[i + 1]], and begins at the byte out_limits[i]; the first is
-    the first of a segment.
-    """
-    for block in range(limits.shape[0] - 1):
-        least = _least_tag(block % shape.blocks, shape.blocks)
-        bit = 8 * out_limits[block]
-        for i in range(limits[block], limits[block + 1]):
-            tag = (words[i] >> uint64(TAG_BITS)) - least
-            row = (words[i] & uint64(0xFFFFFFFF)) - uint64(shape.first_row)
-            value = tag << uint64(shape.row_bits) | row
-            at, shift = bit >> 3, uint64(bit & 7)
-            store_u64(out, at, load_u64(out, at) | value << shift)
-            if shape.bits + int64(shift) > _WORD_BITS:
-                out[at + 8] |= uint8(value >> (uint64(64) - shift))
-            bit += shape.bits
-        out_limits[block + 1] = (bit + 7) >> 3
-
-
-@kernel
-def unpack(data: Bytes, limits: Places, shape: Shape, out: Keys, out_limits: Places) -> None:
-    """Write the words of blocks to `out`, and where those of each end: what `pack` was given."""
-    count = int64(0)
-    for block in range(limits.shape[0] - 1):
-        least = _least_tag(block % shape.blocks, shape.blocks)
-        bit = 8 * limits[block]
-        for _ in range(8 * (limits[block + 1] - limits[block]) // shape.bits):
-            value = _packed(data, bit, shape.bits)
-            tag = (value >> uint64(shape.row_bits)) + least
-            row = value & ((uint64(1) << uint64(shape.row_bits)) - uint64(1))
-            out[count] = tag << uint64(TAG_BITS) | (row + uint64(shape.first_row))
-            bit += shape.bits
-            count += 1
-        out_limits[block + 1] = count
-
-
-class Probed(NamedTuple):
-    """Keys that may be in a generation, in the order of keys: int64[n] each.
-
-    Attributes:
-        places: the places of the keys.
-        generations: the places of the generations.
-        blocks: the numbers of the blocks where they would be.
-        shared: 0 where the key has one row there if any.
-    """
-
-    places: Places
-    generations: Places
-    blocks: Places
-    shared: Places
-
-    def at(self, which: npt.NDArray[np.bool_] | Places | slice) -> Probed:
-        """Return some of them."""
-        return Probed(*(column[which] for column in self))
-
-
-@kernel
-def probe(
-    addresses: Places, lines: Places, blocks: Places, bases: Places, keys: Keys, out: Probed
-) -> int:
-    """Write which keys may be in a generation; return how many.
-
-    Of each generation: where its filter lies, the lines and blocks of a segment, and the number of
-    its first block. Where there are more than the arrays hold, the rest is only counted.
-    """
-    found = 0
-    for i in range(-_AHEAD, keys.shape[0]):
-        if i + _AHEAD < keys.shape[0]:
-            segment, tag = segment_of(keys[i + _AHEAD]), tag_of(keys[i + _AHEAD])
-            for g in range(bases.shape[0]):
-                line = segment * lines[g] + home_of(tag, lines[g])
-                prefetch(addresses[g], line * (_LINE_BYTES // 8))
-        if i < 0:
-            continue
-        segment, tag = segment_of(keys[i]), tag_of(keys[i])
-        bits = _hash(segment, tag)
-        for g in range(bases.shape[0]):
-            line = addresses[g] + (segment * lines[g] + home_of(tag, lines[g])) * _LINE_BYTES
-            if _are_set(line, bits):
-                if found < out.places.shape[0]:
-                    out.places[found] = i
-                    out.generations[found] = g
-                    out.blocks[found] = bases[g] + segment * blocks[g] + home_of(tag, blocks[g])
-                    out.shared[found] = _are_set(line, fmix(bits))
-                found += 1
-    return found
-
-
-@kernel
-def find_in_blocks(
-    data: Bytes, limits: Places, shapes: Places, keys: Keys, probed: Probed, at: Places,
-    out: tuple[Places, Places],
-) -> int:  # fmt: skip
-    """Write i and a row for each posting of keys[probed.places[i]] in block at[i]; return how many.
-
-    Block b is data[limits[b]:limits[b + 1]]; shapes[g] is that of generation g. Where there are
-    more than the arrays hold, the rest is only counted.
-    """
-    found = 0
-    for i in range(at.shape[0]):
-        generation = probed.generations[i]
-        blocks, first_row = shapes[generation, 0], shapes[generation, 1]
-        row_bits, bits = shapes[generation, 2], shapes[generation, 3]
-        tag = tag_of(keys[probed.places[i]])
-        tag -= _least_tag(home_of(tag, blocks), blocks)
-        start = 8 * limits[at[i]]
-        low, end = int64(0), 8 * (limits[at[i] + 1] - limits[at[i]]) // bits
-        high = end
-        while low < high:
-            middle = (low + high) >> 1
-            if _packed(data, start + middle * bits, bits) >> uint64(row_bits) < tag:
-                low = middle + 1
-            else:
-                high = middle
-        while low < end:
-            value = _packed(data, start + low * bits, bits)
-            if value >> uint64(row_bits) != tag:
-                break
-            if found < out[0].shape[0]:
-                out[0][found] = i
-                row = value & ((uint64(1) << uint64(row_bits)) - uint64(1))
-                out[1][found] = first_row + int64(row)
-            found += 1
-            low += 1
-    return found
-
-
-@kernel
-def explain(
-    keys: Keys, probed: Probed, groups: Places, starts: Places, marks: Marks, out: Places
-) -> None:
-    """Write which row has each key that was not read yet: its place in `marks`, -1 for none.
-
-    Key i of a page is own key i % marks.shape[1]; groups[i] is the page and generation of a key,
-    whose rows that are known by now are those from starts[groups[i]] on. Keys that may have several
-    rows there are left.
-    """
-    for i in range(groups.shape[0]):
-        out[i] = -1
-        mark = uint32(keys[probed.places[i]])
-        if probed.shared[i] or mark == 0:  # a row that is not posted has 0
-            continue
-        own = probed.places[i] % marks.shape[1]
-        for row in range(starts[groups[i]], starts[groups[i] + 1]):
-            if marks[row, own] == mark:
-                out[i] = row
-                break
-
-
 class _Filters(NamedTuple):
     """What `probe` takes of all generations, and their shapes, int64[n, 4]."""
 
@@ -395,15 +146,10 @@ class _Filters(NamedTuple):
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Return memory that goes back to the system as soon as it is dropped."""
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # not every system has some
+    memory = memory_of(size)
+    with suppress(OSError):  # not every system has huge pages
         memory.madvise(mmap.MADV_HUGEPAGE)  # each look is into another page
     return memory
-
-
-def _address(memory: mmap.mmap) -> int:
-    return int(np.frombuffer(memory, np.uint8).ctypes.data)
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
@@ -413,7 +159,8 @@ class Stopped(Exception):  # noqa: N818 - it is no error
 class FrozenKeys:
     """The frozen keys of one shard; any thread may look them up, one changes them.
 
-    `alone` gives a moment in which nobody looks.
+    `alone` gives a moment in which nobody looks. Changes raise StoreUnavailable where the disk
+    refuses, and nothing is lost; and `Stopped`, once `stop` was called.
 
     Attributes:
         note: what is frozen.
@@ -442,9 +189,6 @@ class FrozenKeys:
         """Return (the place of a key, a row) for each posting, in no order.
 
         Keys are those of pages, so many each. Rows may have been dropped.
-
-        Raises:
-            StoreDamaged: a block cannot be read.
         """
         probed = self._probe(keys)
         if not len(probed.places):
@@ -481,27 +225,21 @@ class FrozenKeys:
 
     def _probe(self, keys: Keys) -> Probed:
         room = len(keys) if len(self._filters.bases) else 0
-        while True:
-            out = Probed(*np.empty((4, room), np.int64))
-            found = probe(*self._filters[:4], keys, out) if room else 0
-            if found <= room:
-                return out.at(slice(found))
-            room = found
+        return Probed(*filled(4, room, lambda out: probe(*self._filters[:4], keys, Probed(*out))))
 
     def _read(self, keys: Keys, probed: Probed) -> tuple[Places, Places, Places]:
         """Return each posting's place, row, and which of `probed` it was found for."""
         if not len(probed.places):
             return probed.places, probed.places, probed.places
         numbers, blocks = np.unique(probed.blocks, return_inverse=True)
-        data, limits = _joined(self._store.band_blocks(numbers.tolist()))
-        room = len(probed.places)
-        while True:
-            at, rows = np.empty((2, room), np.int64)
-            shapes = self._filters.shapes
-            found = find_in_blocks(data, limits, shapes, keys, probed, blocks, (at, rows))
-            if found <= room:
-                return probed.places[at[:found]], rows[:found], at[:found]
-            room = found
+        data, limits = joined_blocks(self._store.band_blocks(numbers.tolist()))
+        shapes = self._filters.shapes
+
+        def find(out: Places) -> int:
+            return find_in_blocks(data, limits, shapes, keys, probed, blocks, (out[0], out[1]))
+
+        at, rows = filled(2, len(blocks), find)
+        return probed.places[at], rows, at
 
     # ---- changes, in one thread ------------------------------------------------------------------
 
@@ -509,20 +247,16 @@ class FrozenKeys:
         """Tell the rows where those lie that are frozen."""
         for number, _ in self.note.runs:
             [data] = self._store.band_blocks([_base(self._shard, _RUNS) + number])
-            self._rows.put_runs(np.frombuffer(data, np.int64).reshape(3, -1))
+            self._rows.slots.put(np.frombuffer(data, np.int64).reshape(3, -1))
 
     def freeze(self, table: KeyTable, slot: int, let_go: Callable[[], None]) -> None:
         """Make a generation of a table to which nobody adds any more: all rows before a slot.
 
         `let_go` is called when it is found here, while nobody looks.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-            Stopped: `stop` was called.
         """
         self._sweep()
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
-        runs = self._rows.runs_from(before.slot, slot)
+        runs = self._rows.slots.runs_from(before.slot, slot)
         number = before.next
         self._store.write_bands(
             [(entry_key(BANDS, _base(self._shard, _RUNS) + number), runs.tobytes())]
@@ -531,24 +265,21 @@ class FrozenKeys:
         parts = (table.words(segments_of(part)) for part in range(PARTS))
         new = self._written(0, table.count, rows, parts)
         left = [run for run in before.runs if run[1] > first_slot]
-        others, gone = self._without_dropped(before.generations)
+        first_row = self._rows.slots.first_row
+        gone = [each for each in before.generations if each.last_row < first_row]
+        others = [each for each in before.generations if each.last_row >= first_row]
         generations = [*others, new] if new.count else others
         after = Note(slot, number + 1, generations, [*left, (number, slot)])
         self._change(after, gone, let_go)
 
     def merge(self) -> bool:
-        """Merge four generations of a level into one, if there are so many; tell whether.
-
-        Raises:
-            StoreUnavailable: the disk refuses; nothing is lost.
-            Stopped: `stop` was called.
-        """
+        """Merge four generations of a level into one, if there are so many; tell whether."""
         before = self.note
         old = generations_to_merge(before.generations)
         if not old:
             return False
         parts = (self._merged(old, part) for part in range(PARTS))
-        first = max(self._rows.first_row, min(each.first_row for each in old))
+        first = max(self._rows.slots.first_row, min(each.first_row for each in old))
         rows = first, max(each.last_row for each in old) + 1
         count = sum(each.count for each in old)
         new = self._written(old[0].level + 1, count, rows, parts)
@@ -565,15 +296,6 @@ class FrozenKeys:
     def go_on(self) -> None:
         """Take `stop` back, when nothing goes on in another thread any more."""
         self._stopped = False
-
-    def _without_dropped(
-        self, generations: Sequence[Generation]
-    ) -> tuple[list[Generation], list[Generation]]:
-        """Return the generations that have rows that are left, and those that have none."""
-        first_row = self._rows.first_row
-        has_rows = [each.last_row >= first_row for each in generations]
-        gone = itertools.compress(generations, (not each for each in has_rows))
-        return list(itertools.compress(generations, has_rows)), list(gone)
 
     def _change(self, after: Note, gone: Sequence[Generation], let_go: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is `gone` when nobody reads it."""
@@ -606,7 +328,7 @@ class FrozenKeys:
         """Write a generation of so many postings at most, of these rows; make its filter."""
         number = self.note.next
         blocks = max(1, -(-count // (SEGMENTS * BLOCK_WORDS)))
-        lines = max(1, -(-count * FILTER_BITS // (SEGMENTS * _LINE_BITS)))
+        lines = max(1, -(-count * FILTER_BITS // (SEGMENTS * LINE_BITS)))
         new = Generation(number, level, 0, rows[0], rows[1] - 1, blocks, lines)
         self._memory[number] = memory = _memory(new.filter_bytes)
         base = _base(self._shard, number)
@@ -624,11 +346,11 @@ class FrozenKeys:
 
     def _blocks(self, new: Generation, part: int, postings: Postings) -> Iterator[Entry]:
         """Add a part to the filter, and yield its blocks."""
-        (words, starts), address = postings, _address(self._memory[new.number])
+        (words, starts), address = postings, address_of(self._memory[new.number])
         numbers = self._part(new, part)
         limits, ends = np.zeros((2, len(numbers) + 1), np.int64)
-        cut(words, starts, part * _PART_SEGMENTS, new.blocks, new.lines, address, limits[1:])
-        size = len(words) * new.shape.bits // 8 + len(numbers) + len(_PADDING)
+        cut(words, starts, part * PART_SEGMENTS, new.blocks, new.lines, address, limits[1:])
+        size = len(words) * new.shape.bits // 8 + len(numbers) + len(PADDING)
         out = np.zeros(size, np.uint8)
         pack(words, limits, new.shape, out, ends)
         new.count += len(words)
@@ -642,7 +364,7 @@ class FrozenKeys:
         for each in generations:
             words, limits = _words(self._store.band_blocks(self._part(each, part)), each)
             read.append((words, limits[:: each.blocks]))
-        for i in range(_PART_SEGMENTS):
+        for i in range(PART_SEGMENTS):
             words = np.concatenate([words[at[i] : at[i + 1]] for words, at in read])
             words.sort(kind="stable")  # which takes what is in order as it is
             merged.append(words)
@@ -651,7 +373,7 @@ class FrozenKeys:
 
     def _part(self, generation: Generation, part: int) -> range:
         """Return the numbers of the blocks of a part."""
-        count = _PART_SEGMENTS * generation.blocks
+        count = PART_SEGMENTS * generation.blocks
         first = _base(self._shard, generation.number) + part * count
         return range(first, first + count)
 
@@ -672,7 +394,7 @@ class FrozenKeys:
         own = self.note.generations
         self._memory = {each.number: self._memory[each.number] for each in own}
         return _Filters(
-            np.array([_address(memory) for memory in self._memory.values()], np.int64),
+            np.array([address_of(memory) for memory in self._memory.values()], np.int64),
             np.array([each.lines for each in own], np.int64),
             np.array([each.blocks for each in own], np.int64),
             np.array([_base(self._shard, each.number) for each in own], np.int64),
@@ -710,17 +432,9 @@ def _of_rows(postings: Postings, first: int, end: int) -> Postings:
     return Postings(words[there], before[starts])
 
 
-def _joined(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
-    """Return blocks in one, and where each begins, and the end."""
-    limits = np.zeros(len(blocks) + 1, np.int64)
-    np.cumsum([len(block) for block in blocks], out=limits[1:])
-    # A kernel is compiled anew for bytes that cannot be written.
-    return np.frombuffer(bytearray().join([*blocks, _PADDING]), np.uint8), limits
-
-
 def _words(blocks: Sequence[bytes], generation: Generation) -> tuple[Keys, Places]:
-    """Return the words of blocks of a generation, the first of a segment's on; and as `_joined`."""
-    data, limits = _joined(blocks)
+    """Return the words of blocks of a generation, and where those of each begin, and the end."""
+    data, limits = joined_blocks(blocks)
     ends = np.zeros(len(limits), np.int64)
     words = np.empty(8 * len(data) // generation.shape.bits, np.uint64)
     unpack(data, limits, generation.shape, words, ends)
@@ -734,7 +448,7 @@ def read_generation(store: Store, shard: int, generation: Generation) -> Iterato
         StoreDamaged: it cannot be read, or there is more or less of it than was noted.
     """
     base, count, size = _base(shard, generation.number), 0, 0
-    at_once = _PART_SEGMENTS * generation.blocks
+    at_once = PART_SEGMENTS * generation.blocks
     for first in range(base, base + SEGMENTS * generation.blocks, at_once):
         blocks = store.band_blocks(range(first, first + at_once))
         count += sum(8 * len(block) // generation.shape.bits for block in blocks)

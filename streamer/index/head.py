@@ -9,12 +9,15 @@ stay.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from streamer.index.codec import Undecided
+from streamer.index.types import FlushedRows, Horizon
 from streamer.kernel import inline_kernel, int64, kernel, uint64
 from streamer.sketch.resemblance import SKETCH_WORDS
 
@@ -24,6 +27,9 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _PLACE_BITS = 6
 ENTRIES_MAX = 1 << 26
 
+# States of an entry. A flushed one is kept, and may be found in the store already.
+FREE, UNDECIDED, KEPT, FLUSHED = range(4)
+
 Words = npt.NDArray[np.uint64]
 
 
@@ -32,7 +38,7 @@ class HeadColumns(NamedTuple):
 
     Attributes:
         rows: int64; keys: uint64[n, own keys]; masks: uint64, which keys are posted, by bit.
-        sketches: uint64[n, 33]; states: uint8, as in rule.py; times: int64.
+        sketches: uint64[n, 33]; states: uint8; times: int64.
         table: uint64, a power of two.
     """
 
@@ -156,3 +162,56 @@ class Head:
             self.shingles = [self.shingles[i] for i in places.tolist()]
         self.count = len(places)
         rebuild_table(self.table, self.keys, self.masks, self.count)
+
+    def take_kept(self, state: bytes, horizon: Horizon) -> FlushedRows:
+        """Mark the kept entries as flushed, and return them, with the state of their shard."""
+        is_kept = self.states[: self.count] == KEPT
+        kept = slice(self.count) if is_kept.all() else np.flatnonzero(is_kept)
+        self.states[kept] = FLUSHED
+        return FlushedRows(
+            self.rows[kept],
+            self.refs[kept],
+            self.sketches[kept],
+            self.keys[kept],
+            self.masks[kept],
+            list(itertools.compress(self.urls, is_kept.tolist())),
+            self.times[kept],
+            state,
+            horizon,
+            list(itertools.compress(self.shingles, is_kept.tolist())),
+        )
+
+    def undecided(self, first: int = 0) -> dict[int, int]:
+        """Return the undecided entries from the first on, by the refs of their pages."""
+        entries = first + np.flatnonzero(self.states[first : self.count] == UNDECIDED)
+        return dict(zip(self.refs[entries].tolist(), entries.tolist(), strict=True))
+
+    def pack_undecided(self) -> Undecided:
+        """Return the undecided entries as bytes."""
+        left = np.flatnonzero(self.states[: self.count] == UNDECIDED)
+        return Undecided(
+            self.rows[left].tobytes(),
+            self.refs[left].tolist(),
+            self.keys[left].tobytes(),
+            self.masks[left].tobytes(),
+            self.sketches[left].tobytes(),
+            [self.urls[i] for i in left.tolist()],
+            self.times[left].tobytes(),
+            [self.shingles[i] for i in left.tolist()] if self.shingles else [],
+        )
+
+    def restore_undecided(self, packed: Undecided) -> None:
+        """Enter the undecided entries that were packed into an empty head."""
+        count = len(packed.refs)
+        self.reserve(count)
+        self.rows[:count] = np.frombuffer(packed.rows, np.int64)
+        self.keys[:count] = np.frombuffer(packed.keys, np.uint64).reshape(count, self.own_keys)
+        self.masks[:count] = np.frombuffer(packed.masks, np.uint64)
+        self.sketches[:count] = np.frombuffer(packed.sketches, np.uint64).reshape(
+            count, SKETCH_WORDS
+        )
+        self.times[:count] = np.frombuffer(packed.times, np.int64)
+        self.states[:count] = UNDECIDED
+        self.refs[:count] = packed.refs
+        self.urls, self.shingles, self.count = packed.urls, packed.shingles, count
+        self.retain(np.arange(count))

@@ -4,16 +4,12 @@ A posting is a word: 32 bits of its key, then its row. The key's top 8 bits choo
 segments, the 32 after them are in the word, so 40 bits of a key are told apart here; what is found
 is compared with the rest by whoever needs to be sure (stored_lookup.py).
 
-A segment is a hash table whose words are in order. A word is enough to find its home
-again: a segment grows without reading a key, by a fifth, and the segments grow one after another,
-not all at once.
-
-Ordered linear probing in the segments of the key table: kernels.
-
-The home of a word goes up with it, a word lies at its home or behind it, and a free slot is greater
-than every word. So a search ends at the first greater word, about one cache line from home however
-full the segment is (Amble and Knuth, Ordered hash tables, 1974). In memory words are complemented,
-so that memory as the system gives it is free slots.
+A segment is a hash table whose words are in order. A word is enough to find its home again: a
+segment grows without reading a key, by a fifth, and the segments grow one after another, not all at
+once. Probing is linear and ordered: the home of a word goes up with it, a word lies at its home or
+behind it, and a free slot is greater than every word. So a search ends at the first greater word,
+about one cache line from home however full the segment is (Amble and Knuth, Ordered hash tables,
+1974). In memory words are complemented, so that memory as the system gives it is free slots.
 """
 
 from __future__ import annotations
@@ -30,21 +26,13 @@ from streamer.index.postings import (
     Keys,
     Places,
     Postings,
+    filled,
     home_of,
     segment_of,
-    sort_nearly,
+    segment_words,
     tag_of,
 )
-from streamer.kernel import (
-    allocating_kernel,
-    inline_kernel,
-    int64,
-    kernel,
-    prefetch,
-    put_word,
-    uint64,
-    word_at,
-)
+from streamer.kernel import inline_kernel, int64, kernel, prefetch, put_word, uint64, word_at
 
 FREE_SLOT = 0xFFFFFFFFFFFFFFFF  # no word: rows end before it
 _LINE_SLOTS = 8  # of a cache line
@@ -144,33 +132,6 @@ def merge(old: Keys, new: Keys, address: int, slots: int, end: int) -> bool:
     return bool(i + j == old.shape[0] + new.shape[0])
 
 
-@allocating_kernel
-def sorted_words(parts: Places, starts: Places, segment: int) -> Keys:
-    """Return the words of a segment in order, out of those that lie at the addresses of parts.
-
-    Of part p they begin at its word starts[p, segment]. A counting sort by as many ranges as there
-    are words, then by insertion: hardly any share a range.
-    """
-    count = 0
-    for part in range(starts.shape[0]):
-        count += starts[part, segment + 1] - starts[part, segment]
-    out = np.empty(count, np.uint64)
-    places = np.zeros(count + 1, np.int32)
-    for part in range(starts.shape[0]):
-        for i in range(starts[part, segment], starts[part, segment + 1]):
-            places[home_of(word_at(parts[part], i) >> uint64(TAG_BITS), count) + 1] += 1
-    for i in range(count):
-        places[i + 1] += places[i]
-    for part in range(starts.shape[0]):
-        for i in range(starts[part, segment], starts[part, segment + 1]):
-            word = word_at(parts[part], i)
-            home = home_of(word >> uint64(TAG_BITS), count)
-            out[places[home]] = word
-            places[home] += 1
-    sort_nearly(out, 0, count)
-    return out
-
-
 @kernel
 def find(addresses: Places, slots: Places, keys: Keys, out_places: Places, out_rows: Places) -> int:
     """Write the place of a key and a row for each posting, in order; return their number.
@@ -229,9 +190,9 @@ class KeyTable:
         self._slots = np.array([slots_for(i, 0) for i in range(SEGMENTS)], np.int64)
         self._ends = self._slots + _MARGIN
         # One memory for all until each has grown: 256 small ones take long.
-        self._shared = _memory(int(self._ends.sum()))
+        self._shared = memory_of(8 * int(self._ends.sum()))
         self._memory: list[mmap.mmap | None] = [None] * SEGMENTS
-        self._addresses = _address(self._shared) + 8 * (np.cumsum(self._ends) - self._ends)
+        self._addresses = address_of(self._shared) + 8 * (np.cumsum(self._ends) - self._ends)
 
     @property
     def count(self) -> int:
@@ -248,10 +209,7 @@ class KeyTable:
 
         The table is to have `expected` in the end, for which it has room at once.
         """
-        addresses = np.array([words.ctypes.data for words, _ in parts], np.int64)
-        starts = np.stack([starts for _, starts in parts])
-        for segment in segments:
-            words = sorted_words(addresses, starts, segment)
+        for segment, words in zip(segments, segment_words(parts, segments), strict=True):
             count = int(self._counts[segment]) + len(words)
             slots = slots_for(segment, max(count, expected // SEGMENTS))
             self._grow(segment, words, max(slots, int(self._slots[segment])), _MARGIN)
@@ -317,27 +275,24 @@ class KeyTable:
         """Give a segment that has no words so many slots."""
         memory = self._memory[segment]
         if memory is None:
-            memory = self._memory[segment] = _memory(slots + margin)
+            memory = self._memory[segment] = memory_of(8 * (slots + margin))
         else:
             memory.resize(8 * (slots + margin))
-        self._addresses[segment], self._slots[segment] = _address(memory), slots
+        self._addresses[segment], self._slots[segment] = address_of(memory), slots
         self._ends[segment] = slots + margin
 
     def find(self, keys: Keys) -> tuple[Places, Places]:
         """Return (the place of a key, a row) for each posting: by place, rows ascending."""
-        room = len(keys)
-        while True:
-            places, rows = np.empty(room, np.int64), np.empty(room, np.int64)
-            found = find(self._addresses, self._slots, keys, places, rows)
-            if found <= room:
-                return places[:found], rows[:found]
-            room = found
+        columns = self._addresses, self._slots
+        places, rows = filled(2, len(keys), lambda out: find(*columns, keys, out[0], out[1]))
+        return places, rows
 
 
-def _memory(slots: int) -> mmap.mmap:
-    """Return memory for free slots, which goes back to the system as soon as it is dropped."""
-    return mmap.mmap(-1, 8 * slots, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def memory_of(size: int) -> mmap.mmap:
+    """Return so many bytes, zero, which go back to the system as soon as they are dropped."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _address(memory: mmap.mmap) -> int:
-    return int(np.frombuffer(memory, np.uint64).ctypes.data)
+def address_of(memory: mmap.mmap) -> int:
+    """Return where memory lies."""
+    return int(np.frombuffer(memory, np.uint8).ctypes.data)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import KEYS, ROWS, SHINGLES, Entry, entry_key
+from streamer.index.postings import Bytes, Marks, Places
 from streamer.index.types import FlushedRows, KeptRows
 from streamer.kernel import inline_kernel, int64, kernel, load_u64, store_u64, uint32, uint64
 from streamer.sketch.resemblance import SKETCH_BYTES, SKETCH_WORDS
@@ -27,7 +28,7 @@ from streamer.text.slices import Slices
 
 ROWS_A_BLOCK = 8  # about 3.2 kB: one page is read for the sake of one row
 SLOTS_A_KEY_BLOCK = 512  # about 70 kB: only ever read one after the other
-PADDING = bytes(8)  # behind blocks: kernels take eight bytes at a time, some beyond the end
+PADDING = bytes(16)  # behind blocks: kernels take eight bytes at a time, some beyond the end
 NO_ROW = 0xFFFFFFFF  # the number of a row that was forgotten; no other has it
 _HEAD_BYTES = 8
 _KEY_HEAD = "<IIQ"
@@ -37,9 +38,6 @@ _SHORT_KEYS = 1 << 31  # in the number of keys
 _LEFT_BITS = np.uint64(64 - 8 * _KEY_BYTES)  # of a key, which its mark has
 _BLOCKS_AT_ONCE = 128  # that are packed: about 400 kB, which the processor's cache holds
 
-Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.int64]
-Marks = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
 
@@ -202,8 +200,7 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
             total, width, start = total + count, keys, start + len(data)
     if not own:
         return None
-    # A kernel is compiled anew for bytes that cannot be written.
-    joined = np.frombuffer(bytearray().join([*(each[0] for each in own), PADDING]), np.uint8)
+    joined, _ = joined_blocks([each[0] for each in own])
     found = RowKeys(
         np.empty(total, np.int64),
         np.concatenate(slots),
@@ -217,6 +214,14 @@ def unpack_keys(shard: int, first_block: int, blocks: Sequence[bytes]) -> RowKey
     if not there.any():
         return None
     return found if there.all() else RowKeys(*(column[there] for column in found))
+
+
+def joined_blocks(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
+    """Return blocks in one, and where each begins, and the end."""
+    limits = np.zeros(len(blocks) + 1, np.int64)
+    np.cumsum([len(block) for block in blocks], out=limits[1:])
+    # A kernel is compiled anew for bytes that cannot be written.
+    return np.frombuffer(bytearray().join([*blocks, PADDING]), np.uint8), limits
 
 
 @dataclass(slots=True)
@@ -238,10 +243,7 @@ def rows_at(slots: Places, read: Callable[[Sequence[int]], list[bytes]]) -> RowP
     """Return the rows in slots; `read` gives blocks by their numbers, each once."""
     numbers, places = np.divmod(slots, ROWS_A_BLOCK)
     wanted, at = np.unique(numbers, return_inverse=True)
-    values = read(wanted.tolist())
-    starts = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(value) for value in values], out=starts[1:])
-    data = np.frombuffer(bytearray().join([*values, PADDING]), np.uint8)
+    data, starts = joined_blocks(read(wanted.tolist()))
     return RowPlaces(data, starts[at], places)
 
 

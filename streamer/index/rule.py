@@ -21,8 +21,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.head import EMPTY_SLOT, HeadColumns, add_posting, entry_of, find_slot
-from streamer.index.types import Hits, KeptRows, Keys, Lookup, Pages, Times
+from streamer.index.head import (
+    EMPTY_SLOT,
+    FREE,
+    KEPT,
+    UNDECIDED,
+    HeadColumns,
+    add_posting,
+    entry_of,
+    find_slot,
+)
+from streamer.index.types import Keys, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.hash_sets import in_doubt
@@ -31,9 +40,6 @@ from streamer.sketch.method import Measure, compare_sketches
 UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
-
-# States of a head entry. A flushed one is kept, and may be found in the store already.
-FREE, UNDECIDED, KEPT, FLUSHED = range(4)
 
 UNTOLD, IN_DOUBT = -1, -2  # in place of a similarity
 RESEMBLANCE = int(Measure.RESEMBLANCE)
@@ -124,6 +130,11 @@ class Judged(NamedTuple):
     content: npt.NDArray[np.bool_]
     exact: npt.NDArray[np.bool_]
 
+    def at(self, which: slice | Places) -> Judged:
+        """Return what has become of some of the pages."""
+        outcome, best, similarity, content, exact = self
+        return Judged(outcome[which], best[which], similarity[which], content[which], exact[which])
+
 
 class Scratch(NamedTuple):
     """Memory to judge a page in.
@@ -141,45 +152,6 @@ class Scratch(NamedTuple):
     slots: Places
     told: Places
     stop: Places
-
-
-def key_masks(
-    pages: Pages, comparable: npt.NDArray[np.bool_], own_keys: int, content_bit: int
-) -> Keys:
-    """Return by bit which of its keys at a shard each page has.
-
-    Of `own_keys` keys, bit `content_bit` (-1: another shard's) is that of the content. A page that
-    is not comparable has that one only, and one without tokens has none.
-    """
-    all_keys = np.uint64((1 << own_keys) - 1)
-    content = np.uint64(1 << content_bit if content_bit >= 0 else 0)
-    masks = np.where(comparable, all_keys, content)
-    masks[pages.tokens == 0] = 0
-    return masks.astype(np.uint64)
-
-
-def fetch_candidates(
-    lookup: Lookup, hits: Hits, masks: Keys, own_keys: int, limit: int
-) -> tuple[KeptRows, Places]:
-    """Fetch the rows found in the store; return them, and the place of each hit among them.
-
-    Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
-    `limit` rows all but the earliest: no others can be among its earliest candidates. Where rows
-    expire, it needs the times of all of them.
-    """
-    lengths = np.diff(hits.starts)
-    owner = np.repeat(hits.places // own_keys, lengths)
-    bit = np.repeat(hits.places % own_keys, lengths).astype(np.uint64)
-    wanted = (masks[owner] >> bit & np.uint64(1)).astype(np.bool_)
-    found = np.bincount(owner[wanted], minlength=len(masks))
-    for page in np.flatnonzero(found > limit):
-        mine = np.flatnonzero((owner == page) & wanted)
-        rows = np.unique(hits.rows[mine])
-        if len(rows) > limit:
-            wanted[mine] = hits.rows[mine] <= rows[limit - 1]
-    distinct = np.unique(hits.rows[wanted])
-    places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
-    return lookup.rows(distinct), places.astype(np.int64)
 
 
 @kernel
@@ -298,24 +270,6 @@ def _insert_sorted(
     rows[low] = row
     places[low] = place
     return count + 1
-
-
-def new_judged(pages: int) -> Judged:
-    """Return room for what becomes of so many pages."""
-    return Judged(
-        np.empty(pages, np.uint8),
-        np.empty(pages, np.int64),
-        np.empty(pages, np.int32),
-        np.empty(pages, np.bool_),
-        np.empty(pages, np.bool_),
-    )
-
-
-def judging_scratch(own_keys: int, candidates_max: int) -> Scratch:
-    """Return memory to judge pages in."""
-    rows, places, told = np.empty((3, candidates_max), np.int64)
-    sizes, slots = np.empty((2, own_keys), np.int64)
-    return Scratch(rows, places, sizes, slots, told, np.zeros(4, np.int64))
 
 
 @kernel

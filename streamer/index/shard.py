@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
+from streamer.index.batch import Batch, fetch_candidates, key_masks
 from streamer.index.codec import (
     Forgotten,
     ShardState,
-    Undecided,
     pack_pages,
     pack_state,
     unpack_pages,
@@ -32,35 +32,21 @@ from streamer.index.codec import (
     unpack_state,
 )
 from streamer.index.forgetting import REF, RETIRED, Forgetting, Terms
-from streamer.index.head import Head
+from streamer.index.head import FLUSHED, FREE, KEPT, UNDECIDED, Head
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
     CONTENT,
     DUPLICATE,
-    ELSEWHERE,
     EMPTY,
-    FLUSHED,
-    FREE,
     HELD,
-    IN_DOUBT,
-    KEPT,
     SIGNATURE,
-    TOO_SHORT,
-    UNDECIDED,
     UNIQUE,
     Arrivals,
     Judged,
     Limits,
-    Scratch,
     StoredHits,
-    fetch_candidates,
-    judge_pages,
-    judging_scratch,
-    key_masks,
-    new_judged,
 )
 from streamer.index.types import (
-    BEFORE_ALL,
     FORGET,
     MACHINE_VERSION,
     NO_HORIZON,
@@ -78,7 +64,6 @@ from streamer.index.types import (
     Leasts,
     Lookup,
     Nearest,
-    Other,
     Others,
     Output,
     Pages,
@@ -90,8 +75,7 @@ from streamer.index.types import (
     nothing_near,
 )
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
-from streamer.sketch.hash_sets import decided_similarity, set_similarity
-from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.sketch.hash_sets import decided_similarity
 
 Places = npt.NDArray[np.int64]
 _ROW_0 = np.zeros(1, np.int64)
@@ -105,113 +89,6 @@ def not_given(corpus: Corpus) -> str:
         f"state {corpus.digest}, which was not given. Give --also {corpus.name}=FOLDER with it: "
         "restored of a snapshot, if it has changed since."
     )
-
-
-def take_kept(head: Head, state: bytes, horizon: Horizon) -> FlushedRows:
-    """Mark the kept entries as flushed, and return them, with the state of their shard."""
-    is_kept = head.states[: head.count] == KEPT
-    kept = slice(head.count) if is_kept.all() else np.flatnonzero(is_kept)
-    head.states[kept] = FLUSHED
-    return FlushedRows(
-        head.rows[kept],
-        head.refs[kept],
-        head.sketches[kept],
-        head.keys[kept],
-        head.masks[kept],
-        list(itertools.compress(head.urls, is_kept.tolist())),
-        head.times[kept],
-        state,
-        horizon,
-        list(itertools.compress(head.shingles, is_kept.tolist())),
-    )
-
-
-def undecided_entries(head: Head, first: int = 0) -> dict[int, int]:
-    """Return the undecided entries from the first on, by the refs of their pages."""
-    entries = first + np.flatnonzero(head.states[first : head.count] == UNDECIDED)
-    return dict(zip(head.refs[entries].tolist(), entries.tolist(), strict=True))
-
-
-def pack_undecided(head: Head) -> Undecided:
-    """Return the undecided entries as bytes."""
-    left = np.flatnonzero(head.states[: head.count] == UNDECIDED)
-    return Undecided(
-        head.rows[left].tobytes(),
-        head.refs[left].tolist(),
-        head.keys[left].tobytes(),
-        head.masks[left].tobytes(),
-        head.sketches[left].tobytes(),
-        [head.urls[i] for i in left.tolist()],
-        head.times[left].tobytes(),
-        [head.shingles[i] for i in left.tolist()] if head.shingles else [],
-    )
-
-
-def restore_undecided(head: Head, packed: Undecided) -> None:
-    """Enter the undecided entries that were packed into an empty head."""
-    count = len(packed.refs)
-    head.reserve(count)
-    head.rows[:count] = np.frombuffer(packed.rows, np.int64)
-    head.keys[:count] = np.frombuffer(packed.keys, np.uint64).reshape(count, head.own_keys)
-    head.masks[:count] = np.frombuffer(packed.masks, np.uint64)
-    head.sketches[:count] = np.frombuffer(packed.sketches, np.uint64).reshape(count, SKETCH_WORDS)
-    head.times[:count] = np.frombuffer(packed.times, np.int64)
-    head.states[:count] = UNDECIDED
-    head.refs[:count] = packed.refs
-    head.urls, head.shingles, head.count = packed.urls, packed.shingles, count
-    head.retain(np.arange(count))
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Pages that are judged, and what they are judged by.
-
-    Attributes:
-        fetched: the stored rows that `stored` has.
-        judged: what has become of those that are judged, as `scratch` tells.
-        short: bool, whether a page is too short to compare.
-        rows: int64, how many rows came before each that is judged.
-        compared: with the last versions of their URLs, where these are known.
-        published: the place of the first that is not.
-    """
-
-    pages: Pages
-    arrivals: Arrivals
-    limits: Limits
-    stored: StoredHits
-    fetched: KeptRows
-    nearest: Nearest
-    judged: Judged
-    scratch: Scratch
-    short: npt.NDArray[np.bool_]
-    rows: Places
-    compared: Compared | None = None
-    published: int = 0
-    _by_url: dict[bytes, list[int]] = field(default_factory=dict)
-
-    def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
-        """Return some of the pages, and what belongs to them."""
-        if part == slice(0, len(self.pages)):
-            return self.pages, self.judged, self.nearest
-        near, judged = self.nearest, self.judged
-        return (
-            self.pages.take(range(part.start, part.stop)),
-            Judged(
-                judged.outcome[part], judged.best[part], judged.similarity[part],
-                judged.content[part], judged.exact[part],
-            ),
-            Nearest(
-                near.similarities[part], near.same_content[part], near.exact[part], near.refs[part],
-                near.urls[part], near.others[part],
-            ),
-        )  # fmt: skip
-
-    def hide(self, url: bytes) -> None:
-        """Have the stored rows with a URL answer none of the pages that are left."""
-        if not self._by_url:
-            for place, other in enumerate(self.fetched.urls):
-                self._by_url.setdefault(other, []).append(place)
-        self.stored.times[self._by_url.get(url, [])] = BEFORE_ALL
 
 
 class Shard:
@@ -378,7 +255,7 @@ class Shard:
         self._publish_to(batch, len(pages))
         return batch.judged.outcome
 
-    def _batch(self, pages: Pages, *, arrive: bool) -> _Batch:
+    def _batch(self, pages: Pages, *, arrive: bool) -> Batch:
         """Look up all that pages are judged by."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
@@ -405,11 +282,7 @@ class Shard:
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
-        scratch = judging_scratch(self._own_keys, limits.candidates_max)
-        judged, rows = new_judged(len(pages)), np.zeros(len(pages), np.int64)
-        batch = _Batch(
-            pages, arrivals, limits, stored, fetched, nearest, judged, scratch, ~comparable, rows
-        )
+        batch = Batch(pages, arrivals, limits, stored, fetched, nearest, ~comparable)
         if arrive and self.tracks_changes:
             batch.compared = self._compare(batch, (similarity_min, shingles_min))
         return batch
@@ -441,23 +314,13 @@ class Shard:
             int(settings.exact),
         )
 
-    def _apply_rule(self, batch: _Batch, end: int) -> None:
-        """Judge pages up to one by the kernel, which stops where sets are to be compared."""
-        scratch, judged = batch.scratch, batch.judged
-        start, before, row = int(scratch.stop[0]), self.head.count, self.next_row
-        self.head.reserve(end - start)
-        scratch.stop[3] = end
-        while scratch.stop[0] < end:
-            self.head.count, self.next_row, refused = judge_pages(
-                batch.arrivals, batch.limits, batch.stored, self.head.columns(), self.head.count,
-                self.next_row, judged, scratch,
-            )  # fmt: skip
-            self.refused += refused
-            if scratch.stop[0] < end:
-                self._compare_sets(batch, start, before)
-        inserted = judged.outcome[start:end] == UNIQUE
-        batch.rows[start:end] = row + np.cumsum(inserted) - inserted
-        self._note_inserted(batch.pages, start + np.flatnonzero(inserted), before)
+    def _apply_rule(self, batch: Batch, end: int) -> None:
+        """Judge pages up to one, and insert what is new."""
+        before = self.head.count
+        self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self._lookup)
+        self.refused += refused
+        if not self.last:
+            self._undecided |= self.head.undecided(before)
 
     def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
@@ -484,30 +347,12 @@ class Shard:
             found = self._others.nearest(pages, keys, masks, settings)
         return nothing_near(len(pages)) if found is None else found
 
-    def _compare_sets(self, batch: _Batch, start: int, before: int) -> None:
-        """Tell the similarity of a page's set to those of its candidates that are in doubt.
-
-        Entries of the head from `before` on are of the pages from `start` on that came before it.
-        """
-        scratch, lookup = batch.scratch, self._lookup
-        page, _, candidates, _ = scratch.stop.tolist()
-        own = batch.pages.shingles or [b""] * len(batch.pages)
-        inserted = start + np.flatnonzero(batch.judged.outcome[start:page] == UNIQUE)
-        for at in np.flatnonzero(scratch.told[:candidates] == IN_DOUBT).tolist():
-            place, other = int(scratch.places[at]), b""
-            if own[page] and place < 0:
-                [other] = lookup.shingles(scratch.rows[at : at + 1])
-            elif own[page]:
-                in_head = place < before
-                other = self.head.shingles[place] if in_head else own[inserted[place - before]]
-            scratch.told[at] = set_similarity(own[page], other)
-
     @property
     def tracks_changes(self) -> bool:
         """Tell whether pages that arrive are compared with the last versions of their URLs here."""
         return self.number == 0 and self.settings is not None and self.settings.track_changes
 
-    def _compare(self, batch: _Batch, least: tuple[Leasts, Leasts]) -> Compared:
+    def _compare(self, batch: Batch, least: tuple[Leasts, Leasts]) -> Compared:
         """Compare pages that arrive with the last versions of their URLs."""
         pages, limits = batch.pages, batch.limits
         by = Tracking(
@@ -527,21 +372,7 @@ class Shard:
             return np.ascontiguousarray(pages.keys)
         return np.ascontiguousarray(pages.keys[:, columns])
 
-    def _note_inserted(self, pages: Pages, inserted: Places, before: int) -> None:
-        self.head.refs[before : self.head.count] = pages.refs[inserted]
-        listed = inserted.tolist()
-        self.head.urls += [pages.urls[i] for i in listed]
-        if self.settings and self.settings.exact:
-            own = pages.shingles or [b""] * len(pages)
-            self.head.shingles += [own[i] for i in listed]
-        if not self.last:
-            self._undecided |= undecided_entries(self.head, before)
-
-    def _hold(self, pages: Pages, held: Places, best: Places) -> None:
-        for i in held.tolist():
-            self._hold_page(int(self.head.rows[best[i]]), pages.take([i]))
-
-    def _hold_page(self, row: int, page: Pages) -> None:
+    def _hold(self, row: int, page: Pages) -> None:
         """Hold a page until the undecided one in a row is decided."""
         ref = int(page.refs[0])
         self._held.setdefault(row, []).append(page)
@@ -554,7 +385,7 @@ class Shard:
         self._held_refs.difference_update(int(page.refs[0]) for page in pages)
         return pages
 
-    def _publish_to(self, batch: _Batch, end: int) -> None:
+    def _publish_to(self, batch: Batch, end: int) -> None:
         """Publish what has become of the pages up to one, as far as that was not done."""
         part = slice(batch.published, end)
         if part.start == end:
@@ -564,37 +395,17 @@ class Shard:
         if batch.compared is not None:
             changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
             pages = replace(pages, changes=changes)
-        is_elsewhere = judged.best == ELSEWHERE
-        judged.content[:] |= is_elsewhere & nearest.same_content
-        judged.exact[:] |= is_elsewhere & nearest.exact
-        self._hold(pages, np.flatnonzero(judged.outcome == HELD), judged.best)
+        for i in np.flatnonzero(judged.outcome == HELD).tolist():
+            self._hold(int(self.head.rows[judged.best[i]]), pages.take([i]))
         self._publish(pages, judged, nearest, batch)
 
-    def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: _Batch) -> None:
+    def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: Batch) -> None:
         """Emit the verdicts, the pages to forward and the news for the shards before."""
-        part, fetched = slice(batch.published - len(pages), batch.published), batch.fetched
-        outcome, best, scores, content, exact = judged
-        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
-        basis[batch.short[part]] = TOO_SHORT
-        inserted = outcome == UNIQUE
+        part = slice(batch.published - len(pages), batch.published)
+        inserted = judged.outcome == UNIQUE
         kept = inserted & batch.arrivals.final[part]
-        decided = np.flatnonzero(kept | (outcome == DUPLICATE) | (outcome == EMPTY))
-        refs = np.zeros(len(decided), np.uint64)
-        urls = [b""] * len(decided)
-        duplicates = np.flatnonzero(outcome[decided] == DUPLICATE)
-        others: list[Other | None] = [None] * len(decided)
-        for i, place in zip(duplicates.tolist(), best[decided[duplicates]].tolist(), strict=True):
-            if place == ELSEWHERE:
-                at = int(decided[i])
-                refs[i], urls[i], others[i] = nearest.refs[at], nearest.urls[at], nearest.others[at]
-                continue
-            refs[i] = self.head.refs[place] if place >= 0 else fetched.refs[-1 - place]
-            urls[i] = self.head.urls[place] if place >= 0 else fetched.urls[-1 - place]
-        similarities = np.where(outcome[decided] == DUPLICATE, scores[decided], -1).astype(np.int32)
-        final = pages if len(decided) == len(pages) else pages.take(decided)
-        told = exact[decided] if self.settings and self.settings.exact else None
-        named = others if any(others) else None
-        self._emit(VERDICTS, Verdicts(final, similarities, basis[decided], refs, urls, told, named))
+        decided = np.flatnonzero(kept | (judged.outcome == DUPLICATE) | (judged.outcome == EMPTY))
+        self._emit(VERDICTS, batch.verdicts(pages, judged, nearest, decided, self.head))
         if self.number:
             self._tell(pages.refs[decided], kept[decided])
         if not self.last:
@@ -662,13 +473,13 @@ class Shard:
 
     # ---- forgetting -----------------------------------------------------------------------------
 
-    def _replacing(self, batch: _Batch) -> list[int]:
+    def _replacing(self, batch: Batch) -> list[int]:
         """Return the places of pages that retire what they replace, unless that has expired."""
         if batch.compared is None or not (self.settings and self.settings.retire_replaced):
             return []
         return batch.compared.replacing()
 
-    def _retire_before(self, batch: _Batch, place: int) -> None:
+    def _retire_before(self, batch: Batch, place: int) -> None:
         """Retire what was kept under a page's URL before it is judged, if the page replaces that.
 
         Who has no shard behind it waits for nobody, and publishes a batch as a whole.
@@ -765,7 +576,7 @@ class Shard:
         """
         assert self._let_go == self._flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self._watermark, self.next_row), self.settings)
-        flushed = take_kept(self.head, self.state(), self.horizon)
+        flushed = self.head.take_kept(self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
         self._flushes_begun += 1
@@ -776,7 +587,7 @@ class Shard:
         head = self.head
         states = head.states[: head.count]
         head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
-        self._undecided = undecided_entries(self.head)
+        self._undecided = self.head.undecided()
         self._urls.flushed()
         self._flushed_entries = 0
         self._let_go = self._flushes_begun
@@ -788,7 +599,7 @@ class Shard:
         return pack_state(
             ShardState(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
-                pack_undecided(self.head), held, self._watermark, self._horizon,
+                self.head.pack_undecided(), held, self._watermark, self._horizon,
                 self._urls.generation,
                 self.forgetting.packed(),
             )
@@ -808,6 +619,6 @@ class Shard:
         self.forgetting = Forgetting(state.forgotten)
         for row, pages in state.held:
             for page in pages:
-                self._hold_page(row, unpack_pages(page))
-        restore_undecided(self.head, state.undecided)
-        self._undecided = undecided_entries(self.head)
+                self._hold(row, unpack_pages(page))
+        self.head.restore_undecided(state.undecided)
+        self._undecided = self.head.undecided()

@@ -76,6 +76,9 @@ class Brought(NamedTuple):
 class Store:
     """An open index directory. One writer at a time; readers may open it beside one.
 
+    Where something of it is damaged or missing, every function raises StoreDamaged; where the disk
+    refuses, StoreUnavailable: then the index is what it was.
+
     Attributes:
         flushes: how many flushes there were since it was opened.
     """
@@ -148,12 +151,7 @@ class Store:
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
     ) -> list[Brought]:
-        """Add what all shards flush, and all state, in one atomic step; return all that is new.
-
-        Raises:
-            StoreDamaged: the database is.
-            StoreUnavailable: the disk refuses. Nothing was added; the index is what it was.
-        """
+        """Add what all shards flush, and all state, in one atomic step; return all that is new."""
         before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
         slot, metas, brought = before.next_slot, [], []
         stretch = Stretch(0, [])
@@ -207,9 +205,6 @@ class Store:
 
         Each list has those of one family.
         Who looks up meanwhile finds a row as it was, or empty.
-
-        Raises:
-            StoreDamaged, StoreUnavailable: as `flush`.
         """
         assert self._meta is not None, "a store without a flush has no entries"
         seq = self._meta.seq + 1
@@ -221,9 +216,6 @@ class Store:
 
         That is anything, or states, what lies in these blocks of keys and the rows' of them, and
         versions of `urls` if it is said so.
-
-        Raises:
-            StoreDamaged, StoreUnavailable: as `flush`.
         """
         if key_blocks is None:
             self._to_write().settle()
@@ -249,12 +241,7 @@ class Store:
         self._witness.write(after.seq)
 
     def free(self) -> None:
-        """Give back the space of what was dropped, once nobody in this process reads it any more.
-
-        Raises:
-            StoreDamaged: the database is.
-            StoreUnavailable: the disk refuses.
-        """
+        """Give back the space of what was dropped; nobody in this process may read it any more."""
         first_slot = self._meta.first_slot if self._meta else 0
         if first_slot > self._freed:
             blocks = {ROWS: ROWS_A_BLOCK, KEYS: SLOTS_A_KEY_BLOCK}
@@ -283,10 +270,6 @@ class Store:
         """Return a folder with the database of the newest flush, out of links; not during a flush.
 
         Whoever asks for it removes it. There is one at a time.
-
-        Raises:
-            StoreDamaged: the database is.
-            StoreUnavailable: the disk refuses.
         """
         database = self._to_write()
         folder = self._without_checkpoint()
@@ -309,9 +292,6 @@ class Store:
 
         Those in slots before the first, which begins a block, are passed over: they are so many.
         `whole` is as for `read_keys`.
-
-        Raises:
-            StoreDamaged: they are, or some are missing.
         """
         meta, count = self._meta, rows_before
         blocks, at_once = self.key_blocks, max(1, rows_at_once // SLOTS_A_KEY_BLOCK)
@@ -338,9 +318,6 @@ class Store:
         """Return what some blocks of keys have of a shard; `whole` ones need the rows, too.
 
         The others are the upper 40 bits. Of keys that a row is not posted under there is no more.
-
-        Raises:
-            StoreDamaged: one of them is, or is missing.
         """
         try:
             found = unpack_keys(shard, blocks.start, self._values(KEYS, blocks))
@@ -351,11 +328,7 @@ class Store:
         return found.whole(gather_marks(rows_at(found.slots, self.row_blocks), found.keys.shape[1]))
 
     def row_blocks(self, blocks: Sequence[int]) -> list[bytes]:
-        """Return blocks of rows.
-
-        Raises:
-            StoreDamaged: one of them is, or is missing.
-        """
+        """Return blocks of rows."""
         return self._values(ROWS, blocks)
 
     @property
@@ -364,19 +337,11 @@ class Store:
         return self._meta is not None and "exact" in self._meta.identity
 
     def shingles(self, slots: Sequence[int]) -> list[bytes]:
-        """Return the sets of the rows in slots.
-
-        Raises:
-            StoreDamaged: one of them is, or is missing.
-        """
+        """Return the sets of the rows in slots."""
         return self._values(SHINGLES, slots) if slots else []
 
     def url_versions(self, shard: int, keys: Sequence[int]) -> list[bytes | None]:
-        """Return the newest version under each key of a URL, None where there is none.
-
-        Raises:
-            StoreDamaged: one of them cannot be read.
-        """
+        """Return the newest version under each key of a URL, None where there is none."""
         found: list[bytes | None] = [None] * len(keys)
         places = [*range(len(keys))]
         generations = self._meta.shards[shard].generations if self._meta else []
@@ -389,11 +354,7 @@ class Store:
         return found
 
     def scan_urls(self) -> Iterator[Entry]:
-        """Yield all versions of URLs, with the keys of their entries.
-
-        Raises:
-            StoreDamaged: one of them cannot be read.
-        """
+        """Yield all versions of URLs, with the keys of their entries."""
         if self._database is not None:
             yield from self._database.scan(URLS)
 
@@ -403,36 +364,20 @@ class Store:
         return self._database.count(URLS) if self._database is not None else 0
 
     def forget_urls(self, keys: Sequence[bytes]) -> None:
-        """Delete entries of versions; `settle` has them gone from the disk.
-
-        Raises:
-            StoreDamaged, StoreUnavailable: as `flush`.
-        """
+        """Delete entries of versions; `settle` has them gone from the disk."""
         if keys:
             self._to_write().remove(URLS, keys)
 
     def band_blocks(self, blocks: Sequence[int]) -> list[bytes]:
-        """Return blocks of frozen keys.
-
-        Raises:
-            StoreDamaged: one of them is, or is missing.
-        """
+        """Return blocks of frozen keys."""
         return self._values(BANDS, blocks)
 
     def write_bands(self, entries: Iterable[Entry]) -> None:
-        """Write blocks of frozen keys, and sync them; a flush may go on beside.
-
-        Raises:
-            StoreUnavailable: the disk refuses. Some may be there then.
-        """
+        """Write blocks of frozen keys, and sync them; a flush may go on beside."""
         self._to_write().write_apart(BANDS, entries)
 
     def drop_bands(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Delete blocks [start, end) of frozen keys.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-        """
+        """Delete blocks [start, end) of frozen keys."""
         self._to_write().delete(BANDS, ranges)
 
     def note(self, key: bytes) -> bytes | None:
@@ -440,11 +385,7 @@ class Store:
         return self._database.note(key) if self._database is not None else None
 
     def put_note(self, key: bytes, value: bytes) -> None:
-        """Note a value under a key; none removes it.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-        """
+        """Note a value under a key; none removes it."""
         with self._noting:
             self._to_write().put_note(key, value)
 

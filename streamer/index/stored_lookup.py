@@ -147,7 +147,7 @@ class StoredLookup:
                 self.table.add(brought.postings, segments_of(part))
         with self._lock.alone():
             if len(brought.rows):
-                self._rows.take(brought.rows, brought.slots)
+                self._rows.slots.take(brought.rows, brought.slots)
             if swept:
                 self._rows.read_anew()
             self.flushes = self._store.flushes - self._flushes_before
@@ -203,8 +203,8 @@ class StoredLookup:
             return
         self._first_slot = first_slot
         with self._lock.alone():
-            self._rows.drop(first_slot)
-        first_row = self._rows.first_row
+            self._rows.slots.drop(first_slot)
+        first_row = self._rows.slots.first_row
         for part in range(PARTS):
             with self._lock.alone():
                 self.table.drop(first_row, segments_of(part))
@@ -215,7 +215,7 @@ class StoredLookup:
         What is read of the keys in a round is put into the table's segments, and sorted there.
         """
         self.frozen.take_up_runs()
-        self._rows.drop(self._first_slot)
+        self._rows.slots.drop(self._first_slot)
         posted = self._store.meta.shards[self._shard].postings if self._store.meta else 0
         room = self._tables_max() // _POSTING_BYTES
         expected = min(max(0, posted - self.frozen.note.count), room)
@@ -237,9 +237,9 @@ class StoredLookup:
             self._fill_segments(pool, parts, expected)
 
     def _take_rows(self) -> Iterator[RowKeys]:
-        slot, count = self.frozen.note.slot, self._rows.count
+        slot, count = self.frozen.note.slot, self._rows.slots.count
         for keys in self._store.keys(self._shard, _ROWS_A_PART, slot, count, whole=False):
-            self._rows.take(keys.rows, keys.slots)
+            self._rows.slots.take(keys.rows, keys.slots)
             yield keys
 
     def _fill_segments(

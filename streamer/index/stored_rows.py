@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from streamer.index.forgetting import Forgetting
 from streamer.index.row_blocks import (
-    PADDING,
     ROWS_A_BLOCK,
     RowPlaces,
     agree,
     gather_marks,
     gather_rows,
+    joined_blocks,
     rows_at,
 )
 from streamer.index.store import Store
@@ -38,38 +38,32 @@ RowNumbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class _Column:
-    """Numbers in memory that grows by doubling; only the end of them is ever written."""
-
-    def __init__(self, first: int) -> None:
-        self._room = np.full(64, first, np.int64)
-        self.count = 1
-
-    @property
-    def numbers(self) -> RowNumbers:
-        """Return all that are there."""
-        return self._room[: self.count]
-
-    def put(self, at: int, numbers: RowNumbers) -> None:
-        """Write numbers from place `at` on, over those that are there; the last is the last."""
-        end = at + len(numbers)
-        if end > len(self._room):
-            self._room = np.concatenate((self._room[:at], np.empty(2 * end - at, np.int64)))
-        self._room[at:end] = numbers
-        self.count = end
-
-
-class _Slots:
+class RowSlots:
     """The slots of a shard's rows: a run is rows [first, end) in consecutive slots.
 
-    Any thread may ask; one at a time may `take` and `drop`. Rows before `dropped_end` may have been
-    dropped.
+    Any thread may ask; one at a time may `take`, `put` and `drop`. Rows before `dropped_end` may
+    have been dropped.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.dropped_end = 0
-        self._first, self._end, self._slot = _Column(-1), _Column(-1), _Column(0)
+        # Runs in memory that grows by doubling, behind one that no row is in.
+        self._room = np.array([[-1], [-1], [0]]).repeat(64, axis=1)
+        self._used = 1
+
+    @property
+    def _runs(self) -> RowNumbers:
+        """Return the runs, by their first rows: these, their ends, and the first slots."""
+        return self._room[:, 1 : self._used]
+
+    def _write(self, at: int, runs: RowNumbers) -> None:
+        """Write runs over those from the place `at` on; the last is the last."""
+        self._used = end = at + runs.shape[1]
+        if end > self._room.shape[1]:
+            room = np.empty((3, 2 * end - at), np.int64)
+            self._room = np.concatenate((self._room[:, :at], room), axis=1)
+        self._room[:, at:end] = runs
 
     def take(self, rows: RowNumbers, slots: RowNumbers) -> None:
         """Take up rows, and the slots that they have; slots ascend."""
@@ -81,51 +75,46 @@ class _Slots:
         """Take up runs: their first rows, their ends, and the first slots, int64[3, n]."""
         if not runs.shape[1]:
             return
-        columns = self._first, self._end, self._slot
         with self._lock:
             # Only the last of those that are there come behind one of the new ones.
-            at = int(np.searchsorted(self._first.numbers, runs[0].min()))
-            behind = np.stack([column.numbers[at:] for column in columns])
-            both = np.concatenate((behind, runs), axis=1)
-            order = np.argsort(both[0], kind="stable")
-            for column, numbers in zip(columns, both, strict=True):
-                column.put(at, numbers[order])
+            at = 1 + int(np.searchsorted(self._runs[0], runs[0].min()))
+            both = np.concatenate((self._room[:, at : self._used], runs), axis=1)
+            self._write(at, both[:, np.argsort(both[0], kind="stable")])
 
     def drop(self, first_slot: int) -> None:
         """Let go of the rows in slots before this one."""
-        columns = self._first, self._end, self._slot
         with self._lock:
-            first, end, slot = (column.numbers[1:] for column in columns)
+            first, end, slot = self._runs
             length = np.clip(first_slot - slot, 0, end - first)
             self.dropped_end = max(self.dropped_end, int((first + length).max(initial=0)))
-            left = first + length < end
-            runs = first + length, end, slot + length
-            for column, numbers in zip(columns, runs, strict=True):
-                column.put(1, numbers[left])
+            left = np.stack((first + length, end, slot + length))
+            self._write(1, left[:, left[0] < end])
 
     def runs_from(self, slot: int, end: int) -> RowNumbers:
         """Return the runs in slots from this one on, before the end, as `put` takes them."""
         with self._lock:
-            runs = np.stack([each.numbers[1:] for each in (self._first, self._end, self._slot)])
-        return runs[:, (runs[2] >= slot) & (runs[2] < end)]
+            runs = self._runs
+            return runs[:, (runs[2] >= slot) & (runs[2] < end)]
 
     @property
     def count(self) -> int:
-        """Return how many rows are there."""
-        return int((self._end.numbers[1:] - self._first.numbers[1:]).sum())
+        """Return how many rows were taken up, and not dropped."""
+        first, end, _ = self._runs
+        return int((end - first).sum())
 
     @property
     def first_row(self) -> int:
         """Return the lowest row that is there; where there is none, the one after the dropped."""
-        firsts = self._first.numbers
-        return int(firsts[1]) if len(firsts) > 1 else self.dropped_end
+        firsts = self._runs[0]
+        return int(firsts[0]) if len(firsts) else self.dropped_end
 
     def of(self, rows: RowNumbers) -> RowNumbers:
-        """Return the slot of each row, -1 of one that was not taken up."""
+        """Return the slot of each row, -1 of one that was not taken up, or dropped."""
         with self._lock:
-            runs = np.searchsorted(self._first.numbers, rows, side="right") - 1
-            slots = self._slot.numbers[runs] + rows - self._first.numbers[runs]
-            slots[rows >= self._end.numbers[runs]] = -1
+            first, end, slot = self._room[:, : self._used]
+            run = np.searchsorted(first, rows, side="right") - 1
+            slots: RowNumbers = slot[run] + rows - first[run]
+            slots[rows >= end[run]] = -1
             return slots
 
 
@@ -141,37 +130,21 @@ _NO_BLOCKS = Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np
 
 
 class StoredRows:
-    """The rows of one shard in an open store, as far as they were taken up; from any thread."""
+    """The rows of one shard in an open store, as far as `slots` has them; from any thread."""
 
     def __init__(self, store: Store, shard: int) -> None:
         self._store = store
         self._shard = shard
         self._local = threading.local()
-        self._slots = _Slots()
-        self.take, self.drop = self._slots.take, self._slots.drop
-        self.put_runs = self._slots.put
-
-    def runs_from(self, slot: int, end: int) -> RowNumbers:
-        """Return the runs of rows in slots from this one on, before the end; as `put_runs`."""
-        return self._slots.runs_from(slot, end)
+        self.slots = RowSlots()
 
     def read_anew(self) -> None:
         """Let go of all blocks that threads remember; while none of them reads."""
         self._local = threading.local()
 
-    @property
-    def first_row(self) -> int:
-        """Return a row before which there is none."""
-        return self._slots.first_row
-
-    @property
-    def count(self) -> int:
-        """Return how many rows were taken up, and not dropped."""
-        return self._slots.count
-
     def known(self, rows: RowNumbers) -> Mask:
         """Tell which rows were taken up, and not dropped."""
-        return self._slots.of(rows) >= 0
+        return self.slots.of(rows) >= 0
 
     def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
         """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
@@ -218,8 +191,8 @@ class StoredRows:
 
     def _slots_of(self, rows: RowNumbers) -> RowNumbers:
         """Return the slot of each row, -1 of one that was dropped."""
-        slots = self._slots.of(rows)
-        missing = rows[(slots < 0) & ((rows < 0) | (rows >= self._slots.dropped_end))]
+        slots = self.slots.of(rows)
+        missing = rows[(slots < 0) & ((rows < 0) | (rows >= self.slots.dropped_end))]
         assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
         return slots
 
@@ -231,7 +204,8 @@ class StoredRows:
         if len(blocks.numbers) + len(new) > BLOCKS_KEPT:
             blocks, new = _NO_BLOCKS, np.unique(numbers)
         if len(new):
-            blocks = self._local.blocks = _joined(blocks, read_blocks(self._store, new))
+            data, starts = joined_blocks(self._store.row_blocks(new.tolist()))
+            blocks = self._local.blocks = _joined(blocks, Blocks(new, data, starts[:-1]))
         at = np.searchsorted(blocks.numbers, numbers)
         return RowPlaces(blocks.data, blocks.starts[at], places)
 
@@ -243,29 +217,6 @@ def _joined(some: Blocks, others: Blocks) -> Blocks:
     starts = np.concatenate((some.starts, others.starts + len(some.data)))
     order = np.argsort(numbers)
     return Blocks(numbers[order], np.concatenate((some.data, others.data)), starts[order])
-
-
-def read_blocks(store: Store, numbers: RowNumbers) -> Blocks:
-    """Read blocks of rows by their numbers, which ascend.
-
-    Raises:
-        StoreDamaged: one of them is, or is missing.
-    """
-    values = store.row_blocks(numbers.tolist())
-    limits = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(value) for value in values], out=limits[1:])
-    # A kernel is compiled anew for bytes that cannot be written.
-    data = np.frombuffer(bytearray().join([*values, PADDING]), np.uint8)
-    return Blocks(numbers, data, limits[:-1])
-
-
-def read_rows(store: Store, slots: RowNumbers) -> RowPlaces:
-    """Read the rows in slots, a block once for all rows that it has.
-
-    Raises:
-        StoreDamaged: a block is, or is missing.
-    """
-    return rows_at(slots, store.row_blocks)
 
 
 class ScannedRows(NamedTuple):
@@ -287,7 +238,7 @@ def scan_rows(
     With `forgetting` of that shard, those that it hides are left out.
     """
     for part in store.keys(shard, ROWS_A_PART, whole=False):
-        rows = read_rows(store, part.slots)
+        rows = rows_at(part.slots, store.row_blocks)
         found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
         assert store.meta is not None, "a store without a flush has no rows"
         if forgetting is not None:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +174,24 @@ def source_name(source: int) -> str:
 
 
 @dataclass(slots=True)
-class Pages:
+class Columns:
+    """Entries in columns: each field is an array or a list of them, or None."""
+
+    def take(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Self:
+        """Return the entries at `places`, in that order."""
+        where = np.asarray(places, np.int64)
+        listed = where.tolist()
+
+        def taken(column: Any) -> Any:  # noqa: ANN401 - an array, a list or None, as it was
+            if isinstance(column, list):
+                return [column[i] for i in listed]
+            return None if column is None else column[where]
+
+        return type(self)(*(taken(getattr(self, each.name)) for each in fields(self)))
+
+
+@dataclass(slots=True)
+class Pages(Columns):
     """Signed pages in columns, n entries each.
 
     Attributes:
@@ -211,30 +228,9 @@ class Pages:
     def __len__(self) -> int:
         return len(self.urls)
 
-    def take(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Pages:
-        """Return the pages at `places`, in that order."""
-        where = np.asarray(places, np.int64)
-        listed = where.tolist()
-        return Pages(
-            self.refs[where],
-            self.keys[where],
-            self.sketches[where],
-            self.distinct[where],
-            self.tokens[where],
-            self.text_bytes[where],
-            [self.urls[i] for i in listed],
-            [self.message_keys[i] for i in listed],
-            [self.carried[i] for i in listed],
-            self.times[where],
-            self.watermarks[where],
-            None if self.main is None else self.main[where],
-            None if self.shingles is None else [self.shingles[i] for i in listed],
-            None if self.changes is None else self.changes[where],
-        )
-
 
 @dataclass(slots=True)
-class Decisions:
+class Decisions(Columns):
     """What became of pages further along: kept (True) or dropped."""
 
     refs: npt.NDArray[np.uint64]
@@ -242,11 +238,6 @@ class Decisions:
 
     def __len__(self) -> int:
         return len(self.refs)
-
-    def take(self, places: Sequence[int]) -> Decisions:
-        """Return what became of the pages at `places`, in that order."""
-        where = np.asarray(places, np.int64)
-        return Decisions(self.refs[where], self.kept[where])
 
 
 class Other(Protocol):
@@ -261,7 +252,7 @@ class Other(Protocol):
 
 
 @dataclass(slots=True)
-class Nearest:
+class Nearest(Columns):
     """What other indexes have nearest to pages, for each of these.
 
     Attributes:
@@ -462,7 +453,7 @@ def no_hits(flushes: int) -> Hits:
 
 
 @dataclass(slots=True)
-class KeptRows:
+class KeptRows(Columns):
     """Rows as stored: sketches uint64[n, 33], page refs, URLs, times.
 
     A row that has been dropped since it was found has the time BEFORE_ALL, and nothing else.
@@ -472,16 +463,6 @@ class KeptRows:
     refs: list[int]
     urls: list[bytes]
     times: Times
-
-    def take(self, places: npt.NDArray[np.int64]) -> KeptRows:
-        """Return the rows at `places`, in that order."""
-        listed = places.tolist()
-        return KeptRows(
-            self.sketches[places],
-            [self.refs[i] for i in listed],
-            [self.urls[i] for i in listed],
-            self.times[places],
-        )
 
 
 class Horizon(NamedTuple):

@@ -108,18 +108,10 @@ def rows_before(version: bytes) -> int:
     return int.from_bytes(version[16:20], "little")
 
 
-def names_version(terms: Terms, version: bytes) -> bool:
-    """Tell whether a version is to be forgotten."""
-    return terms.name(url_of(version), time_of(version), _records_before(version))
-
-
-def is_hidden(forgetting: Forgetting, version: bytes) -> bool:
-    """Tell whether a version is forgotten."""
-    return forgetting.hides_version(url_of(version), time_of(version), _records_before(version))
-
-
-def _records_before(version: bytes) -> int:
-    return int.from_bytes(version[24:32], "little")
+def is_hidden(by: Terms | Forgetting, version: bytes) -> bool:
+    """Tell whether a version is to be forgotten, or is by now."""
+    records_before = int.from_bytes(version[24:32], "little")
+    return by.name(url_of(version), time_of(version), records_before)
 
 
 class Tracking(NamedTuple):

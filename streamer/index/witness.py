@@ -26,8 +26,7 @@ _PLACES = 2
 class Witness:
     """The witness of an index folder, held by the one that writes the index.
 
-    Raises:
-        StoreUnavailable: another process writes it, or the disk refuses.
+    Where another process writes that, or the disk refuses, every function raises StoreUnavailable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,22 +42,14 @@ class Witness:
             raise
 
     def begin(self) -> None:
-        """Write that there is no flush yet.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-        """
+        """Write that there is no flush yet."""
         with explained(self._path):
             os.pwrite(self._file, _place(0) * _PLACES, 0)
             os.fsync(self._file)
             sync_folder(self._path.parent)
 
     def write(self, seq: int) -> None:
-        """Write, to the disk, that the database has flush `seq`.
-
-        Raises:
-            StoreUnavailable: the disk refuses.
-        """
+        """Write, to the disk, that the database has flush `seq`."""
         with explained(self._path):
             os.pwrite(self._file, _place(seq), seq % _PLACES * PLACE_BYTES)
             os.fdatasync(self._file)

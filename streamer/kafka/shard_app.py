@@ -35,7 +35,7 @@ from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
 from streamer.kafka.wire import LogBounds, pack_record
 from streamer.metrics import Stage
-from streamer.run.ahead import Ahead
+from streamer.run.stages import Ahead
 
 RECORDS_AHEAD = 8  # of a log that is folded silently, fetched and not yet applied
 CHUNKS_AHEAD = 3  # of the log, read and not yet applied

@@ -25,7 +25,7 @@ from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
 from streamer.kafka.signing import ChunkSigner, Signed, dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
-from streamer.run.ahead import CHUNKS_AHEAD, Ahead, signing_pool
+from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
 
 WATCH_SECONDS = 0.5
 

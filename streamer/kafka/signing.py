@@ -27,8 +27,7 @@ from streamer.kafka.topics import HEADERS_BYTES_MAX, LOG_BYTES_MAX, Names
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
 from streamer.pages.parse import PageParser, tombstones_in
-from streamer.run.ahead import OneAThread
-from streamer.run.stages import sign
+from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
 
 CODE = "streamer.code"

@@ -69,20 +69,14 @@ class SourceEntry(msgspec.Struct):
 
     def rescue(self, ordinal: int) -> None:
         """Note that it has."""
-        limits = self.rescued
-        at = bisect_right(limits, ordinal)
-        if at % 2:
+        if self.is_rescued(ordinal):
             return
-        joins_before = at > 0 and limits[at - 1] == ordinal
-        joins_after = at < len(limits) and limits[at] == ordinal + 1
-        if joins_before and joins_after:
-            del limits[at - 1 : at + 1]
-        elif joins_before:
-            limits[at - 1] = ordinal + 1
-        elif joins_after:
-            limits[at] = ordinal
-        else:
-            limits[at:at] = [ordinal, ordinal + 1]
+        for limit in (ordinal, ordinal + 1):
+            at = bisect_right(self.rescued, limit)
+            if at and self.rescued[at - 1] == limit:  # a neighbour's, which is none any more
+                del self.rescued[at - 1]
+            else:
+                self.rescued.insert(at, limit)
 
 
 class Totals(msgspec.Struct):
@@ -216,13 +210,10 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         for number, entry in known:
             if entry.position and _begins_alike(entry.heads, head):
                 return number
-        unread = (number for number, entry in known if not entry.position)
-        number = next(unread, -1)
-        return (
-            number
-            if number >= 0
-            else self._add(SourceEntry(name, name, None, partition=len(known)))
-        )
+        for number, entry in known:
+            if not entry.position:
+                return number
+        return self._add(SourceEntry(name, name, None, partition=len(known)))
 
     def enter_partition(self, topic: str, topic_id: str, partition: int) -> int:
         """Return the number of a topic's partition, entering it if it is new.

@@ -38,11 +38,11 @@ from streamer.index.row_blocks import (
     gather_rows,
     key_entries,
     row_entries,
+    rows_at,
 )
 from streamer.index.store import Store
-from streamer.index.stored_rows import read_rows
 from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
-from streamer.index.url_versions import names_version
+from streamer.index.url_versions import is_hidden
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
 _VERSIONS_AT_ONCE = 4096
@@ -125,7 +125,7 @@ def _forget_versions(store: Store, wanted: Terms) -> bool:
     any_named = False
     versions = store.scan_urls() if wanted.named else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
-        named = [key for key, version in part if names_version(wanted, version)]
+        named = [key for key, version in part if is_hidden(wanted, version)]
         store.forget_urls(named)
         any_named |= bool(named)
     return any_named
@@ -142,7 +142,7 @@ def _found(
         keys = store.read_keys(shard, range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
-        kept = gather_rows(read_rows(store, keys.slots))
+        kept = gather_rows(rows_at(keys.slots, store.row_blocks))
         if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
             counts.update(named.values())
             gone = np.zeros(len(keys.rows), np.bool_)

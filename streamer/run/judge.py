@@ -51,7 +51,7 @@ from streamer.index.types import (
 from streamer.metrics import Stage
 from streamer.run.forget import sweep
 from streamer.run.index_folder import Identity, IndexFolder
-from streamer.run.others import Ahead, OtherIndexes
+from streamer.run.others import FoundElsewhere, OtherIndexes
 
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 
@@ -114,7 +114,7 @@ class Found:
     hits: Hits
     numbers: npt.NDArray[np.int64]
     rows: KeptRows | None
-    elsewhere: Ahead | None = None
+    elsewhere: FoundElsewhere | None = None
     urls: FoundUrls | None = None
 
 

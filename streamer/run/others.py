@@ -65,15 +65,10 @@ _ROW_MASK = np.uint64((1 << 32) - 1)
 Places = npt.NDArray[np.int64]
 
 
-class Given(NamedTuple):
-    """Another index as `--also` gives it; a folder of "" ends it."""
-
-    name: str
-    folder: str
-
-
-def parse_also(text: str) -> Given:
+def parse_also(text: str) -> tuple[str, str]:
     """Return the name and the folder in NAME=FOLDER, or in FOLDER, whose last part is the name.
+
+    A folder of "" ends what had this name.
 
     Raises:
         SettingsError: it is neither.
@@ -86,7 +81,7 @@ def parse_also(text: str) -> Given:
             f"--also cannot be {text!r}. Give NAME=FOLDER: a name of at most 100 letters, digits, "
             "'.', '_' or '-', and the folder of an index."
         )
-    return Given(name, folder)
+    return name, folder
 
 
 class _Part(NamedTuple):
@@ -198,7 +193,7 @@ def _locator(meta: StoreMeta, name: str) -> Locate:
 
 
 @dataclass(slots=True)
-class Ahead:
+class FoundElsewhere:
     """What was found for pages under these settings, before they were judged."""
 
     refs: npt.NDArray[np.uint64]
@@ -275,7 +270,7 @@ class ShardOthers:
 
     def __init__(self, others: OtherIndexes, own: list[int], bands: int) -> None:
         self._by_corpus: dict[Corpus, list[_Shared]] = {}
-        self._expected: Ahead | None = None
+        self._expected: FoundElsewhere | None = None
         for index in others.indexes:
             shared = []
             for part in index.parts:
@@ -288,11 +283,13 @@ class ShardOthers:
                     _ = shared[-1].lookup  # opened before anything is judged
             self._by_corpus[index.corpus] = shared
 
-    def ahead(self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings) -> Ahead:
+    def ahead(
+        self, pages: Pages, keys: Keys, masks: Keys, settings: IndexSettings
+    ) -> FoundElsewhere:
         """Find now what `nearest` will be asked."""
-        return Ahead(pages.refs, settings, self._find(pages, keys, masks, settings))
+        return FoundElsewhere(pages.refs, settings, self._find(pages, keys, masks, settings))
 
-    def expect(self, found: Ahead | None) -> None:
+    def expect(self, found: FoundElsewhere | None) -> None:
         """Use `found` for the pages that come next, if these are its."""
         self._expected = found
 

@@ -28,7 +28,6 @@ from streamer.index.url_versions import count_changes
 from streamer.model import page_ref
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
-from streamer.run.ahead import CHUNKS_AHEAD, OneAThread, in_order, signing_pool
 from streamer.run.catalogue import Catalogue, Totals, pack_catalogue
 from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
@@ -44,7 +43,16 @@ from streamer.run.reading import (
     parsed,
     read_dead_letters,
 )
-from streamer.run.stages import dead_letter, dead_letter_lines, sign, verdict_lines
+from streamer.run.stages import (
+    CHUNKS_AHEAD,
+    OneAThread,
+    dead_letter,
+    dead_letter_lines,
+    in_order,
+    sign,
+    signing_pool,
+    verdict_lines,
+)
 from streamer.sketch.signer import PageSigner
 
 BLOCKS_BEHIND = 32  # judged and not yet written

@@ -30,9 +30,8 @@ import numpy.typing as npt
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import Forgotten, ShardState, Undecided, pack_state, unpack_state
 from streamer.index.forgetting import REF, Forgetting
-from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows
+from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows, rows_at
 from streamer.index.store import Store, has_index
-from streamer.index.stored_rows import read_rows
 from streamer.index.types import (
     BEFORE_ALL,
     CONFIG,
@@ -177,7 +176,7 @@ class Old:
         store, place, _ = self.parts[0]
         others = [_BesideRows(part) for part in self.parts[1:]]
         for own in store.keys(place, ROWS_AT_ONCE):
-            rows = gather_rows(read_rows(store, own.slots))
+            rows = gather_rows(rows_at(own.slots, store.row_blocks))
             rows = self.forgetting.hide(rows, own.rows)  # of URLs that were replaced
             answers = self.horizon.has(rows.times, own.rows) & (rows.times > BEFORE_ALL)
             left = np.flatnonzero(answers)
@@ -261,7 +260,8 @@ class _BesideRows:
         store, place, _ = part
         refs, slots = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
         for keys in store.keys(place, ROWS_AT_ONCE):
-            refs.append(np.array(gather_rows(read_rows(store, keys.slots)).refs, np.uint64))
+            rows = gather_rows(rows_at(keys.slots, store.row_blocks))
+            refs.append(np.array(rows.refs, np.uint64))
             slots.append(keys.slots)
         joined = np.concatenate(refs)
         order = np.argsort(joined, kind="stable")

@@ -85,7 +85,12 @@ class Taken(NamedTuple):
 
 
 class SnapshotFolder:
-    """A place with snapshots of one index. One process writes it at a time."""
+    """A place with snapshots of one index. One process writes it at a time.
+
+    Where something of a snapshot is missing, or not what was written, every function raises
+    StoreDamaged; StoreUnavailable where there is no such snapshot, the place or a disk refuses, or
+    another process writes there.
+    """
 
     def __init__(self, place: Place | str | Path) -> None:
         self._place = place_of(place) if isinstance(place, str | Path) else place
@@ -96,11 +101,7 @@ class SnapshotFolder:
         return self._place.name
 
     def parts(self) -> list[str]:
-        """Return the parts of a worker's, one a shard, that have snapshots; "" where it has itself.
-
-        Raises:
-            StoreUnavailable: the place cannot be read.
-        """
+        """Return the parts of a worker's, one a shard, with snapshots; "" where it has itself."""
         if self.numbers():
             return [""]
         below = sorted(part for part in self._place.parts() if part.startswith("shard-"))
@@ -111,11 +112,7 @@ class SnapshotFolder:
         return SnapshotFolder(self._place.below(part) if part else self._place)
 
     def numbers(self) -> list[int]:
-        """Return the numbers of all snapshots, oldest first.
-
-        Raises:
-            StoreUnavailable: the place cannot be read.
-        """
+        """Return the numbers of all snapshots, oldest first."""
         found = map(_NAME.fullmatch, self._place.sizes())
         return sorted(int(name[1]) for name in found if name)
 
@@ -124,12 +121,7 @@ class SnapshotFolder:
         return self.read(next(iter(self.numbers()), None))
 
     def read(self, number: int | None = None) -> Snapshot:
-        """Return a snapshot by its number, None: the newest.
-
-        Raises:
-            StoreDamaged: its file is.
-            StoreUnavailable: there is none.
-        """
+        """Return a snapshot by its number, None: the newest."""
         there = self.numbers()
         if not there:
             raise StoreUnavailable(f"There is no snapshot in {self.name}. Name their folder.")
@@ -149,8 +141,6 @@ class SnapshotFolder:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
 
         Raises:
-            StoreDamaged: the file of another snapshot is.
-            StoreUnavailable: another process writes here, or the place or the disk refuses.
             Stopped: `stopping` was set.
         """
         with self._place.writing():
@@ -194,13 +184,7 @@ class SnapshotFolder:
         self._place.sweep(_FILES, needed)
 
     def restore(self, index: Path, number: int | None = None) -> Snapshot:
-        """Make the index in `index`, which must not be there, of a snapshot; all of it or nothing.
-
-        Raises:
-            StoreDamaged: something of the snapshot is missing, or not what was written.
-            StoreUnavailable: there is no such snapshot, something is in that place, or a disk
-                refuses.
-        """
+        """Make the index in `index`, which must not be there, of a snapshot: all or nothing."""
         index = index.absolute()
         snapshot = self.read(number)
         with explained(index):
@@ -216,12 +200,7 @@ class SnapshotFolder:
         return snapshot
 
     def check(self, number: int) -> StoreMeta:
-        """Read every byte of a snapshot and open it; return the state of its index.
-
-        Raises:
-            StoreDamaged: something of the snapshot is missing, or not what was written.
-            StoreUnavailable: there is no such snapshot, or no room for what comes from afar.
-        """
+        """Read every byte of a snapshot and open it; return the state of its index."""
         snapshot = self.read(number)
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explained(Path(scratch)):
             return self._lay_out(snapshot, Path(scratch, "index"), self._place.lend)
@@ -262,12 +241,7 @@ class Checkpoint:
     """
 
     def __init__(self, index: Path, store: Store) -> None:
-        """Make the links.
-
-        Raises:
-            StoreDamaged: the database is.
-            StoreUnavailable: the disk refuses.
-        """
+        """Make the links."""
         assert store.meta is not None, index
         self.flush, self.pages = store.meta.seq, max(shard.rows for shard in store.meta.shards)
         self._key = own_key(index)

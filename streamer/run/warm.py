@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from streamer.index.frozen import Probed, Shape, explain, unpack
+from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import scan_rows

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamer.index.types import Pages
+from streamer.index.types import IndexSettings, Pages
+from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
+from streamer.sketch.settings import SignatureSettings
 from tests.oracles import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from random import Random
 
 BANDS = 14
 BINS = 1 << DENSE_LEVEL
 ENOUGH_SHINGLES = 32
 EMPTY_SKETCH = plain.pack([])
+SIGNATURE = SignatureSettings(bands=BANDS)
 
 Sketch = list[int]
 
@@ -140,3 +145,9 @@ def crowded_pages(random: Random, count: int) -> Pages:
         for _ in range(count)
     ]
     return made_pages(keys, [dense_sketch(random.randbytes(256)) for _ in range(count)])
+
+
+def opened(folder: Path, rules: IndexSettings | None = None, **options: Any) -> Judge:
+    """Return the judge of the index of such pages in a folder."""
+    rules = rules or IndexSettings()
+    return replay_judge(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, **options)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from streamer.kafka.topics import Names
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import KEY, ROOT, fleet
+from tests.helpers.fleet import KEY, fleet
+from tests.helpers.kills import streamer
 from tests.integration.chaos import load
-
-
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+from tests.integration.test_replay import lines
 
 
 def halves(crawl: Path, folder: Path) -> tuple[Path, Path]:
@@ -55,7 +46,7 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     keyed = (*replay, "--key-file", clean / "secret.key")
     done = streamer(*keyed)
     assert done.returncode == 0, done.stderr
-    found = read(out)
+    found = lines(out)
     named = elsewhere(found)
     assert len(named) > 50
     assert {other["index"] for other in named} == {"clean"}
@@ -64,7 +55,7 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     shutil.copytree(clean, copy)
     both = ("replay", first, second, "--index", copy, "--verdicts", one_run)
     assert streamer(*both).returncode == 0
-    together = {str(each["page"]): each for each in read(one_run)}
+    together = {str(each["page"]): each for each in lines(one_run)}
     for each in found:  # what is unique beside it is what is unique behind it
         assert together[str(each["page"])]["verdict"] == each["verdict"], each
     clusters = tmp_path / "clusters.csv"
@@ -77,7 +68,7 @@ def test_a_replay_names_the_index_that_has_the_representative(crawl: Path, tmp_p
     third.write_bytes(second.read_bytes())
     again = streamer("replay", third, *keyed[2:])
     assert (again.returncode, "Warning" in again.stderr) == (0, False), again.stderr
-    assert {each["verdict"] for each in read(out)[len(found) :]} >= {"duplicate"}
+    assert {each["verdict"] for each in lines(out)[len(found) :]} >= {"duplicate"}
     without = [each for each in keyed if each not in {"--also", f"clean={clean}"}]
     told = streamer(*without)
     assert (told.returncode, "from here on it is none" in told.stderr) == (0, True), told.stderr

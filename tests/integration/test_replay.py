@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -122,40 +121,6 @@ def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
     assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
 
 
-def test_the_same_file_again_is_a_no_op_that_says_so(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = place.write("pages.jsonl", page(1), page(2))
-    assert place.replay(pages) == 0
-    before = place.verdicts.read_bytes()
-    capsys.readouterr()
-    assert place.replay(pages) == 0
-    assert "Nothing new" in capsys.readouterr().out
-    assert place.verdicts.read_bytes() == before
-
-
-def test_a_file_that_has_grown_goes_on_where_it_ended(place: Place) -> None:
-    pages = place.write("pages.jsonl", page(1), page(2))
-    assert place.replay(pages) == 0
-    place.write("pages.jsonl", page(1), page(2), page(3), page(1))
-    assert place.replay(pages) == 0
-    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2, 3]
-    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique"] * 3 + ["duplicate"]
-
-
-@pytest.mark.parametrize("now", [(9, 2, 3), (1,), (1, 9, 3)])
-def test_a_file_that_has_changed_is_refused_with_the_remedy(
-    place: Place, now: tuple[int, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = place.write("pages.jsonl", page(1), page(2))
-    assert place.replay(pages) == 0
-    before = place.verdicts.read_bytes()
-    place.write("pages.jsonl", *map(page, now))
-    assert place.replay(pages) == 3
-    assert "has changed since" in capsys.readouterr().err
-    assert place.verdicts.read_bytes() == before
-
-
 def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
     assert place.replay(place.write("one.jsonl", page(1), page(2))) == 0
     assert place.replay(place.write("two.jsonl", page(2), page(3))) == 0
@@ -163,15 +128,6 @@ def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
     assert [v["verdict"] for v in verdicts] == ["unique", "unique", "duplicate", "unique"]
     assert verdicts[2]["representative"]["page"]["topic"].endswith("one.jsonl")
     assert verdicts[2]["same_url"] is True
-
-
-def test_standard_input_goes_on_by_ordinal(place: Place) -> None:
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", str(place.verdicts)]
-    command += ["--index", str(place.index)]
-    for count in (2, 3):
-        pages = b"".join(map(page, range(count)))
-        subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
-    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2]
 
 
 def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Place) -> None:
@@ -270,11 +226,6 @@ def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     }
 
 
-def test_the_key_is_readable_by_its_owner_only(place: Place) -> None:
-    assert place.replay(place.write("pages.jsonl", page(1))) == 0
-    assert stat.S_IMODE((place.index / "secret.key").stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -285,6 +236,7 @@ def test_the_key_is_readable_by_its_owner_only(place: Place) -> None:
         (["--fields", "{}", "--preset", "warc"], 2, "not both"),
         (["--no-such-option"], 2, "No such option"),
         (["--config", "none.toml"], 2, "no settings file"),
+        (["none.jsonl"], 1, "none.jsonl"),
     ],
 )
 def test_what_cannot_be_has_its_exit_code_and_a_sentence(
@@ -294,14 +246,6 @@ def test_what_cannot_be_has_its_exit_code_and_a_sentence(
     assert place.replay(pages) == 0
     assert place.replay(pages, *arguments) == code
     assert words in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_missing_file_is_an_error_before_anything_is_written(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert place.replay(place.folder / "none.jsonl") == 1
-    assert "none.jsonl" in capsys.readouterr().err
-    assert not place.verdicts.exists()
 
 
 def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,15 +258,6 @@ def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixtu
         assert place.streamer("inspect", place.index) == 0, "reading goes on beside a writer"
     finally:
         folder.store.close()
-
-
-def test_a_foreign_verdict_file_is_not_touched(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place.verdicts.write_text("mine\n")
-    assert place.replay(place.write("pages.jsonl", page(1))) == 2
-    assert "was not written with this index" in " ".join(capsys.readouterr().err.split())
-    assert place.verdicts.read_text() == "mine\n"
 
 
 RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2), page(4)]

@@ -302,13 +302,6 @@ def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
     assert "Warning" not in capsys.readouterr().err
 
 
-def test_a_file_without_a_record_is_not_called_judged_before(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert place.replay(place.write("pages.jsonl", b"")) == 0
-    assert "the input holds no record" in capsys.readouterr().out
-
-
 def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throughout(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,10 @@ from streamer.index.deep_check import check_index
 from streamer.kafka.topics import Names
 from streamer.run.index_folder import read_meta
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import ROOT, Fleet, fleet
-from tests.helpers.kills import code_of
+from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.kills import code_of, streamer
 from tests.integration.chaos import load
+from tests.integration.test_replay import lines
 
 # Runs the command, and is killed when the n-th of its steps that change the disk is to come.
 KILLED = """
@@ -36,17 +35,8 @@ app(sys.argv[2:])
 """
 
 
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def killed(step: int, *arguments: object) -> int:
     return code_of(KILLED, step, *arguments)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def shards_of(index: Path) -> int:
@@ -72,7 +62,7 @@ def test_a_replay_goes_on_with_other_shards_wherever_the_command_was_killed(
     kept = ("--exact", "--track-changes")  # sets of shingles, and versions of URLs, come over too
     replay = ("--index", index, "--verdicts", out, "--head-pages", 200, *kept)
     assert streamer("replay", first, *replay).returncode == 0
-    judged = len(read(out))
+    judged = len(lines(out))
     ever = ("--index", tmp_path / "ever", "--key-file", index / "secret.key", "--shards", 3, *kept)
     assert streamer("replay", first, second, *ever, "--verdicts", plain).returncode == 0
 
@@ -83,7 +73,7 @@ def test_a_replay_goes_on_with_other_shards_wherever_the_command_was_killed(
         codes.append(killed(step, "reshard", index, "--to", 3))
         assert codes[-1] in {0, -signal.SIGKILL}
         assert shards_of(index) in {1, 3}
-        assert not [each for each in check_index(index, lambda _size: None) if each.damage]
+        assert not [each for each in check_index(index) if each.damage]
     assert len(codes) > 5
     assert {path.name for path in tmp_path.iterdir()} >= {"index", "index.before"}
     assert not (tmp_path / "index.resharding").exists()

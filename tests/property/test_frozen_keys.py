@@ -16,22 +16,20 @@ from hypothesis import strategies as st
 
 from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
-from streamer.index.frozen import (
-    MERGED,
-    FrozenKeys,
-    Generation,
+from streamer.index.frozen import MERGED, FrozenKeys, Generation, Stopped, thaw
+from streamer.index.key_table import KeyTable
+from streamer.index.postings import (
+    SEGMENTS,
+    Postings,
     Probed,
-    Stopped,
     cut,
     find_in_blocks,
     pack,
-    thaw,
+    sort_postings,
     unpack,
 )
-from streamer.index.key_table import KeyTable
-from streamer.index.postings import SEGMENTS, Postings, sort_postings
 from streamer.index.store import Store
-from streamer.index.stored_rows import StoredRows
+from streamer.index.stored_rows import RowSlots, StoredRows
 from tests.helpers.stored_rows import flush
 
 if TYPE_CHECKING:
@@ -72,21 +70,22 @@ def freeze(frozen: FrozenKeys, listed: list[Posting]) -> None:
     frozen.freeze(table_of(listed), frozen.note.slot + 512, lambda: None)
 
 
-class Unmarked(StoredRows):
-    """Rows that have no marks, so that each key is read; those before the first are dropped."""
+class AnySlots(RowSlots):
+    """Rows of which it is told that they lie in any slots; those before the first are dropped."""
 
     first_row = 0
+    runs = np.array([[0], [1 << 32], [0]])
+
+    def runs_from(self, _slot: int, _end: int) -> Places:
+        return self.runs
+
+
+class Unmarked(StoredRows):
+    """Rows that have no marks, so that each key is read."""
 
     def __init__(self, store: Store, shard: int) -> None:
         super().__init__(store, shard)
-        self.holds(0, 1 << 32)
-
-    def holds(self, first: int, end: int) -> None:
-        """Tell of these rows that they lie in any slots."""
-        self._range = np.array([[first], [end], [0]])
-
-    def runs_from(self, _slot: int, _end: int) -> Places:
-        return self._range
+        self.slots = AnySlots()
 
     def marks(self, rows: Places, keys: int) -> npt.NDArray[np.uint32]:
         return np.zeros((len(rows), keys), np.uint32)
@@ -193,13 +192,12 @@ def noted_generations(frozen: FrozenKeys) -> set[int]:
 def test_generations_without_rows_that_are_left_go_and_merging_leaves_dropped_rows_out() -> None:
     with a_store() as store:
         frozen = opened(store)
-        rows = frozen._rows  # noqa: SLF001 - what it is told of rows
-        assert isinstance(rows, Unmarked)
+        slots = frozen._rows.slots  # noqa: SLF001 - what it is told of rows
+        assert isinstance(slots, AnySlots)
         for i in range(3):
-            rows.holds(10 * i, 10 * i + 10)
+            slots.runs = np.array([[10 * i], [10 * i + 10], [0]])
             freeze(frozen, [(i << 40, 10 * i + j) for j in range(10)])
-        rows.holds(30, 50)
-        rows.first_row = 15
+        slots.runs, slots.first_row = np.array([[30], [50], [0]]), 15
         freeze(frozen, [(3 << 40, 30), (3 << 40, 51)])
         assert len(frozen.note.generations) == 3
         assert stored_generations(store) == noted_generations(frozen)
@@ -222,13 +220,8 @@ def test_what_was_thawed_is_not_there() -> None:
         asked = np.array([1 << 40], np.uint64)
         assert found(opened(store), asked) == []
         assert found(opened(store, 1), asked) == [(0, 3)]
+        assert found(opened(store, 2), asked) == [], "it is another shard's"
         assert {number >> 24 for number in stored_generations(store)} == {1}
-
-
-def test_another_shard_of_the_store_finds_nothing() -> None:
-    with a_store() as store:
-        freeze(opened(store), [(1 << 40, 3)])
-        assert found(opened(store, 1), np.array([1 << 40], np.uint64)) == []
 
 
 def test_a_block_that_is_missing_is_refused() -> None:

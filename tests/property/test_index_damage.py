@@ -23,14 +23,12 @@ from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions, replay_judge
-from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
 from tests.helpers.kafka_doubles import take
 from tests.helpers.serial_index import judged
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import SIGNATURE, family_pages, opened
 
 KEPT, ASKED, FLUSHES = 160, 40, 4
-SIGNATURE = SignatureSettings(bands=BANDS)
 SECRET = bytes(range(32))
 
 
@@ -63,8 +61,7 @@ def ask_judge(folder: Path, shards: int, *, flush: bool = False) -> Any:
 def make_by_judge(folder: Path, copy: Path, shards: int) -> None:
     rules, pages = IndexSettings(shards=shards), family_pages(Random(5), KEPT + ASKED)
     for run in range(FLUSHES):
-        index = IndexFolder.open(folder, SIGNATURE, shards)
-        judge, part = replay_judge(index, rules, head_pages=64), KEPT // FLUSHES
+        judge, part = opened(folder, rules, head_pages=64), KEPT // FLUSHES
         for start in range(run * part, (run + 1) * part, 10):
             taken = pages.take(range(start, start + 10))
             judge.judge(0, start, start + 10, taken)

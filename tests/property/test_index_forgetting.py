@@ -18,17 +18,13 @@ from streamer.index.stored_rows import scan_rows
 from streamer.index.types import Forget, IndexSettings
 from streamer.index.url_versions import NEW, told_changes, url_of
 from streamer.run import judge as judge_module
-from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
-from streamer.sketch.settings import SignatureSettings
 from tests.helpers.serial_index import Judged, is_named, judged, serial_verdicts
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import family_pages, opened
 
 if TYPE_CHECKING:
     from streamer.index.types import Pages, Term, Tombstone
     from streamer.run.judge import Found, Judge
 
-SIGNATURE = SignatureSettings(bands=BANDS)
 LIMITS = (
     IndexSettings(),
     IndexSettings(bucket_max=2),
@@ -105,11 +101,6 @@ class Events:
         return result
 
 
-def opened(folder: Path, rules: IndexSettings, memory: int | None = None) -> Judge:
-    index = IndexFolder.open(folder, SIGNATURE, rules.shards)
-    return replay_judge(index, rules, index_memory=memory)
-
-
 seeds, counts = st.integers(0, 2**32), st.integers(1, 90)
 memories = st.sampled_from([None, 0])  # without any, each flush is frozen
 
@@ -122,7 +113,7 @@ def test_verdicts_are_those_of_a_serial_index_that_forgets(
     random = Random(seed)
     events = Events(random, count)
     with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 5):
-        judge = opened(Path(folder) / "index", rules, memory)
+        judge = opened(Path(folder) / "index", rules, index_memory=memory)
         verdicts = events.apply(judge, random)
         judge.flush(b"")
         judge.close()
@@ -180,11 +171,11 @@ def test_a_judge_that_is_opened_again_repeats_them_and_has_forgotten_all(
     said: dict[int, Judged] = {}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(3):
-            judge = opened(Path(folder) / "index", rules, memory)
+            judge = opened(Path(folder) / "index", rules, index_memory=memory)
             for verdict in events.apply(judge, random):
                 assert said.setdefault(verdict.ref, verdict) == verdict
             judge.close()  # as a kill would: nothing more is flushed
-        judge = opened(Path(folder) / "index", rules, memory)
+        judge = opened(Path(folder) / "index", rules, index_memory=memory)
         events.apply(judge, random)
         judge.begin_flush(lambda: b"", sweep=True)
         judge.finish()

@@ -22,14 +22,14 @@ from streamer.index.types import (
     Verdicts,
     bands_of,
 )
-from tests.helpers.serial_index import Judged, judged, likeness, own_keys
+from tests.helpers.serial_index import judged, likeness, own_keys
 from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
+from tests.property.test_index_serial import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from streamer.index.types import Pages
 
 seeds = st.integers(0, 2**32)
 counts = st.integers(1, 50)
@@ -54,11 +54,6 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
             content = (*(column.tolist() for column in columns), items.shingles)
         result.append((output.destination, output.start, output.end, content))
     return result
-
-
-def run(network: Network, pages: Pages, seed: int, flush_share: float) -> list[Judged]:
-    random, moments = Random(seed), Random(seed + 1)
-    return network.run(pages, random.randrange, lambda: moments.random() < flush_share)
 
 
 @settings(max_examples=80, deadline=None)
@@ -130,7 +125,9 @@ def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_b
 
     def maybe_restart() -> bool:
         if moments.random() < 0.3:
+            states = [shard.state() for shard in restarted.shards]
             restarted.restart()
+            assert [shard.state() for shard in restarted.shards] == states
         return False
 
     restarted.run(pages, Random(seed).randrange, maybe_restart)
@@ -143,26 +140,6 @@ def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_b
         )
         assert (one.next_row, one.refused) == (other.next_row, other.refused)
         assert one.settings == other.settings
-
-
-@settings(max_examples=40, deadline=None)
-@given(seeds, counts, st.sampled_from([1, 2, 3]))
-def test_a_snapshot_read_and_written_again_is_the_same_bytes(
-    seed: int, count: int, shards: int
-) -> None:
-    pages = family_pages(Random(seed), count)
-    network = Network(IndexSettings(shards=shards, exact=True), BANDS)
-    random = Random(seed)
-
-    def look() -> bool:
-        for shard in network.shards:
-            state = shard.state()
-            again = Shard(shard.number, shards, BANDS, MemoryLookup(), state=state)
-            assert again.state() == state
-            assert again.open_pages == shard.open_pages
-        return False
-
-    network.run(pages, random.randrange, look)
 
 
 intervals = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), max_size=12)

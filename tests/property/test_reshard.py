@@ -17,18 +17,14 @@ from streamer.index.types import IndexSettings
 from streamer.rules import Rule
 from streamer.run import reshard as module
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
-from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
 from streamer.run.reshard import Old, Place, write
-from streamer.sketch.settings import SignatureSettings
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import family_pages, opened
 from tests.simulation.world import MEMORY
 
 if TYPE_CHECKING:
     from streamer.index.types import Pages
 
-SIGNATURE = SignatureSettings(bands=BANDS)
 OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("pages.jsonl", "", None)]))
 SITES = (
     Rule(host="site1.example", threshold=0.65),
@@ -38,7 +34,7 @@ SITES = (
 
 def judge_part(folder: Path, rules: IndexSettings, pages: Pages, part: range) -> list[Judged]:
     """Judge the pages one by one: so none is ever held, and the number of shards does not show."""
-    judge = replay_judge(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, head_pages=24)
+    judge = opened(folder, rules, head_pages=24)
     found: list[Judged] = []
     assert judge.position(0) == part.start
     for at in part:
@@ -90,7 +86,7 @@ def test_verdicts_go_on_as_those_of_a_serial_index(
         for place, count in enumerate(shards):
             if place:
                 reshard(folder, count)
-                assert not [each for each in check_index(folder, lambda _size: None) if each.damage]
+                assert not [each for each in check_index(folder) if each.damage]
             own = rules.model_copy(update={"shards": count})
             part = range(cuts[place], cuts[place + 1])
             found = judge_part(folder, own, pages, part)

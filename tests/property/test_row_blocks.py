@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.codec import KEYS, ROWS, entry_key
+from streamer.index.postings import Bytes, Places
 from streamer.index.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
-    Bytes,
-    Places,
     RowPlaces,
     agree,
     gather_marks,

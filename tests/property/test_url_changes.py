@@ -17,8 +17,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.row_blocks import gather_rows
-from streamer.index.stored_rows import read_rows
+from streamer.index.row_blocks import gather_rows, rows_at
 from streamer.index.types import Forget, IndexSettings, Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import Change
@@ -27,8 +26,7 @@ from streamer.run import judge as judge_module
 from streamer.sketch.resemblance import similarity
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import Network
-from tests.helpers.signed_pages import BANDS, family_pages
-from tests.property.test_index_forgetting import opened
+from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
@@ -220,14 +218,8 @@ def test_one_shard_retires_what_a_serial_index_forgets(
     rules = IndexSettings.model_validate(
         {**given, **more, "track_changes": True, "retire_replaced": True}
     )
-    network, moments = Network(rules, BANDS), Random(seed + 1)
-
-    def flush_or_restart() -> bool:
-        if moments.random() < share / 3:
-            network.restart()
-        return moments.random() < share
-
-    network.run(pages, Random(seed).randrange, flush_or_restart)
+    network = Network(rules, BANDS)
+    run_with_restarts(network, pages, seed, share)
     changes = serial_changes(pages, rules, kept_rows(network, pages))
     assert changes_of(network) == changes
     assert network.verdicts == serial_verdicts(pages, rules, retiring(pages, changes))
@@ -292,14 +284,8 @@ def test_pages_on_their_way_between_shards_are_retired_where_their_urls_were_rep
 ) -> None:
     pages = crawled_pages(Random(seed), count)
     rules = IndexSettings(shards=shards, track_changes=True, retire_replaced=True)
-    network, kept, moments = Network(rules, BANDS), Kept(pages, rules), Random(seed + 1)
-
-    def flush_or_restart() -> bool:
-        if moments.random() < share / 3:
-            network.restart()
-        return moments.random() < share
-
-    network.run(pages, Random(seed).randrange, flush_or_restart)
+    network, kept = Network(rules, BANDS), Kept(pages, rules)
+    run_with_restarts(network, pages, seed, share)
     verdicts = {verdict.ref: verdict for verdict in network.verdicts}
     assert len(verdicts) == len(network.verdicts) == count
     matching = {}
@@ -352,12 +338,12 @@ def test_sweeps_and_kills_do_not_show_in_what_is_retired(
     said: dict[int, Judged] = {}
     with tempfile.TemporaryDirectory() as folder, patch.object(judge_module, "SWEEP_TERMS", 3):
         for turn in range(3):
-            judge = opened(Path(folder) / "index", rules, memory)
+            judge = opened(Path(folder) / "index", rules, index_memory=memory)
             judge._next_sweep = 0.0  # noqa: SLF001 - no sweep waits for the end of a pause
             for verdict in judge_all(judge, pages, Random(seed + turn)):
                 assert said.setdefault(verdict.ref, verdict) == verdict
             judge.close()  # as a kill would: nothing more is flushed
-        judge = opened(Path(folder) / "index", rules, memory)
+        judge = opened(Path(folder) / "index", rules, index_memory=memory)
         judge_all(judge, pages, Random(seed))
         judge.finish()
         judge._next_sweep = 0.0  # noqa: SLF001 - as above
@@ -375,4 +361,4 @@ def test_sweeps_and_kills_do_not_show_in_what_is_retired(
 
 def refs_in(judge: Judge, slots: RowNumbers) -> list[int]:
     """Return the refs of the rows that a store has in slots, though they may be hidden."""
-    return gather_rows(read_rows(judge.store, slots)).refs
+    return gather_rows(rows_at(slots, judge.store.row_blocks)).refs

@@ -18,11 +18,11 @@ from unittest.mock import patch
 import numba
 import numpy as np
 
+from streamer.index import batch as batch_module
 from streamer.index import rule as rule_module
-from streamer.index import shard as shard_module
 from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import RETIRED, URL, Forgetting, Terms
-from streamer.index.rule import FREE, UNDECIDED
+from streamer.index.head import FREE, UNDECIDED
 from streamer.index.shard import Shard
 from streamer.index.types import (
     BEFORE_ALL,
@@ -369,7 +369,7 @@ def _with_kernel(old: str, new: str, base: type[Shard] = Shard) -> type[Shard]:
         """Places pages with the altered kernel."""
 
         def _judge(self, pages: Pages, *, arrive: bool = False) -> Any:
-            with patch.object(shard_module, "judge_pages", module.__dict__["judge_pages"]):
+            with patch.object(batch_module, "judge_pages", module.__dict__["judge_pages"]):
                 return super()._judge(pages, arrive=arrive)
 
     return Broken

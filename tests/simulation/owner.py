@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.codec import pack_pages
-from streamer.index.rule import FREE, KEPT
+from streamer.index.head import FREE, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from streamer.run.ahead import SIGNING_NICENESS, Ahead, OneAThread, in_order, signing_pool
+from streamer.run.stages import SIGNING_NICENESS, Ahead, OneAThread, in_order, signing_pool
 
 
 def test_items_come_in_their_order_with_so_many_begun_ahead() -> None:

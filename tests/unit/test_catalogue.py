@@ -115,22 +115,13 @@ def test_a_file_that_has_changed_is_refused_with_the_remedy(
     assert str(page_file) in str(caught.value)
 
 
-def test_a_file_that_shrank_after_it_had_grown_is_refused(page_file: Path) -> None:
+@pytest.mark.parametrize("content", [LINE * 5, LINE * 3 + LINE.upper() * 6])
+def test_what_was_appended_before_counts_as_read_too(page_file: Path, content: bytes) -> None:
     catalogue = Catalogue()
     catalogue.enter(source(page_file))
     page_file.write_bytes(LINE * 9)
     catalogue.enter(source(page_file))
-    page_file.write_bytes(LINE * 5)
-    with pytest.raises(StoreMismatch, match="has changed"):
-        catalogue.enter(source(page_file))
-
-
-def test_what_was_appended_before_counts_as_read_too(page_file: Path) -> None:
-    catalogue = Catalogue()
-    catalogue.enter(source(page_file))
-    page_file.write_bytes(LINE * 9)
-    catalogue.enter(source(page_file))
-    page_file.write_bytes(LINE * 3 + LINE.upper() * 6)
+    page_file.write_bytes(content)
     with pytest.raises(StoreMismatch, match="has changed"):
         catalogue.enter(source(page_file))
 
@@ -153,13 +144,19 @@ def moved(path: Path, to: Path) -> Path:
     return path.rename(to)
 
 
-@pytest.mark.parametrize("grown", [0, 5, HEAD_BYTES_MAX // len(LINE) + 10])
-def test_a_file_that_was_moved_is_the_same_source(
-    tmp_path: Path, page_file: Path, grown: int
+@pytest.mark.parametrize(
+    ("name", "grown"),
+    [
+        *(("archive/pages.jsonl", n) for n in (0, 5, HEAD_BYTES_MAX // len(LINE) + 10)),
+        ("other.jsonl", 0),
+    ],
+)
+def test_a_file_that_was_moved_or_renamed_is_the_same_source(
+    tmp_path: Path, page_file: Path, name: str, grown: int
 ) -> None:
     catalogue = Catalogue()
     read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    there = moved(page_file, tmp_path / "archive" / "pages.jsonl")
+    there = moved(page_file, tmp_path / name)
     with there.open("ab") as file:
         file.write(LINE * grown)
     for _ in range(2):
@@ -168,13 +165,6 @@ def test_a_file_that_was_moved_is_the_same_source(
         entry = catalogue.entries[0]
         assert (entry.name, entry.path) == (str(page_file), str(there))
         assert entry.position == 3
-
-
-def test_a_file_that_was_renamed_is_the_same_source(tmp_path: Path, page_file: Path) -> None:
-    catalogue = Catalogue()
-    catalogue.enter(source(page_file))
-    there = moved(page_file, tmp_path / "other.jsonl")
-    assert later(catalogue).enter(source(there)) == 0
 
 
 def test_a_copy_beside_its_original_is_a_source_of_its_own(tmp_path: Path, page_file: Path) -> None:
@@ -295,6 +285,7 @@ def test_there_is_an_end_to_the_numbers(
 def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
     catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
     number = catalogue.enter(source(page_file))
+    pipe(catalogue, LINE)
     then = catalogue.copied()
     assert then == catalogue
     read_to_the_end(catalogue, number)
@@ -302,6 +293,7 @@ def test_a_snapshot_of_a_catalogue_stays_as_it_was(page_file: Path) -> None:
     catalogue.totals.dead["no_url"] += 1
     assert (then.entries[number].position, then.entries[number].finished) == (0, False)
     assert (then.outputs, then.totals.dead) == ({"/out": 12}, {"no_url": 1})
+    assert unpack_catalogue(b"") == Catalogue()
 
 
 FINGERPRINT = "0123456789abcdef"
@@ -392,11 +384,3 @@ def test_an_index_that_does_not_know_what_its_outputs_hold_knows_them_by_their_p
     assert catalogue.known_length(str(verdicts), FINGERPRINT) == 9000
     assert catalogue.known_length(str(tmp_path / "new.jsonl"), FINGERPRINT) is None
     assert catalogue.known_length("-", FINGERPRINT) is None
-
-
-def test_a_catalogue_comes_back_from_its_bytes(page_file: Path) -> None:
-    catalogue = Catalogue(outputs={"/out": 12}, totals=Totals(records=5, dead={"no_url": 1}))
-    read_to_the_end(catalogue, catalogue.enter(source(page_file)))
-    pipe(catalogue, LINE)
-    assert unpack_catalogue(pack_catalogue(catalogue)) == catalogue
-    assert unpack_catalogue(b"") == Catalogue()

@@ -142,21 +142,3 @@ def test_an_empty_index_has_nothing_to_read(tmp_path: Path) -> None:
     IndexFolder.open(tmp_path / "index", DEFAULTS, 1).store.close()
     with pytest.raises(StoreUnavailable, match="is empty: nothing has been flushed"):
         read_meta(tmp_path / "index")
-
-
-def test_what_was_flushed_can_be_read_beside_the_writer(tmp_path: Path) -> None:
-    index = IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
-    replay_judge(index, IndexSettings()).flush(b"owner")
-    store, meta = read_meta(tmp_path / "index")
-    assert (meta.owner, meta.identity) == (b"owner", index.identity)
-    assert str(meta.identity["fingerprint"]) == index.fingerprint
-    store.close()
-    index.store.close()
-
-
-def test_a_second_run_on_one_index_is_told_that_it_is_in_use(tmp_path: Path) -> None:
-    index = IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
-    with pytest.raises(StoreUnavailable, match="in use by another process"):
-        IndexFolder.open(tmp_path / "index", DEFAULTS, 1)
-    index.store.close()
-    IndexFolder.open(tmp_path / "index", DEFAULTS, 1).store.close()

@@ -17,24 +17,14 @@ from hypothesis import strategies as st
 from streamer.index.types import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
-from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import FlushRule, Judge, replay_judge
-from streamer.sketch.settings import SignatureSettings
+from streamer.run.judge import FlushRule, Judge
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import BANDS, family_pages, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamer.index.types import Pages
-
-SIGNATURE = SignatureSettings(bands=BANDS)
-
-
-def opened(folder: Path, rules: IndexSettings, head_pages: int = 65_536) -> Judge:
-    return replay_judge(
-        IndexFolder.open(folder, SIGNATURE, rules.shards), rules, head_pages=head_pages
-    )
 
 
 @contextlib.contextmanager
@@ -57,16 +47,6 @@ def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = Tru
         if flushes and judge.flush_is_due:
             judge.flush(b"")
     return result
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([5, 20, 1000]))
-def test_one_shard_gives_the_verdicts_of_the_serial_index(
-    seed: int, count: int, head_pages: int
-) -> None:
-    pages, rules = family_pages(Random(seed), count), IndexSettings()
-    with a_judge(rules, head_pages=head_pages) as judge:
-        assert judge_all(judge, pages, Random(seed)) == serial_verdicts(pages, rules)
 
 
 @settings(max_examples=12, deadline=None)
@@ -152,8 +132,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def judge(tmp_path: Path, clock: Clock) -> Iterator[Judge]:
-    folder = IndexFolder.open(tmp_path / "index", SIGNATURE, 1)
-    result = replay_judge(folder, IndexSettings(), head_pages=8, clock=clock)
+    result = opened(tmp_path / "index", head_pages=8, clock=clock)
     yield result
     result.close()
 

@@ -42,32 +42,24 @@ def test_a_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
 
 def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
     path.write_bytes(b"known\nunknown\n")
-    assert write(path, b"again\n", 6) == 12
-    assert path.read_bytes() == b"known\nagain\n"
-
-
-def test_the_file_is_cut_even_if_nothing_more_is_written(path: Path) -> None:
-    path.write_bytes(b"known\nunknown\n")
     output = OutputFile.open(str(path), 6, lasting=True)
     assert path.read_bytes() == b"known\nunknown\n", "nothing is changed before the start"
     output.start()
     output.close()
     assert path.read_bytes() == b"known\n"
+    assert write(path, b"again\n", 6) == 12
+    assert path.read_bytes() == b"known\nagain\n"
 
 
 def test_a_file_shorter_than_known_is_refused_with_the_remedy_and_left_alone(path: Path) -> None:
-    path.write_bytes(b"short")
-    with pytest.raises(
-        StoreMismatch, match=r"has 5 bytes, but the index has published 6 .* Put the file back"
-    ):
-        OutputFile.open(str(path), 6, lasting=True)
-    assert path.read_bytes() == b"short"
-
-
-def test_a_file_that_is_gone_is_refused_and_not_made(path: Path) -> None:
     with pytest.raises(StoreMismatch, match="has 0 bytes"):
         OutputFile.open(str(path), 6, lasting=True)
     assert not path.exists()
+    path.write_bytes(b"short")
+    told = r"has 5 bytes, but the index has published 6 .* Put the file back"
+    with pytest.raises(StoreMismatch, match=told):
+        OutputFile.open(str(path), 6, lasting=True)
+    assert path.read_bytes() == b"short"
 
 
 def test_a_foreign_file_is_refused_with_the_remedy_and_left_alone(path: Path) -> None:
@@ -114,11 +106,6 @@ def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_en
         StoreUnavailable, match=r"No space is left for /dev/full\. Free some and run"
     ):
         output.sync()
-    output.close()
-
-
-def test_a_full_device_is_noticed_when_the_buffer_runs_over() -> None:
-    output = OutputFile.open("/dev/full", None, lasting=True)
     with pytest.raises(StoreUnavailable, match="No space is left"):
         output.write(bytes(3 << 20))
     output.close()

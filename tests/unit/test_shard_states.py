@@ -133,19 +133,19 @@ def config(version: int = MACHINE_VERSION, shards: int = 1, at: int = 0) -> Reco
     return Record(CONFIG, at, at + 1, np.array([at]), IndexSettings(version=version, shards=shards))
 
 
-def test_a_config_record_of_a_later_version_is_refused_with_the_remedy() -> None:
-    shard = Shard(0, 1, BANDS, MemoryLookup())
-    versions = rf"version {MACHINE_VERSION + 1} .* {MACHINE_VERSION}\. Run the .* that wrote it"
-    with pytest.raises(StoreMismatch, match=versions):
-        shard.apply(config(version=MACHINE_VERSION + 1))
+LATER = rf"version {MACHINE_VERSION + 1} .* {MACHINE_VERSION}\. Run the .* that wrote it"
 
 
-def test_a_config_record_of_another_number_of_shards_is_refused_with_the_remedy() -> None:
-    shard = Shard(0, 1, BANDS, MemoryLookup())
-    with pytest.raises(
-        StoreMismatch, match=r"has 1 shards, the settings ask for 2\. Use --shards 1"
-    ):
-        shard.apply(config(shards=2))
+@pytest.mark.parametrize(
+    ("record", "remedy"),
+    [
+        (config(version=MACHINE_VERSION + 1), LATER),
+        (config(shards=2), r"has 1 shards, the settings ask for 2\. Use --shards 1"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_with_the_remedy(record: Record, remedy: str) -> None:
+    with pytest.raises(StoreMismatch, match=remedy):
+        Shard(0, 1, BANDS, MemoryLookup()).apply(record)
 
 
 def test_a_state_of_a_later_version_is_refused_too() -> None:

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamer.index.postings import PARTS, segments_of
-from streamer.index.row_blocks import ROWS_A_BLOCK, Places
+from streamer.index.postings import PARTS, Places, segments_of
+from streamer.index.row_blocks import ROWS_A_BLOCK
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import StoredRows

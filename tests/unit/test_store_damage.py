@@ -34,14 +34,12 @@ from streamer.index.deep_check import check_index
 from streamer.index.row_blocks import key_entries
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import IndexSettings
 from streamer.index.witness import Witness, witnessed
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
 from tests.helpers.damage import Damage, digests, sorted_files
 from tests.helpers.kills import told_until_killed
-from tests.helpers.signed_pages import BANDS, family_pages
+from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 ROOT = Path(__file__).parents[2]
@@ -237,8 +235,7 @@ def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
 
 
 def make_index(folder: Path) -> None:
-    index = IndexFolder.open(folder, SignatureSettings(bands=BANDS), 1)
-    judge = replay_judge(index, IndexSettings())
+    judge = opened(folder)
     pages = family_pages(Random(1), 60)
     judge.judge(0, 0, 60, pages)
     judge.flush(b"")

@@ -22,13 +22,11 @@ from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, ur
 from streamer.kafka.wire import pack_record, unpack_record
 from streamer.lab.explanation import answering_rows
 from streamer.run.forget import forget
-from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import Judge, replay_judge
+from streamer.run.judge import Judge
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
-from tests.helpers.signed_pages import BANDS, Sketch, made_pages
+from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
 from tests.property.test_reshard import OWNER, reshard
-from tests.unit.test_judge import SIGNATURE
 from tests.unit.test_wire import IDENTITY, record
 
 if TYPE_CHECKING:
@@ -67,13 +65,9 @@ def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
     return CHANGE_NAMES[codes[0]], int(scores[0])
 
 
-def opened(folder: Path, rules: IndexSettings = TRACKED, **options: Any) -> Judge:
-    return replay_judge(IndexFolder.open(folder, SIGNATURE, rules.shards), rules, **options)
-
-
 @pytest.fixture
 def judge(tmp_path: Path) -> Iterator[Judge]:
-    with contextlib.closing(opened(tmp_path / "index")) as made:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as made:
         yield made
 
 
@@ -150,7 +144,7 @@ def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judg
 
 
 def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path: Path) -> None:
-    with contextlib.closing(opened(tmp_path / "index", head_pages=8)) as judge:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED, head_pages=8)) as judge:
         change(judge, page(0, b"url", 1, SAME))
         for number in range(1, 8):
             assert not judge.flush_is_due, number
@@ -164,7 +158,7 @@ def test_versions_of_a_flush_that_has_failed_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamer.index.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
-    with contextlib.closing(opened(tmp_path / "index")) as judge:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         change(judge, page(0, b"a", 1, SAME))
         judge.flush(b"")
         change(judge, page(1, b"a", 2, FAR[2]))
@@ -174,7 +168,7 @@ def test_versions_of_a_flush_that_has_failed_are_not_there(
         with pytest.raises(StoreUnavailable):
             judge.flush(b"")
         monkeypatch.undo()
-    with contextlib.closing(opened(tmp_path / "index")) as judge:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         assert change(judge, page(1, b"a", 2, FAR[2])) == ("replaced", UNLIKE)
 
 
@@ -406,7 +400,7 @@ def test_the_newest_version_of_several_generations_counts(tmp_path: Path) -> Non
 @pytest.fixture
 def crawled(tmp_path: Path) -> Path:
     """Return an index of pages of two hosts; those of the second are duplicates."""
-    with contextlib.closing(opened(tmp_path / "index")) as judge:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         for number, url in enumerate((b"https://a.example/1", b"https://b.example/2")):
             change(judge, page(number, url, 1, SAME, 1 + number))
         judge.flush(b"")

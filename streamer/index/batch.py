@@ -1,0 +1,217 @@
+"""Pages that are judged together at one shard, and all that they are judged by.
+
+What the store, other indexes and the last versions of URLs have of them is looked up once for all.
+Then the kernel of rule.py goes from page to page; it stops where sets of shingles are compared, and
+before a page that has what is stored of its URL answer no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.head import Head
+from streamer.index.rule import (
+    CONTENT,
+    DUPLICATE,
+    ELSEWHERE,
+    IN_DOUBT,
+    SIGNATURE,
+    TOO_SHORT,
+    UNIQUE,
+    Arrivals,
+    Judged,
+    Limits,
+    Scratch,
+    StoredHits,
+    judge_pages,
+)
+from streamer.index.types import (
+    BEFORE_ALL,
+    Hits,
+    KeptRows,
+    Keys,
+    Lookup,
+    Nearest,
+    Other,
+    Pages,
+    Verdicts,
+)
+from streamer.index.url_versions import Compared
+from streamer.sketch.hash_sets import set_similarity
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Pages in the order in which they are judged.
+
+    Attributes:
+        fetched: the stored rows that `stored` has.
+        nearest: what other indexes have.
+        short: bool, whether a page is too short to compare.
+        compared: with the last versions of their URLs, where these are known.
+        judged: what has become of those that are judged, as `scratch` tells.
+        rows: int64, how many rows came before each that is judged.
+        published: the place of the first that is not.
+    """
+
+    pages: Pages
+    arrivals: Arrivals
+    limits: Limits
+    stored: StoredHits
+    fetched: KeptRows
+    nearest: Nearest
+    short: npt.NDArray[np.bool_]
+    compared: Compared | None = None
+    judged: Judged = field(init=False)
+    scratch: Scratch = field(init=False)
+    rows: Places = field(init=False)
+    published: int = 0
+    _by_url: dict[bytes, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = len(self.pages)
+        self.judged = Judged(
+            np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32),
+            *np.empty((2, count), np.bool_),
+        )  # fmt: skip
+        rows, places, told = np.empty((3, self.limits.candidates_max), np.int64)
+        sizes, slots = np.empty((2, self.arrivals.keys.shape[1]), np.int64)
+        self.scratch = Scratch(rows, places, sizes, slots, told, np.zeros(4, np.int64))
+        self.rows = np.zeros(count, np.int64)
+
+    def judge_to(self, end: int, head: Head, next_row: int, lookup: Lookup) -> tuple[int, int]:
+        """Judge pages up to one; return the next row, and how many postings were refused.
+
+        Those that are new are entered into the head.
+        """
+        scratch, judged = self.scratch, self.judged
+        start, before, row, refused = int(scratch.stop[0]), head.count, next_row, 0
+        head.reserve(end - start)
+        scratch.stop[3] = end
+        while scratch.stop[0] < end:
+            head.count, next_row, more = judge_pages(
+                self.arrivals, self.limits, self.stored, head.columns(), head.count, next_row,
+                judged, scratch,
+            )  # fmt: skip
+            refused += more
+            if scratch.stop[0] < end:
+                self._compare_sets(start, before, head, lookup)
+        inserted = judged.outcome[start:end] == UNIQUE
+        self.rows[start:end] = row + np.cumsum(inserted) - inserted
+        new = start + np.flatnonzero(inserted)
+        head.refs[before : head.count] = self.pages.refs[new]
+        head.urls += [self.pages.urls[i] for i in new.tolist()]
+        if self.limits.exact:
+            sets = self.pages.shingles or [b""] * len(self.pages)
+            head.shingles += [sets[i] for i in new.tolist()]
+        return next_row, refused
+
+    def _compare_sets(self, start: int, before: int, head: Head, lookup: Lookup) -> None:
+        """Tell the similarity of a page's set to those of its candidates that are in doubt.
+
+        Entries of the head from `before` on are of the pages from `start` on that came before it.
+        """
+        scratch = self.scratch
+        page, _, candidates, _ = scratch.stop.tolist()
+        own = self.pages.shingles or [b""] * len(self.pages)
+        inserted = start + np.flatnonzero(self.judged.outcome[start:page] == UNIQUE)
+        for at in np.flatnonzero(scratch.told[:candidates] == IN_DOUBT).tolist():
+            place, other = int(scratch.places[at]), b""
+            if own[page] and place < 0:
+                [other] = lookup.shingles(scratch.rows[at : at + 1])
+            elif own[page]:
+                in_head = place < before
+                other = head.shingles[place] if in_head else own[inserted[place - before]]
+            scratch.told[at] = set_similarity(own[page], other)
+
+    def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
+        """Return some of the pages, and what belongs to them."""
+        judged = self.judged.at(part)
+        pages, nearest = self.pages, self.nearest
+        if len(judged.best) < len(pages):
+            places = range(part.start, part.stop)
+            pages, nearest = pages.take(places), nearest.take(places)
+        is_elsewhere = judged.best == ELSEWHERE
+        judged.content[:] |= is_elsewhere & nearest.same_content
+        judged.exact[:] |= is_elsewhere & nearest.exact
+        return pages, judged, nearest
+
+    def verdicts(
+        self, pages: Pages, judged: Judged, nearest: Nearest, decided: Places, head: Head
+    ) -> Verdicts:
+        """Return the verdicts on the pages of the part published last that are `decided`."""
+        outcome, best, scores, content, exact = judged.at(decided)
+        basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
+        basis[self.short[self.published - len(pages) :][decided]] = TOO_SHORT
+        refs = np.zeros(len(decided), np.uint64)
+        urls = [b""] * len(decided)
+        others: list[Other | None] = [None] * len(decided)
+        is_duplicate = outcome == DUPLICATE
+        for i in np.flatnonzero(is_duplicate).tolist():
+            place = int(best[i])
+            if place == ELSEWHERE:
+                at = int(decided[i])
+                refs[i], urls[i], others[i] = nearest.refs[at], nearest.urls[at], nearest.others[at]
+                continue
+            refs[i] = head.refs[place] if place >= 0 else self.fetched.refs[-1 - place]
+            urls[i] = head.urls[place] if place >= 0 else self.fetched.urls[-1 - place]
+        return Verdicts(
+            pages if len(decided) == len(pages) else pages.take(decided),
+            np.where(is_duplicate, scores, -1).astype(np.int32),
+            basis,
+            refs,
+            urls,
+            exact if self.limits.exact else None,
+            others if any(others) else None,
+        )
+
+    def hide(self, url: bytes) -> None:
+        """Have the stored rows with a URL answer none of the pages that are left."""
+        if not self._by_url:
+            for place, other in enumerate(self.fetched.urls):
+                self._by_url.setdefault(other, []).append(place)
+        self.stored.times[self._by_url.get(url, [])] = BEFORE_ALL
+
+
+def key_masks(
+    pages: Pages, comparable: npt.NDArray[np.bool_], own_keys: int, content_bit: int
+) -> Keys:
+    """Return by bit which of its keys at a shard each page has.
+
+    Of `own_keys` keys, bit `content_bit` (-1: another shard's) is that of the content. A page that
+    is not comparable has that one only, and one without tokens has none.
+    """
+    all_keys = np.uint64((1 << own_keys) - 1)
+    content = np.uint64(1 << content_bit if content_bit >= 0 else 0)
+    masks = np.where(comparable, all_keys, content)
+    masks[pages.tokens == 0] = 0
+    return masks.astype(np.uint64)
+
+
+def fetch_candidates(
+    lookup: Lookup, hits: Hits, masks: Keys, own_keys: int, limit: int
+) -> tuple[KeptRows, Places]:
+    """Fetch the rows found in the store; return them, and the place of each hit among them.
+
+    Not fetched (-1) are hits under keys that a page does not have, and of a page with more than
+    `limit` rows all but the earliest: no others can be among its earliest candidates. Where rows
+    expire, it needs the times of all of them.
+    """
+    lengths = np.diff(hits.starts)
+    owner = np.repeat(hits.places // own_keys, lengths)
+    bit = np.repeat(hits.places % own_keys, lengths).astype(np.uint64)
+    wanted = (masks[owner] >> bit & np.uint64(1)).astype(np.bool_)
+    found = np.bincount(owner[wanted], minlength=len(masks))
+    for page in np.flatnonzero(found > limit):
+        mine = np.flatnonzero((owner == page) & wanted)
+        rows = np.unique(hits.rows[mine])
+        if len(rows) > limit:
+            wanted[mine] = hits.rows[mine] <= rows[limit - 1]
+    distinct = np.unique(hits.rows[wanted])
+    places = np.where(wanted, np.searchsorted(distinct, hits.rows), -1)
+    return lookup.rows(distinct), places.astype(np.int64)
