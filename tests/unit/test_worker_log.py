@@ -23,6 +23,7 @@ from aiokafka.errors import (
 from aiokafka.producer import sender
 
 from streamer.kafka import worker_log
+from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer
 from streamer.kafka.worker_log import (
     REPEAT_SECONDS,
     STARTING_SECONDS,
@@ -329,7 +330,7 @@ def test_the_doings_of_faust_under_our_names_are_those_of_a_library(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("json", "info")
-    for module in ("chunk_app", "transport"):
-        logging.getLogger(f"streamer.kafka.{module}").info("[^ChunkApp]: Starting...")
-        logging.getLogger(f"streamer.kafka.{module}").error("crashed")
+    for kind in (ChunkApp, ChunkConsumer):
+        kind.logger.info("[^ChunkApp]: Starting...")
+        kind.logger.error("crashed")
     assert [line["event"] for line in lines(capsys)] == ["crashed", "crashed"]
