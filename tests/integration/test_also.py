@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from streamer.kafka.topics import Names
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import KEY, ROOT, fleet
+from tests.helpers.fleet import KEY, fleet, streamer
 from tests.integration.chaos import load
-
-
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

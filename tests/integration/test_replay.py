@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -15,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from streamer.cli.main import run
 from streamer.config import Settings
 from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
+from tests.helpers.fleet import exit_code
 
 PROSE = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 
@@ -37,15 +38,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
 class Place:
     """A folder to run in; `streamer` returns the exit code."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._monkeypatch = monkeypatch
 
     def streamer(self, *arguments: str | Path) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["streamer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        return ended.value.code if isinstance(ended.value.code, int) else 0
+        return exit_code(*arguments)
 
     def write(self, name: str, *records: bytes) -> Path:
         path = self.folder / name
@@ -67,8 +64,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, monkeypatch)
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def test_kept_pages_expire_by_the_time_of_their_fetching(place: Place) -> None:
@@ -122,27 +119,6 @@ def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
     assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
 
 
-def test_the_same_file_again_is_a_no_op_that_says_so(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = place.write("pages.jsonl", page(1), page(2))
-    assert place.replay(pages) == 0
-    before = place.verdicts.read_bytes()
-    capsys.readouterr()
-    assert place.replay(pages) == 0
-    assert "Nothing new" in capsys.readouterr().out
-    assert place.verdicts.read_bytes() == before
-
-
-def test_a_file_that_has_grown_goes_on_where_it_ended(place: Place) -> None:
-    pages = place.write("pages.jsonl", page(1), page(2))
-    assert place.replay(pages) == 0
-    place.write("pages.jsonl", page(1), page(2), page(3), page(1))
-    assert place.replay(pages) == 0
-    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2, 3]
-    assert [v["verdict"] for v in lines(place.verdicts)] == ["unique"] * 3 + ["duplicate"]
-
-
 @pytest.mark.parametrize("now", [(9, 2, 3), (1,), (1, 9, 3)])
 def test_a_file_that_has_changed_is_refused_with_the_remedy(
     place: Place, now: tuple[int, ...], capsys: pytest.CaptureFixture[str]
@@ -165,15 +141,6 @@ def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
     assert verdicts[2]["same_url"] is True
 
 
-def test_standard_input_goes_on_by_ordinal(place: Place) -> None:
-    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", str(place.verdicts)]
-    command += ["--index", str(place.index)]
-    for count in (2, 3):
-        pages = b"".join(map(page, range(count)))
-        subprocess.run(command, input=pages, check=True, stdout=subprocess.DEVNULL)
-    assert [v["page"]["offset"] for v in lines(place.verdicts)] == [0, 1, 2]
-
-
 def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Place) -> None:
     records = [page(i % 40) for i in range(200)]
     plain = place.write("pages.jsonl", *records)
@@ -189,17 +156,6 @@ def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Pla
         found.append(out.read_bytes())
     assert found[0] == found[1]
     assert found[0].count(b"\n") == 200
-
-
-def test_dead_letters_lie_beside_the_verdicts_with_their_bytes(place: Place) -> None:
-    pages = place.write("pages.jsonl", b"{broken\n", page(1), b'{"url":"http://a.example/x"}\n')
-    assert place.replay(pages) == 0
-    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [(d["page"]["offset"], d["code"]) for d in letters] == [
-        (0, "invalid_json"),
-        (2, "missing_body"),
-    ]
-    assert len(lines(place.verdicts)) == 1
 
 
 def test_the_summary_counts_every_record(place: Place) -> None:
@@ -296,14 +252,6 @@ def test_what_cannot_be_has_its_exit_code_and_a_sentence(
     assert words in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_missing_file_is_an_error_before_anything_is_written(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert place.replay(place.folder / "none.jsonl") == 1
-    assert "none.jsonl" in capsys.readouterr().err
-    assert not place.verdicts.exists()
-
-
 def test_an_index_in_use_is_left_alone(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     pages = place.write("pages.jsonl", page(1))
     assert place.replay(pages) == 0
@@ -330,14 +278,15 @@ RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2)
 
 def _judge(place: Place, folder: Path, count: int, *, out: str = "out/v", pages: str = "in") -> int:
     """Replay the first records of `in` from within a folder, by names that lie in it."""
-    place._monkeypatch.chdir(folder)  # noqa: SLF001 - its own way into the program
     for number, records in enumerate((RECORDS[:count], RECORDS[1:count])):
         path = folder / pages / f"{number}.jsonl"
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"".join(records))
-    return place.streamer(
-        "replay", pages, "--verdicts", out, "--index", "index", "--key-file", place.folder / "key"
-    )  # fmt: skip
+    key = place.folder / "key"
+    with contextlib.chdir(folder):
+        return place.streamer(
+            "replay", pages, "--verdicts", out, "--index", "index", "--key-file", key
+        )
 
 
 def _move_all(folder: Path) -> tuple[Path, dict[str, str]]:

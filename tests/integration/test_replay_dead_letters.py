@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -13,15 +14,12 @@ import pytest
 from streamer.run import replay as replay_module
 from tests.integration.test_replay import Place, lines, page
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 FIELDS = ("--fields", '{"url": "/uri", "body": "/html"}')
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, monkeypatch)
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def crawled(number: int, **more: Any) -> bytes:
@@ -300,13 +298,6 @@ def test_a_cluster_that_swallows_a_source_is_told_of_while_it_happens(
     quiet = ("replay", swallowed, "--verdicts", place.folder / "v", "--warn-share", "0.26")
     assert place.streamer(*quiet) == 0
     assert "Warning" not in capsys.readouterr().err
-
-
-def test_a_file_without_a_record_is_not_called_judged_before(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert place.replay(place.write("pages.jsonl", b"")) == 0
-    assert "the input holds no record" in capsys.readouterr().out
 
 
 def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throughout(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from streamer.index.deep_check import check_index
 from streamer.kafka.topics import Names
 from streamer.run.index_folder import read_meta
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.kills import code_of
 from tests.integration.chaos import load
 
@@ -34,11 +32,6 @@ die_before(
 from streamer.cli.main import app
 app(sys.argv[2:])
 """
-
-
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def killed(step: int, *arguments: object) -> int:

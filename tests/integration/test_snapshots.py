@@ -6,8 +6,6 @@ import asyncio
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.run.snapshots import SnapshotFolder
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.object_store import running_store
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import load
@@ -29,11 +27,6 @@ class Snapshots(NamedTuple):
 
     name: str
     files: Path
-
-
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def verdicts_of(brokers: str, names: Names) -> dict[tuple[int, int], bytes]:
@@ -68,14 +61,9 @@ def lose_and_restore(workers: Fleet, index: Path, to: str) -> int:
     return int(assigned["position"])
 
 
-@pytest.fixture(params=["folder", "object store"])
-def to(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Snapshots]:
-    """Yield where snapshots are put, and the folder that has their files then."""
-    if request.param == "folder":
-        yield Snapshots(str(tmp_path / "snapshots"), tmp_path / "snapshots")
-        return
+@pytest.fixture
+def to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshots]:
+    """Yield where snapshots are put in an object store, and the folder that has its files."""
     with running_store(tmp_path / "objects") as store:
         for name, value in store.environment.items():
             monkeypatch.setenv(name, value)

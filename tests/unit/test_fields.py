@@ -3,7 +3,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
+from streamer.pages.chunk import PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.mapping import (
     DEFAULT_MAPPING,
@@ -25,11 +27,6 @@ from streamer.pages.mapping import (
 )
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED, HTML
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.pages.chunk import PageBatch
 
 
 def parse(value: bytes | Any, **settings: Any) -> PageBatch:
