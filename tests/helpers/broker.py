@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import random
 import socket
@@ -67,6 +68,35 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         broker("stop", folder)
+
+
+@contextmanager
+def shared_broker(folder: Path) -> Iterator[str]:
+    """Use a broker together with all processes that name this folder.
+
+    The first of them starts it, the last stops it.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def count(change: int) -> int:
+        with (folder / "users").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            port, users = map(int, (file.read() or f"{free_port()} 0").split())
+            if not users:
+                broker("start", folder / "broker", port)
+            users += change
+            if not users:
+                broker("stop", folder / "broker")
+            file.truncate(0)
+            file.write(f"{port} {users}")
+            return port
+
+    port = count(1)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        count(-1)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
