@@ -20,6 +20,7 @@ from aiokafka.structs import TopicPartition
 
 from streamer.kafka.topics import Names
 from tests.helpers.broker import (
+    Sent,
     administer,
     delete_topic,
     free_port,
@@ -121,7 +122,7 @@ def asked(port: int, path: str) -> bytes:
         return found
 
 
-def test_one_process_does_it_all_and_tells_how_it_is(
+def test_one_process_does_it_all_tells_how_it_is_and_rebuilds_an_index_without_any_repeat(
     brokers: str, names: Names, crawl: Path, tmp_path: Path
 ) -> None:
     load(brokers, names, crawl)
@@ -140,27 +141,22 @@ def test_one_process_does_it_all_and_tells_how_it_is(
             for line in metrics.splitlines()
             if line.startswith("streamer_verdicts_total{")
         )
-        assert counted == len(verdicts_of(brokers, names)) > 2_500
+        before = verdicts_of(brokers, names)
+        assert counted == len(before) > 2_500
         assert workers.verify("--settled").returncode == 0
         assert workers.kill("all", signal.SIGTERM) == 0
-    assert sorted(path.name for path in index.iterdir()) == ["shard-0", "shard-1", "shard-2"]
-
-
-def test_a_lost_index_is_rebuilt_from_the_log_without_any_repeat(
-    brokers: str, names: Names, crawl: Path, tmp_path: Path
-) -> None:
-    load(brokers, names, crawl)
-    with judging(tmp_path, brokers, names, 1, 1) as workers:
+        assert sorted(path.name for path in index.iterdir()) == ["shard-0", "shard-1", "shard-2"]
+        shutil.rmtree(index)
+        workers.start("all")
+        workers.wait_for_log("all", "shard_caught_up")
         workers.wait_until_settled()
-        before = verdicts_of(brokers, names)
-        workers.kill("index-0", signal.SIGTERM)
-        shutil.rmtree(tmp_path / "index-0")
-        workers.start("index-0")
-        workers.wait_for_log("index-0", "shard_caught_up")
+        assert len({*index.iterdir()}) == 3
     assert verdicts_of(brokers, names) == before
 
 
-def test_ordinary_oddities_of_a_topic(brokers: str, names: Names, tmp_path: Path) -> None:
+def test_oddities_and_poison_among_pages(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
     async def transactions() -> None:
         async with AIOKafkaProducer(
             bootstrap_servers=brokers, transactional_id=f"t-{os.getpid()}"
@@ -176,36 +172,27 @@ def test_ordinary_oddities_of_a_topic(brokers: str, names: Names, tmp_path: Path
                     producer.abort_transaction() if number % 2 else producer.commit_transaction()
                 )
 
-    make_topic(brokers, names.pages)
-    send(brokers, names.pages, [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")])
-    asyncio.run(transactions())
-    with judging(tmp_path, brokers, names, 1, 1):
-        pass
-    found = [json.loads(value) for value in verdicts_of(brokers, names)]
-    assert len(found) == 2 + 3 * 3
-    keys = {m.key for held in messages_of(brokers, names.verdicts).values() for m in held}
-    assert b"key" in keys
-    assert b"http://a.example/1" in keys, "a page without a key is keyed by its URL"
-
-
-def test_poison_among_pages_becomes_dead_letters(
-    brokers: str, names: Names, crawl: Path, tmp_path: Path
-) -> None:
     bad = [
         b"{broken", b"[]", b'{"url":5}', b"\xff\xfe\x00", b'{"url":"http://a.example/"}',
         b"[" * 100_000, b'{"url":"http://b.example/","body":"x"' + b" " * 900_000,
         json.dumps({"url": "http://c.example/", "body_base64": "!!!"}).encode(),
     ]  # fmt: skip
-    make_topic(brokers, names.pages)
-    messages: list[tuple[bytes | None, bytes | None]] = []
-    lines = crawl.read_bytes().splitlines()[:2_000]
+    messages: list[Sent] = [(b"gone", None), (None, page(1)), (b"key", page(2)), (b"e", b"")]
+    lines = crawl.read_bytes().splitlines()
     for number in range(100):
-        messages += [(b"bad", bad[number % len(bad)]), *((None, line) for line in lines[:20])]
-        lines = lines[20:]
+        messages.append((b"bad", bad[number % len(bad)]))
+        messages += [(None, line) for line in lines[20 * number : 20 * number + 20]]
     messages.append((None, page(5, body=TEXT + "x" * 900_000)))
+    make_topic(brokers, names.pages)
     send(brokers, names.pages, messages)
+    asyncio.run(transactions())
     with judging(tmp_path, brokers, names, 1, 1):
         pass
+    urls = [json.loads(value)["url"] for value in verdicts_of(brokers, names)]
+    assert len([url for url in urls if url.startswith("http://a.example/")]) == 2 + 1 + 3 * 3
+    keys = {m.key for held in messages_of(brokers, names.verdicts).values() for m in held}
+    assert b"key" in keys
+    assert b"http://a.example/1" in keys, "a page without a key is keyed by its URL"
     letters = [m for held in messages_of(brokers, names.dead_letters).values() for m in held]
     assert {m.value for m in letters if m.key == b"bad"} == set(bad)
     assert len([m for m in letters if m.key == b"bad"]) == 100

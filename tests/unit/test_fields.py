@@ -75,19 +75,6 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
     assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
 
 
-texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
-
-
-@given(texts.filter(str.strip), st.booleans(), st.sampled_from([None, "text/plain", "text/html"]))
-def test_both_ways_give_the_same_page(body: str, ascii_only: bool, kind: str | None) -> None:  # noqa: FBT001 - drawn by Hypothesis
-    message = {"url": "http://a.example/", "body": body, "content_type": kind}
-    value = json.dumps(message, ensure_ascii=ascii_only).encode()
-    quick, careful = parse(value), parse(value, carry=["nothing"])
-    assert text_of(quick) == text_of(careful) == body
-    assert [flags & HTML for flags in quick.flags] == [flags & HTML for flags in careful.flags]
-    assert quick.urls == careful.urls
-
-
 @pytest.mark.parametrize(
     ("value", "code"),
     [
