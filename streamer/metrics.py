@@ -120,9 +120,10 @@ class ShardMetrics:
     """What the shards of a process do, and what their indexes hold."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._counters(partial(Counter, registry=registry))
-        self._log(partial(Gauge, registry=registry))
-        self._index(partial(Gauge, registry=registry))
+        gauge = partial(Gauge, labelnames=["shard"], registry=registry)
+        self._counters(registry)
+        self._log(gauge)
+        self._index(gauge)
         self.largest_cluster_share = Gauge(
             "streamer_largest_cluster_share",
             "Share of the newest pages that are in one cluster; 0 below a fifth.",
@@ -135,105 +136,94 @@ class ShardMetrics:
             registry,
         )
 
-    def _counters(self, counter: partial[Counter]) -> None:
-        self.verdicts = counter(
-            "streamer_verdicts_total", "Verdicts published.", ["shard", "verdict", "basis"]
+    def _counters(self, registry: CollectorRegistry) -> None:
+        self.verdicts = Counter(
+            "streamer_verdicts_total",
+            "Verdicts published.",
+            ["shard", "verdict", "basis"],
+            registry=registry,
         )
-        self.changes = counter(
+        self.changes = Counter(
             "streamer_changes_total",
             "Verdicts published of pages that were compared with the last version of their URL.",
             ["shard", "change"],
+            registry=registry,
         )
+        counter = partial(Counter, labelnames=["shard"], registry=registry)
         self.records_applied = counter(
             "streamer_shard_records_applied_total",
             "Records of the log that were applied or passed over.",
-            ["shard"],
         )
         self.records_passed_over = counter(
             "streamer_shard_records_passed_over_total",
             "Records of the log that were seen before, or came after a hole.",
-            ["shard"],
         )
         self.postings_refused = counter(
             "streamer_shard_postings_refused_total",
             "Postings left out because their bucket was full.",
-            ["shard"],
         )
 
     def _log(self, gauge: partial[Gauge]) -> None:
         self.log_position = gauge(
-            "streamer_shard_log_position", "Offset in the log of what is applied next.", ["shard"]
+            "streamer_shard_log_position", "Offset in the log of what is applied next."
         )
         self.log_committed = gauge(
             "streamer_shard_log_committed_offset",
             "Offset in the log below which all outputs are published.",
-            ["shard"],
         )
         self.flushed_offset = gauge(
             "streamer_shard_flushed_offset",
             "Offset in the log below which the disk has everything.",
-            ["shard"],
         )
         self.lag_records = gauge(
-            "streamer_shard_lag_records", "Records of the log that are not applied.", ["shard"]
+            "streamer_shard_lag_records", "Records of the log that are not applied."
         )
 
     def _index(self, gauge: partial[Gauge]) -> None:
         self.undecided_pages = gauge(
-            "streamer_shard_undecided_pages",
-            "Pages that are with a shard further along.",
-            ["shard"],
+            "streamer_shard_undecided_pages", "Pages that are with a shard further along."
         )
         self.held_pages = gauge(
-            "streamer_shard_held_pages", "Pages that wait for an undecided one.", ["shard"]
+            "streamer_shard_held_pages", "Pages that wait for an undecided one."
         )
         self.head_entries = gauge(
             "streamer_shard_head_entries",
             "Pages in memory: kept, undecided, and dropped since the last flush.",
-            ["shard"],
         )
         self.head_fill = gauge(
             "streamer_shard_head_fill_ratio",
             "Pages that a flush would move to disk, as a share of those that make it due.",
-            ["shard"],
         )
         self.kept_pages = gauge(
             "streamer_shard_kept_pages",
             "Pages that the index holds; those dropped since the last flush count too.",
-            ["shard"],
         )
         self.key_table_postings = gauge(
             "streamer_shard_key_table_postings",
             "Postings in the table of keys that have left the head.",
-            ["shard"],
         )
         self.frozen_postings = gauge(
             "streamer_shard_frozen_postings",
             "Postings for which that table had no room, and which are on disk.",
-            ["shard"],
         )
         self.key_table_bytes = gauge(
             "streamer_shard_key_table_bytes",
             "Memory of that table, and of the filters of frozen postings.",
-            ["shard"],
         )
         self.index_bytes = gauge(
-            "streamer_shard_index_bytes", "Disk space of the index at the last flush.", ["shard"]
+            "streamer_shard_index_bytes", "Disk space of the index at the last flush."
         )
         self.disk_free_bytes = gauge(
             "streamer_shard_disk_free_bytes",
             "Space that the index's disk had left at the last flush.",
-            ["shard"],
         )
         self.snapshot_timestamp = gauge(
             "streamer_shard_snapshot_timestamp_seconds",
             "When the newest snapshot was taken, in seconds since 1970; since the process began.",
-            ["shard"],
         )
         self.snapshot_failures = gauge(
             "streamer_shard_snapshot_failures",
             "Snapshots that have failed since the last one that was taken.",
-            ["shard"],
         )
 
 

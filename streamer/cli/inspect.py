@@ -166,20 +166,10 @@ def _print(report: dict[str, Any]) -> None:
         )
     for number, shard in enumerate(report["shards"]):
         table.add_row(f"shard {number}", "")
-        for name in (
-            "pages_kept",
-            "undecided",
-            "held",
-            "postings",
-            "postings_frozen",
-            "generations",
-            "filter_bytes",
-            "buckets",
-            "buckets_saturated",
-            "postings_refused",
-        ):
-            table.add_row(f"  {name.replace('_', ' ')}", f"{shard[name]:,}")
-        for size, count in shard["buckets_by_size"].items():
+        sizes = shard.pop("buckets_by_size")
+        for name, value in shard.items():
+            table.add_row(f"  {name.replace('_', ' ')}", f"{value:,}")
+        for size, count in sizes.items():
             table.add_row(f"  buckets {size} pages", f"{count:,}")
     console.print(table)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from aiokafka import TopicPartition
 from rich.console import Console
 from rich.progress import TextColumn
 
-from streamer.cli.options import command, connection_of, page_parser
+from streamer.cli.options import command, connection_of, page_parser, quiet_connection_of
 from streamer.cli.progress import progress_bar, records_bar
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, SettingsError
@@ -89,21 +88,21 @@ def produce(
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
     """
-    connection, parser = connection_of(settings), page_parser(settings)
+    connection, parser = quiet_connection_of(settings), page_parser(settings)
     sources = open_sources(pages, settings.page_bytes_max).sources
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     began = time.perf_counter()
     with progress_bar(sources) as report:
         sent = asyncio.run(
             produce_sources(sources, topic, connection, parser, partitions, replicas, report)
         )
     seconds = time.perf_counter() - began
-    console = Console()
-    console.print(f"messages sent     {sent.messages:,} to {topic}", highlight=False)
-    console.print(f"bytes             {sent.message_bytes:,}", highlight=False)
-    console.print(f"no pages          {sent.no_pages:,}", highlight=False)
-    console.print(f"too large         {sent.too_large:,}", highlight=False)
-    console.print(f"messages a second {sent.messages / seconds:,.0f}", highlight=False)
+    typer.echo(
+        f"messages sent     {sent.messages:,} to {topic}\n"
+        f"bytes             {sent.message_bytes:,}\n"
+        f"no pages          {sent.no_pages:,}\n"
+        f"too large         {sent.too_large:,}\n"
+        f"messages a second {sent.messages / seconds:,.0f}"
+    )
 
 
 POLL_MILLISECONDS = 500
@@ -134,18 +133,7 @@ def tail(
 async def _show_verdicts(
     connection: Connection, topic: str, limit: int | None, *, new_only: bool
 ) -> None:
-    shown = 0
-    async with aclosing(_values(connection, topic, new_only=new_only)) as values:
-        async for value in values:
-            sys.stdout.buffer.write(value + b"\n")
-            sys.stdout.buffer.flush()
-            shown += 1
-            if shown == limit:
-                return
-
-
-async def _values(connection: Connection, topic: str, *, new_only: bool) -> AsyncGenerator[bytes]:
-    """Yield the values of a topic's messages, in order a partition; never ends.
+    """Print the values of a topic's messages, in order a partition; ends after `limit` only.
 
     Raises:
         InputError: there is no such topic after PATIENCE_SECONDS.
@@ -160,11 +148,14 @@ async def _values(connection: Connection, topic: str, *, new_only: bool) -> Asyn
         consumer.assign(places)
         for place, (start, end) in bounds.items():
             consumer.seek(place, end if new_only else start)
-        while True:
-            answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS)
-            for records in answer.values():
-                for record in records:
-                    yield record.value
+        shown = 0
+        while limit is None or shown < limit:
+            left = None if limit is None else limit - shown
+            answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS, max_records=left)
+            values = [record.value for records in answer.values() for record in records]
+            sys.stdout.buffer.writelines(value + b"\n" for value in values)
+            sys.stdout.buffer.flush()
+            shown += len(values)
 
 
 async def _partitions(reader: Reader, topic: str) -> list[int]:
@@ -201,8 +192,7 @@ def topic_input(options: FromTopic, settings: Settings, console: Console) -> Ite
             "--from-topic or --order-of is no name that Kafka takes. "
             "Use at most 200 letters, digits, '.', '_', '-'."
         ) from error
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
-    with open_topic(connection_of(settings), options.from_topic) as topic:
+    with open_topic(quiet_connection_of(settings), options.from_topic) as topic:
         until = {} if wanted.until_ms is None else topic.first_since(wanted.until_ms)
         ranges = resolve(wanted, topic.name, topic.bounds, until)
 

@@ -60,28 +60,24 @@ PANELS = {
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 
-def _switches_without_type(params: list[Any]) -> list[Any]:
-    """Return parameters of which no switch is shown with a type: it takes no value."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
-
-
-class Command(TyperCommand):
-    """A command whose help shows no type after a switch."""
+class _WithPlainSwitches:
+    """What has help that shows no type after a switch, which takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - typer does not export its type
         """Return the parameters, the one for help too."""
-        return _switches_without_type(super().get_params(ctx))
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's classes
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
-class Group(TyperGroup):
+class Command(_WithPlainSwitches, TyperCommand):
+    """A command whose help shows no type after a switch."""
+
+
+class Group(_WithPlainSwitches, TyperGroup):
     """A group whose help shows no type after a switch."""
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as above
-        """Return the parameters, the one for help too."""
-        return _switches_without_type(super().get_params(ctx))
 
 
 class LazyGroup(Group):

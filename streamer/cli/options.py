@@ -8,6 +8,7 @@ declaration in config.py, and one for each record of options that belong togethe
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
@@ -146,3 +147,9 @@ def connection_of(settings: Settings) -> Connection:
     """
     named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
     return Connection(**named | {"sasl_password": settings.password})
+
+
+def quiet_connection_of(settings: Settings) -> Connection:
+    """Return `connection_of` for a command that raises what fails: its client logs nothing."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    return connection_of(settings)

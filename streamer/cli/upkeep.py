@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamer.cli.options import command, connection_of
+from streamer.cli.options import command, connection_of, quiet_connection_of
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
@@ -202,10 +201,9 @@ def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
 
 def _in_log(settings: Settings, terms: Sequence[Term], wait_s: float) -> int:
     """Have workers forget what the terms name; return how many pages."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     names = Names(settings.index_name, settings.input_topic)
     with amount_bar("waiting for the shards", None):
-        return asyncio.run(forget_in_log(connection_of(settings), names, terms, wait_s))
+        return asyncio.run(forget_in_log(quiet_connection_of(settings), names, terms, wait_s))
 
 
 def _moment(text: str) -> int:

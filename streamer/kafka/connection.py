@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from streamer.config import Mechanism, Protocol
 from streamer.errors import SettingsError
-
-PROTOCOLS: tuple[str, ...] = get_args(Protocol)
-MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _PORT_MAX = 65535
@@ -45,16 +42,15 @@ class Connection:
     """
 
     brokers: str
-    security_protocol: str = "PLAINTEXT"
+    security_protocol: Protocol = "PLAINTEXT"
     ssl_cafile: str | Path | None = None
     ssl_certfile: str | Path | None = None
     ssl_keyfile: str | Path | None = None
-    sasl_mechanism: str | None = None
+    sasl_mechanism: Mechanism | None = None
     sasl_username: str | None = None
     sasl_password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _choose("--security-protocol", self.security_protocol, PROTOCOLS)
         self._check_sasl()
         self._check_files()
         _ = self.servers, self._ssl_context  # made now, so that a fault shows now
@@ -138,10 +134,9 @@ class Connection:
             return
         if missing := [option for option in settings if option not in given]:
             raise SettingsError(
-                f"--security-protocol {self.security_protocol} needs {_listed(missing)} too. "
+                f"--security-protocol {self.security_protocol} needs {', '.join(missing)} too. "
                 "Give them (the password best by --sasl-password-file)."
             )
-        _choose("--sasl-mechanism", self.sasl_mechanism, MECHANISMS)
         if self.sasl_mechanism == "PLAIN" and not self._tls:
             raise SettingsError(
                 f"--sasl-mechanism PLAIN over {self.security_protocol} would send the password "
@@ -159,7 +154,9 @@ class Connection:
             self._refuse_unused(given, "SASL_SSL" if self._sasl else "SSL or SASL_SSL")
         pair = ["--ssl-certfile", "--ssl-keyfile"]
         if len(missing := [option for option in pair if option not in given]) == 1:
-            raise SettingsError(f"{missing[0]} is missing: {_listed(pair)} go together. Give both.")
+            raise SettingsError(
+                f"{missing[0]} is missing: {', '.join(pair)} go together. Give both."
+            )
         for option, path in given.items():
             try:
                 with Path(path).open("rb"):
@@ -171,7 +168,7 @@ class Connection:
                 ) from error
 
     def _refuse_unused(self, options: Iterable[str], remedy: str) -> None:
-        if names := _listed(options):
+        if names := ", ".join(options):
             raise SettingsError(
                 f"--security-protocol {self.security_protocol} does not use {names}. "
                 f"Name {remedy} as the protocol, or leave them out."
@@ -203,12 +200,3 @@ def _show(context: ssl.SSLContext, certfile: str | Path, keyfile: str | Path) ->
             f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} cannot be used together: "
             f"{error}. Give a certificate and its key in PEM form."
         ) from error
-
-
-def _choose(option: str, value: str | None, known: Sequence[str]) -> None:
-    if value not in known:
-        raise SettingsError(f"{option} {value} is unknown. Name one of {', '.join(known)}.")
-
-
-def _listed(options: Iterable[str]) -> str:
-    return ", ".join(options)

@@ -20,7 +20,7 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -45,6 +45,15 @@ CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
 REBALANCE_SECONDS_MAX = 300.0  # it takes seconds, or as long as the brokers are away
 WATCH_SECONDS = 1.0
+
+
+@contextmanager
+def ending_by(fail: Callable[[BaseException], None]) -> Iterator[None]:
+    """Give `fail` whatever is raised: the process may not go on then."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        fail(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from contextlib import suppress
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -36,16 +36,6 @@ class Gauge(msgspec.Struct, array_like=True):
     positions: dict[str, int]
 
 
-def pack_gauge(gauge: Gauge) -> bytes:
-    """Return a gauge as bytes."""
-    return msgspec.msgpack.encode(gauge)
-
-
-def unpack_gauge(data: bytes) -> Gauge:
-    """Return the gauge in `data`."""
-    return msgspec.msgpack.decode(data, type=Gauge)
-
-
 class Answer(msgspec.Struct, array_like=True):
     """A shard has forgotten what a command asked for: so many pages."""
 
@@ -54,14 +44,9 @@ class Answer(msgspec.Struct, array_like=True):
     pages: int
 
 
-def pack_answer(answer: Answer) -> bytes:
-    """Return an answer as bytes."""
-    return msgspec.msgpack.encode(answer)
-
-
-def unpack_answer(data: bytes) -> Answer:
-    """Return the answer in `data`."""
-    return msgspec.msgpack.decode(data, type=Answer)
+pack = msgspec.msgpack.encode
+unpack_gauge = msgspec.msgpack.Decoder(Gauge).decode
+unpack_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
 class FlowControl:
@@ -71,7 +56,7 @@ class FlowControl:
         self._window = window
         self._log_end = log_end
         self._gauge: Gauge | None = None
-        self._published: deque[tuple[str, int, int]] = deque()  # source, end, pages
+        self._published: list[tuple[str, int, int]] = []  # source, end, pages
         self._unread = 0
         self._changed = asyncio.Event()
 
@@ -107,23 +92,17 @@ class FlowControl:
     def note_gauge(self, gauge: Gauge) -> None:
         """Take what shard 0 says."""
         self._gauge = gauge
-        left = deque[tuple[str, int, int]]()
-        for source, end, pages in self._published:
-            if end > gauge.positions.get(source, 0):
-                left.append((source, end, pages))
-            else:
-                self._unread -= pages
-        self._published = left
+        taken = gauge.positions
+        self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]
+        self._unread = sum(pages for _, _, pages in self._published)
         self._changed.set()
 
     async def wait_for_change(self) -> None:
         """Wait for the next word of shard 0, half a second at most."""
         self._changed.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(POLL_MILLISECONDS / 1000):
                 await self._changed.wait()
-        except TimeoutError:
-            return
 
 
 async def last_gauge(reader: Reader, topic: str) -> Gauge | None:

@@ -89,9 +89,7 @@ async def forget_in_log(
             await publisher.publish_one(names.log(0), pack_record(record, identity))
         finally:
             await publisher.stop()
-        answers = _Answers(reader, names, ask, shards)
-        await answers.wait(start, wait_s)
-        return answers.pages[0]
+        return await _wait_for_answers(reader, names, ask, shards, start, wait_s)
 
 
 async def _shards(reader: Reader, names: Names) -> int:
@@ -119,43 +117,31 @@ async def _identity(reader: Reader, names: Names) -> LogIdentity:
     raise InputError(f"The log {log} has no records: there is nothing to forget.")
 
 
-class _Answers:
-    """What shards answer to a command; `pages` by shard."""
+async def _wait_for_answers(
+    reader: Reader, names: Names, ask: str, shards: int, start: int, seconds: float
+) -> int:
+    """Read what shards answer to `ask`, from an offset on, until all have; return shard 0's pages.
 
-    def __init__(self, reader: Reader, names: Names, ask: str, shards: int) -> None:
-        self.pages: dict[int, int] = {}
-        self._reader = reader
-        self._names = names
-        self._ask = ask
-        self._shards = shards
-
-    async def wait(self, start: int, seconds: float) -> None:
-        """Read the answers from an offset on, until all are there.
-
-        Raises:
-            StreamerError: one is not there after so many seconds.
-        """
-        place = TopicPartition(self._names.gauge, 0)
-        self._reader.consumer.assign([place])
-        self._reader.consumer.seek(place, start)
-        deadline = time.monotonic() + seconds
-        while len(self.pages) < self._shards:
-            if time.monotonic() > deadline:
-                raise StreamerError(self._late(seconds))
-            found = await self._reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            for message in found.get(place, ()):
-                if message.key == ANSWER:
-                    answer = unpack_answer(message.value)
-                    if answer.ask == self._ask:
-                        self.pages[answer.shard] = answer.pages
-
-    def _late(self, seconds: float) -> str:
-        left = [str(shard) for shard in range(self._shards) if shard not in self.pages]
-        return (
-            f"Not yet done at shard {', '.join(left)} after {seconds:g} seconds. It stands in the "
-            f"log of {self._names.index} and is done when the owner of the shard comes to it: see "
-            "that it runs. To be told when, give the same command again, with a longer --wait."
-        )
+    Raises:
+        StreamerError: one has not after so many seconds.
+    """
+    place = TopicPartition(names.gauge, 0)
+    reader.consumer.assign([place])
+    reader.consumer.seek(place, start)
+    pages: dict[int, int] = {}
+    deadline = time.monotonic() + seconds
+    while left := [str(shard) for shard in range(shards) if shard not in pages]:
+        if time.monotonic() > deadline:
+            raise StreamerError(
+                f"Not yet done at shard {', '.join(left)} after {seconds:g} seconds. It stands in "
+                f"the log of {names.index} and is done when the owner of the shard comes to it: "
+                "see that it runs. To be told when, give the same command again, with a longer "
+                "--wait."
+            )
+        found = await reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
+        answers = [unpack_answer(m.value) for m in found.get(place, ()) if m.key == ANSWER]
+        pages |= {each.shard: each.pages for each in answers if each.ask == ask}
+    return pages[0]
 
 
 class Trimmed(NamedTuple):

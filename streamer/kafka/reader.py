@@ -204,8 +204,10 @@ def _raise_if_told(error: Exception) -> None:
 
 
 @asynccontextmanager
-async def open_reader(options: Options) -> AsyncIterator[Reader]:
-    """Connect for reading.
+async def open_reader(
+    options: Options, fetch_bytes: int = FETCH_BYTES_MAX
+) -> AsyncIterator[Reader]:
+    """Connect for reading; an answer of the brokers has `fetch_bytes` of a partition at most.
 
     Raises:
         StreamerError: the brokers cannot be reached, or refuse.
@@ -216,7 +218,7 @@ async def open_reader(options: Options) -> AsyncIterator[Reader]:
         enable_auto_commit=False,
         auto_offset_reset="none",
         isolation_level="read_committed",
-        max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        max_partition_fetch_bytes=fetch_bytes,
         fetch_max_wait_ms=FETCH_WAIT_MILLISECONDS,
     )
     admin = AIOKafkaAdminClient(**options)

@@ -21,15 +21,8 @@ from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, IndexSettings, config_record
-from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start
-from streamer.kafka.gauge import (
-    ANSWER,
-    REPEAT_SECONDS,
-    Answer,
-    Gauge,
-    pack_answer,
-    pack_gauge,
-)
+from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, ending_by
+from streamer.kafka.gauge import ANSWER, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.owner import Outlet, Owner, Packed, ReadRecord
 from streamer.kafka.reader import Fetched, open_reader
@@ -271,7 +264,7 @@ class ShardApp:
             self._catching_up = asyncio.create_task(self._fold_what_is_out())
 
     async def _fold_what_is_out(self) -> None:
-        try:
+        with ending_by(self._fail):
             async with self._applying:
                 while self._publishing:
                     await self._publishing.popleft()
@@ -283,16 +276,12 @@ class ShardApp:
                 self._gauge = self._new_gauge()
             if not self._stopping:
                 self.app.chunks.release()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
-            self._fail(error)
 
     async def index(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, and have them read ahead."""
-        try:
+        with ending_by(self._fail):
             async for event in stream.noack().events():
                 await self._ahead.put(event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
-            self._fail(error)
 
     def _read(self, event: Any) -> list[ReadRecord]:  # noqa: ANN401 - Faust's event
         return self.owner.read(event.value)
@@ -300,7 +289,7 @@ class ShardApp:
     async def _apply(self) -> None:
         """Apply chunks in order; publish and acknowledge them; flush when it is due."""
         loop = asyncio.get_running_loop()
-        try:
+        with ending_by(self._fail):
             while True:
                 event, read = await self._ahead.take()
                 async with self._applying:
@@ -319,8 +308,6 @@ class ShardApp:
                         await self._publishing.popleft()
                     if self.owner.flush_is_due:
                         await self._begin_flush()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
         """Apply a chunk; pack what it emits, but for records below `committed`: that is out."""
@@ -339,7 +326,7 @@ class ShardApp:
         event: Any,  # noqa: ANN401 - Faust's event
     ) -> bool:
         """Acknowledge a chunk once all that it emitted has arrived; tell whether it has."""
-        try:
+        with ending_by(self._fail):
             with self._metrics.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
             self.app.chunks.ack(event.message)
@@ -347,10 +334,8 @@ class ShardApp:
                 self._metrics.count_verdicts(block)
             stamps, pages = np.array(packed.timestamps), np.array(list(map(len, packed.verdicts)))
             self._metrics.count_latency(stamps, pages, time.time_ns() // 1_000_000)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
-            return False
-        return True
+            return True
+        return False
 
     async def _begin_flush(self) -> None:
         """Have the state written as it is now, once everything applied is published."""
@@ -380,7 +365,7 @@ class ShardApp:
 
     async def _watch(self) -> None:
         """Put settings into the log, and flush an idle shard when it is due."""
-        try:
+        with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 if not self._progress.is_assigned:
@@ -392,8 +377,6 @@ class ShardApp:
                     async with self._applying:
                         await self._begin_flush()
                 await self._answer()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     async def _answer(self) -> None:
         """Tell the commands that have asked what is forgotten, until that has arrived."""
@@ -403,14 +386,14 @@ class ShardApp:
                 await loop.run_in_executor(self._judge, self.owner.finish)
         done, number = self.owner.shard.forgetting.done, self.owner.number
         for ask, pages in done.copy().items():
-            answer = pack_answer(Answer(ask, number, pages))
+            answer = pack(Answer(ask, number, pages))
             if await self._publisher.tell(self._names.gauge, answer, ANSWER):
                 done.pop(ask)
                 _log.info("forgotten", shard=number, pages=pages, command=ask)
 
     async def _tell_gauge(self) -> None:
         """Publish the gauge as the owner: when it has changed, and again before it is forgotten."""
-        try:
+        with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 due = time.monotonic() - self._gauge_told_at >= REPEAT_SECONDS
@@ -419,10 +402,8 @@ class ShardApp:
                 ):
                     continue
                 gauge = self._gauge
-                if await self._publisher.tell(self._names.gauge, pack_gauge(gauge)):
+                if await self._publisher.tell(self._names.gauge, pack(gauge)):
                     self._gauge_told, self._gauge_told_at = gauge, time.monotonic()
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     async def _configure(self) -> None:
         """Put a CONFIG record into the log if these settings are not in force."""

@@ -18,7 +18,7 @@ from faust.types import TP
 
 from streamer.errors import StoreMismatch
 from streamer.index.types import source_name
-from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start
+from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
@@ -115,12 +115,10 @@ class SignApp:
 
     async def sign(self, stream: Any) -> None:  # noqa: ANN401 - Faust's stream
         """Take chunks as they come, while the index keeps up."""
-        try:
+        with ending_by(self._fail):
             async for event in stream.noack().events():
                 await self._wait_for_index()
                 await self._ahead.put(event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
-            self._fail(error)
 
     def _sign(self, event: Any) -> Signed:  # noqa: ANN401 - Faust's event
         with self._metrics.stage(Stage.PARSE_SIGN):
@@ -133,7 +131,7 @@ class SignApp:
 
     async def _publish(self) -> None:
         """Publish signed chunks in order, as many at once as are ready; acknowledge them."""
-        try:
+        with ending_by(self._fail):
             while True:
                 events, signed = await self._next()
                 with self._metrics.stage(Stage.PUBLISH_BANDS):
@@ -156,12 +154,10 @@ class SignApp:
                         for rejected, _ in one.dead
                     }
                     self.app.chunks.ack(event.message)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     async def _watch(self) -> None:
         """Keep the metrics of lag and flow control."""
-        try:
+        with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 self._metrics.observe_gauge(self._flow.open_pages, paused=self._flow.paused)
@@ -174,8 +170,6 @@ class SignApp:
                 partitions = {tp.partition for tp in assigned}
                 self._metrics.forget(self._partitions - partitions)
                 self._partitions = partitions
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     async def _next(self) -> tuple[list[Any], list[Signed]]:
         """Return the oldest chunk when it is signed, with those after it that are signed too."""

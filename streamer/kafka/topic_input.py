@@ -18,7 +18,7 @@ here follow each other without gaps, whatever the log holds twice.
 The client library for code that waits: its event loop turns in a thread of its own.
 
 What is fetched arrives while the caller computes. Every wait has an end: brokers that say nothing
-for PATIENCE_S end the run with a message instead of keeping it for ever.
+for PATIENCE_SECONDS end the run with a message instead of keeping it for ever.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ import concurrent.futures
 import re
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -42,7 +41,15 @@ from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.forgetting import Forgetting
 from streamer.index.types import FORGET, Forget, IndexSettings, Pages, Tombstone, source_name
 from streamer.kafka.connection import Connection
-from streamer.kafka.reader import Fetched, Options, Reader, fetch, open_reader, reach
+from streamer.kafka.reader import (
+    FETCH_BYTES_MAX,
+    PATIENCE_SECONDS,
+    Fetched,
+    Reader,
+    fetch,
+    open_reader,
+    reach,
+)
 from streamer.kafka.topics import topic_id
 from streamer.kafka.wire import LogIdentity, unpack_record
 from streamer.pages.chunk import Message
@@ -212,8 +219,6 @@ class LogOrder:
         return Interval(partition, position, record.end, [], list(zip(numbers, urls, strict=True)))
 
 
-PATIENCE_S = 60.0
-
 Result = TypeVar("Result")
 
 
@@ -233,7 +238,9 @@ class WaitingLoop:
         started.set_result(None)
         await self._ended.wait()
 
-    def run(self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_S) -> Result:
+    def run(
+        self, work: Coroutine[Any, Any, Result], patience_s: float = PATIENCE_SECONDS
+    ) -> Result:
         """Wait for `work`, done in the loop, and return its result.
 
         Raises:
@@ -258,20 +265,14 @@ class WaitingLoop:
         finally:
             future.cancel()  # of no effect on one that is done
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Cancel what is still going on, and end the thread."""
-        del kind, error, trace
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join()
 
 
 FETCHED_BYTES_MAX = 64 << 20  # of all partitions that are read side by side
-PARTITION_BYTES_MIN, PARTITION_BYTES_MAX = 1 << 20, 8 << 20
+PARTITION_BYTES_MIN = 1 << 20
 
 
 @dataclass(slots=True)
@@ -286,13 +287,15 @@ class PageTopic:
     """An open topic; made by `open_topic`. To be used in one thread."""
 
     def __init__(
-        self, loop: WaitingLoop, reader: Reader, consumer: AIOKafkaConsumer, name: str
+        self,
+        loop: WaitingLoop,
+        reader: Reader,
+        consumer: AIOKafkaConsumer,
+        name: str,
+        partitions: Iterable[int],
     ) -> None:
         self.name = name
-        self.bounds = {
-            partition: loop.run(reader.bounds(name, partition))
-            for partition in loop.run(reader.partitions(name))
-        }
+        self.bounds = {each: loop.run(reader.bounds(name, each)) for each in partitions}
         self._loop = loop
         self._reader = reader
         self._consumer = consumer
@@ -405,26 +408,9 @@ def open_topic(connection: Connection, name: str) -> Iterator[PageTopic]:
         try:
             reader = loop.run(stack.enter_async_context(open_reader(options)))
             partitions = loop.run(reader.partitions(name))
-            consumer = loop.run(stack.enter_async_context(_consumer(options, partitions)))
-            yield PageTopic(loop, reader, consumer, name)
+            share = FETCHED_BYTES_MAX // max(1, len(partitions))
+            share = min(max(share, PARTITION_BYTES_MIN), FETCH_BYTES_MAX)
+            beside = loop.run(stack.enter_async_context(open_reader(options, share)))
+            yield PageTopic(loop, reader, beside.consumer, name, partitions)
         finally:
             loop.run(stack.aclose())
-
-
-@asynccontextmanager
-async def _consumer(options: Options, partitions: Iterable[int]) -> AsyncIterator[AIOKafkaConsumer]:
-    """Yield a consumer that holds FETCHED_BYTES_MAX of so many partitions, as far as it goes."""
-    share = FETCHED_BYTES_MAX // max(1, len(list(partitions)))
-    consumer = AIOKafkaConsumer(
-        **options,
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=min(max(share, PARTITION_BYTES_MIN), PARTITION_BYTES_MAX),
-    )
-    try:
-        await consumer.start()
-        yield consumer
-    finally:
-        await consumer.stop()

@@ -123,12 +123,8 @@ class Topic:
 
 def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
     """Return the topic of crawled pages: nothing expires, since verdicts name offsets in it."""
-    return Topic(
-        name,
-        partitions,
-        replicas,
-        {**KEPT_FOR_EVER, "max.message.bytes": str(MESSAGE_BYTES_MAX)},
-    )
+    config = {**KEPT_FOR_EVER, "max.message.bytes": str(MESSAGE_BYTES_MAX)}
+    return Topic(name, partitions, replicas, config)
 
 
 def index_topics(
@@ -147,15 +143,10 @@ def index_topics(
     log = {**KEPT_FOR_EVER, "max.message.bytes": str(LOG_BYTES_MAX)}
     letter = {**KEPT_FOR_EVER, "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max))}
     gauge = {"cleanup.policy": "delete", "retention.ms": "3600000"}
+    own, any_count = verdict_partitions or partitions, not verdict_partitions
     return [
         *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(shards)),
-        Topic(
-            names.verdicts,
-            verdict_partitions or partitions,
-            replicas,
-            log,
-            any_count=not verdict_partitions,
-        ),
+        Topic(names.verdicts, own, replicas, log, any_count=any_count),
         Topic(names.gauge, 1, replicas, gauge, log=True),
         Topic(names.dead_letters, partitions, replicas, letter, any_count=True),
     ]

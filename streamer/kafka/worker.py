@@ -26,6 +26,7 @@ from streamer.config import Role, Settings
 from streamer.errors import SettingsError, StreamerError
 from streamer.garbage import spare_what_lasts
 from streamer.kafka.connection import Connection
+from streamer.kafka.faust_chunks import ending_by
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
 from streamer.kafka.monitoring import (
     ClusterWatch,
@@ -68,21 +69,14 @@ _log = structlog.get_logger()
 def end_process(error: BaseException) -> None:
     """Report the error and end this process without any cleaning up."""
     if isinstance(error, StreamerError):
-        _log.critical("worker_failed", reason=str(error), exit_code=error.exit_code)
         code = error.exit_code
+        _log.critical("worker_failed", reason=str(error), exit_code=code)
     else:
-        _log.critical("worker_failed", reason=repr(error), exit_code=1, exc_info=error)
         code = 1
+        _log.critical("worker_failed", reason=repr(error), exit_code=code, exc_info=error)
     logging.shutdown()
     sys.stderr.flush()
     os._exit(code)
-
-
-STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
-_NOT_IN_ORDER = (
-    f"The worker could not stop in order within {STOP_SECONDS_MAX:.0f} seconds. What it has not "
-    "committed is done again at the next start."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,10 +326,8 @@ class Worker:
         await self.signers.start()
 
     async def _follow(self, flow: FlowControl) -> None:
-        try:
+        with ending_by(self.fail):
             await follow(self.options.connection.client_options(), self.options.names.gauge, flow)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process may not go on
-            self.fail(error)
 
 
 async def run_worker(options: WorkerOptions) -> None:

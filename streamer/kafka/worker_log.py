@@ -123,8 +123,8 @@ def configure_logs(log_format: str, level: str) -> None:
     own = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(handlers=[handler], level=max(own, logging.WARNING), force=True)
     logging.getLogger("streamer").setLevel(own)
-    for library_in_ours in ("chunk_app", "transport"):  # Faust names its lines by our classes
-        logging.getLogger(f"streamer.kafka.{library_in_ours}").setLevel(max(own, logging.WARNING))
+    # Faust names its lines by the modules of our classes.
+    logging.getLogger("streamer.kafka.faust_chunks").setLevel(max(own, logging.WARNING))
     logging.captureWarnings(True)
     structlog.configure(
         processors=[

@@ -21,17 +21,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import xxhash
 from backports import zstd
 
 from streamer.errors import InputError
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
 
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
 PIPE_BYTES = 1 << 20  # what Linux gives any user
@@ -430,12 +425,7 @@ class ByteStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._file.close()
 
     @cached_property

@@ -19,17 +19,14 @@ import base64
 import binascii
 import re
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import brotli
 from backports import zstd
 
 from streamer.errors import InvalidPage
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 MEMBERS_MAX = (
     1 << 12

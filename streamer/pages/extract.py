@@ -23,7 +23,8 @@ decided here.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -49,10 +50,6 @@ from streamer.pages.mapping import (
 )
 from streamer.text.charset import decode_body
 from streamer.text.visible import ESCAPED, HTML, Buffer, looks_like_html
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 Fields = dict[str, Any]  # a value is a msgspec.Raw until it is asked for
 
@@ -180,28 +177,21 @@ class Extractor:
                 self._types[content_type] = known
         return known
 
-    def page(self, fields: Fields) -> PageFields:
-        """Return the page in a JSON message.
+    def page(self, fields: Fields, beside: Callable[[], bytes] | None = None) -> PageFields:
+        """Return the page in a JSON message; `beside` gives the body that stands beside its fields.
 
         Raises:
-            InvalidPage: a field is missing or cannot be used.
+            InvalidPage: a field is missing or cannot be used, or `beside` raises it.
             SkippedRecord: `status_not_2xx` or `type_not_text`.
         """
         content_type = self._accepted_type(fields)
         url = self._url(fields)
-        body, flags = self._body(fields, content_type)
+        body, flags = (
+            self._decoded(fields, beside(), content_type)
+            if beside
+            else self._body(fields, content_type)
+        )
         return PageFields(url, body, flags, self._carried(fields), self._time(fields))
-
-    def page_with_body(self, fields: Fields, body: Callable[[], bytes]) -> PageFields:
-        """Return the page whose body stands beside its fields; `body()` is asked for it last.
-
-        Raises:
-            InvalidPage, SkippedRecord: as `page`, and what `body` raises.
-        """
-        content_type = self._accepted_type(fields)
-        url = self._url(fields)
-        decoded, flags = self._decoded(fields, body(), content_type)
-        return PageFields(url, decoded, flags, self._carried(fields), self._time(fields))
 
     def _accepted_type(self, fields: Fields) -> str | None:
         """Return the content type of what may be a page; skip what may not."""

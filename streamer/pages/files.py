@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from streamer.errors import InputError
 from streamer.pages.bytestream import (
@@ -30,10 +31,6 @@ from streamer.pages.bytestream import (
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.lines import read_lines
 from streamer.pages.warc import begins_record, read_records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 HEAD_BYTES_MAX = 64 << 10
 

@@ -13,8 +13,8 @@ a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,6 @@ from streamer.pages.chunk import (
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _READ_BYTES = 1 << 20
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line

@@ -37,6 +37,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.rules import ANY, fits
 
 MISSING: Final = object()
 _BAD_ESCAPE = re.compile(r"~(?![01])")
@@ -226,7 +227,7 @@ class FieldMapping(BaseModel):
     def accepts_type(self, content_type: str) -> bool:
         """Tell whether pages may have this type; parameters and case do not matter, none passes."""
         name = content_type.partition(";")[0].strip().lower()
-        return not name or any(_matches_type(name, pattern) for pattern in self.pages_type)
+        return not name or any(fits(each.lower().split(ANY), name) for each in self.pages_type)
 
 
 DEFAULT_MAPPING = FieldMapping()
@@ -278,15 +279,6 @@ def _first_fault(error: ValidationError) -> str:
 def _matches_status(status: str, pattern: str) -> bool:
     return len(status) == len(pattern) and all(
         wanted in ("x", digit) for digit, wanted in zip(status, pattern, strict=True)
-    )
-
-
-def _matches_type(name: str, pattern: str) -> bool:
-    before, star, after = pattern.lower().partition("*")
-    if not star:
-        return name == before
-    return (
-        len(name) >= len(before) + len(after) and name.startswith(before) and name.endswith(after)
     )
 
 

@@ -9,9 +9,10 @@ and Kafka messages all come through here. Nothing in a record may raise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import compress, repeat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -54,9 +55,6 @@ from streamer.text.json_fields import (
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices
 from streamer.text.visible import ESCAPED, HTML, Buffer, may_begin_html, sniffed_html, told_html
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 _VAGUE, _REFUSED = -1, -2
 _KINDS_KEPT_MAX = 256  # a crawl repeats few types
@@ -332,7 +330,7 @@ class PageParser:
         """Enter a WARC record as a page, a dead letter or a count."""
         try:
             fields, body = fields_and_body(record, self._limit)
-            page = self._records.page_with_body(fields, body)
+            page = self._records.page(fields, body)
         except InvalidPage as fault:
             batch.dead.append(_rejected(record.sequence, fault, None, record.block))
         except SkippedRecord as skip:

@@ -21,7 +21,8 @@ from __future__ import annotations
 import io
 import itertools
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
 
@@ -40,13 +41,7 @@ from streamer.pages.chunk import (
     over_limit,
 )
 from streamer.pages.encodings import split_names, undo_chunks, undo_encodings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from streamer.pages.chunk import WarcPage
-    from streamer.pages.extract import Fields
-
+from streamer.pages.extract import Fields
 
 HEADERS_BYTES_MAX = 64 << 10
 PAGE_KINDS = frozenset({"response", "resource", "conversion"})

@@ -8,7 +8,8 @@ import re
 import tarfile
 import tomllib
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -36,9 +37,6 @@ from tests.helpers.kubernetes_tools import (
     refused,
     run,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = KUBERNETES / "base"
 OVERLAY = KUBERNETES / "overlays" / "three-shards"

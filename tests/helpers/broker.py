@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import random
 import socket
 import subprocess
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.kafka.reader import open_reader
+from streamer.kafka.topics import Names
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+Sent = tuple[bytes | None, bytes | None]  # a message's key and value
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy" / "broker" / "broker"
 
@@ -66,6 +70,35 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
         broker("stop", folder)
 
 
+@contextmanager
+def shared_broker(folder: Path) -> Iterator[str]:
+    """Use a broker together with all processes that name this folder.
+
+    The first of them starts it, the last stops it.
+    """
+    folder.mkdir(exist_ok=True)
+
+    def count(change: int) -> int:
+        with (folder / "users").open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            port, users = map(int, (file.read() or f"{free_port()} 0").split())
+            if not users:
+                broker("start", folder / "broker", port)
+            users += change
+            if not users:
+                broker("stop", folder / "broker")
+            file.truncate(0)
+            file.write(f"{port} {users}")
+            return port
+
+    port = count(1)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        count(-1)
+
+
 def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Tell whether something listens on a port of this machine."""
     with socket.socket() as probe:
@@ -86,3 +119,50 @@ def messages_of(brokers: str, topic: str) -> dict[int, list[Any]]:
         return result
 
     return asyncio.run(read())
+
+
+def verdicts_of(brokers: str, names: Names) -> list[bytes]:
+    """Return all verdicts of an index."""
+    found = messages_of(brokers, names.verdicts)
+    return [message.value for held in found.values() for message in held]
+
+
+def administer(brokers: str, call: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    """Return what an admin client's call returns."""
+
+    async def run() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+        await admin.start()
+        try:
+            return await call(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(run())
+
+
+def make_topic(brokers: str, topic: str, partitions: int = 1) -> None:
+    """Make a topic of pages, of which some may be dated years ago."""
+    configs = {"max.message.bytes": str(4 << 20), "retention.ms": "-1"}
+    new = NewTopic(topic, partitions, 1, topic_configs=configs)
+    administer(brokers, lambda admin: admin.create_topics([new]))
+
+
+def delete_topic(brokers: str, topic: str) -> None:
+    """Delete a topic, and wait until it has gone."""
+    administer(brokers, lambda admin: admin.delete_topics([topic]))
+    while topic in administer(brokers, lambda admin: admin.list_topics()):
+        pass
+
+
+def send(brokers: str, topic: str, messages: Iterable[tuple[Any, ...]], **options: Any) -> None:
+    """Send messages to partition 0: key and value of each, or others and a time in milliseconds."""
+
+    async def run() -> None:
+        async with AIOKafkaProducer(
+            **{"bootstrap_servers": brokers, "max_request_size": 128 << 20, **options}
+        ) as producer:
+            for key, value, *time in messages:
+                await producer.send(topic, value, key, 0, *time)
+
+    asyncio.run(run())

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from aiokafka.errors import KafkaError
 
+from streamer.cli.main import run
 from streamer.errors import StreamerError
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
@@ -22,6 +25,23 @@ from streamer.lab.audit.verify import left
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32
+
+
+def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command as a process of its own."""
+    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "120"}
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
+
+
+def exit_code(*arguments: object) -> int:
+    """Run a command in this process, as the program does; return its exit code."""
+    argv = ["streamer", *map(str, arguments)]
+    with patch.object(sys, "argv", argv), pytest.raises(SystemExit) as ended:
+        run()
+    return ended.value.code if isinstance(ended.value.code, int) else 0
 
 
 @dataclass
@@ -122,25 +142,20 @@ class Fleet:
     def replayed(self) -> list[bytes]:
         """Return the lines of a replay in one process, in the order of the log."""
         lines = self.folder / "replayed.jsonl"
-        command = [
-            sys.executable, "-m", "streamer", "replay", "--from-topic", self.names.pages,
-            "--brokers", self.brokers, "--order-of", self.names.index, "--verdicts", str(lines),
-            "--key-file", str(self.folder / "key"), "--shards", str(self.shards), *self.options,
-        ]  # fmt: skip
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = streamer(
+            "replay", "--from-topic", self.names.pages, "--brokers", self.brokers, "--order-of",
+            self.names.index, "--verdicts", lines, "--key-file", self.folder / "key", "--shards",
+            self.shards, *self.options,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return lines.read_bytes().splitlines()
 
     def verify(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run `streamer verify` on the index."""
-        command = [
-            sys.executable, "-m", "streamer", "verify", "--brokers", self.brokers,
-            "--input-topic", self.names.pages, "--index-name", self.names.index, *options,
-        ]  # fmt: skip
-        environment = {**os.environ, "COLUMNS": "120"}
-        return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment
-        )
+        return streamer(
+            "verify", "--brokers", self.brokers, "--input-topic", self.names.pages,
+            "--index-name", self.names.index, *options,
+        )  # fmt: skip
 
 
 @contextmanager

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import free_port, listens, running_broker
-from tests.helpers.fleet import ROOT
+from tests.helpers.broker import administer, free_port, listens, running_broker
+from tests.helpers.fleet import ROOT, streamer
 from tests.helpers.wait import wait_until
 
 Manifest = dict[str, Any]
@@ -143,11 +141,8 @@ class Guarded:
 
     def streamer(self, user: str, *arguments: object) -> str:
         """Run a command as a user; return what it prints."""
-        command = [sys.executable, "-m", "streamer", *map(str, arguments), *self.login(user)]
-        done = subprocess.run(
-            command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=180
-        )
-        assert done.returncode == 0, (command, done.stderr, done.stdout)
+        done = streamer(*arguments, *self.login(user))
+        assert done.returncode == 0, (arguments, done.stderr, done.stdout)
         return done.stdout
 
     @property
@@ -199,7 +194,7 @@ def guarded_broker(folder: Path) -> Iterator[Guarded]:
         running_broker(folder / "broker", port) as opened,
     ):
         wait_until(lambda: listens(sasl))
-        asyncio.run(_make_topics(opened))
+        _make_topics(opened)
         asyncio.run(ask(opened, [right.request(CreateAclsRequest) for right in RIGHTS]))
         yield Guarded(folder, opened, f"127.0.0.1:{sasl}")
 
@@ -217,21 +212,16 @@ async def ask(brokers: str, requests: list[Any]) -> None:
         await admin.close()
 
 
-async def _make_topics(brokers: str) -> None:
+def _make_topics(brokers: str) -> None:
     """Make what Strimzi would; on one broker, and the second log is a copy of the first."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
-    await admin.start()
     new = []
     for topic in TOPICS:
         name, spec = topic["metadata"]["name"], topic["spec"]
         logs = [NAMES.log(shard) for shard in range(SHARDS)]
         names = logs if name == logs[0] else [name]
         new += [NewTopic(one, spec["partitions"], 1, topic_configs=spec["config"]) for one in names]
-    try:
-        answer = await admin.create_topics(new)
-        assert all(error[1] == 0 for error in answer.topic_errors), answer
-    finally:
-        await admin.close()
+    answer = administer(brokers, lambda admin: admin.create_topics(new))
+    assert all(error[1] == 0 for error in answer.topic_errors), answer
 
 
 def _password(user: str) -> str:

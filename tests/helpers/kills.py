@@ -49,9 +49,3 @@ def told_until_killed(
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
     return told
-
-
-def streamer(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in peace; return what came of it."""
-    command = [sys.executable, "-m", "streamer", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from streamer.run.snapshots import Snapshot, Taken
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import flush
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:

@@ -7,10 +7,12 @@ import gc
 import ipaddress
 import os
 import warnings
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from cryptography import x509
@@ -27,10 +29,6 @@ from cryptography.x509.oid import NameOID
 
 from tests.helpers.broker import free_port, listens, running_broker
 from tests.helpers.wait import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-    from pathlib import Path
 
 T = TypeVar("T")
 

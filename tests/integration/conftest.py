@@ -1,4 +1,4 @@
-"""One broker for all integration tests of a process: the one that is named, else one of our own."""
+"""One broker for all integration tests of a run: the one that is named, else one of our own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import free_port, running_broker
+from tests.helpers.broker import shared_broker
 from tests.integration.chaos import make_crawl
 
 LONG = ("tests/integration/test_chaos.py", "tests/integration/test_campaign.py")
@@ -35,7 +35,10 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if named := os.environ.get("STREAMER_TEST_BROKER"):
         yield named
         return
-    with running_broker(tmp_path_factory.mktemp("broker"), free_port()) as started:
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent  # of all processes
+    with shared_broker(run / "brokers") as started:
         yield started
 
 

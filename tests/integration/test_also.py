@@ -10,8 +10,7 @@ from typing import Any
 
 from streamer.kafka.topics import Names
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import KEY, fleet
-from tests.helpers.kills import streamer
+from tests.helpers.fleet import KEY, fleet, streamer
 from tests.integration.chaos import load
 from tests.integration.test_replay import lines
 

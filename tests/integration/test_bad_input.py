@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from backports import zstd
@@ -23,15 +23,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
+from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED
 from tests.helpers.chunks import all_chunks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.pages.chunk import PageBatch
 
 MIB = 1 << 20
 PEAK_MIB_MAX = 96  # above idle

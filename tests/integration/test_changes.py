@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
+from tests.helpers.broker import make_topic, send, verdicts_of
 from tests.helpers.fleet import fleet
-from tests.integration.test_worker import make_topic, send, verdicts_of
 
 PAGES, URLS = 240, 40
 

@@ -12,10 +12,9 @@ from tests.helpers.broker import free_port, running_broker
 from tests.integration.chaos import Run, disturb
 
 RUNS = (
-    Run("kills", 1, 20, 20_000),
     Run("kills", 3, 20, 20_000),
     Run("rebalances+zombies+takeovers", 3, 2, 20_000, 30),
-    Run("lost-indexes+broker-kills", 1, 2, 10_000, 12),
+    Run("kills+lost-indexes+broker-kills", 1, 2, 10_000, 14),
 )
 
 

@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import messages_of
-from tests.helpers.fleet import ROOT, Fleet, fleet
+from tests.helpers.broker import Sent, make_topic, messages_of, send
+from tests.helpers.fleet import ROOT, Fleet, fleet, streamer
 
 PAGES = 40
-Message = tuple[bytes | None, bytes | None]
 
 
 def url_of(number: int) -> str:
     return f"https://host{number % 4}.example/page{number}.html"
 
 
-def page(number: int, url: str = "") -> Message:
+def page(number: int, url: str = "") -> Sent:
     words = " ".join(f"word{number}x{i}" for i in range(60))
     return None, json.dumps({"url": url or url_of(number), "body": words}).encode()
 
 
-def tombstone(number: int) -> Message:
+def tombstone(number: int) -> Sent:
     return url_of(number).encode(), None
-
-
-def send(brokers: str, topic: str, messages: Sequence[Message]) -> None:
-    """Send messages to a topic of one partition, which is made if there is none."""
-
-    async def run() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
-        await admin.start()
-        await admin.create_topics([NewTopic(topic, 1, 1)])
-        await admin.close()
-        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
-            for key, value in messages:
-                await producer.send(topic, value, key=key, partition=0)
-            await producer.flush()
-
-    asyncio.run(run())
 
 
 def verdicts(workers: Fleet) -> list[tuple[str, str | None]]:
@@ -66,16 +45,9 @@ def verdicts(workers: Fleet) -> list[tuple[str, str | None]]:
     ]
 
 
-def command(workers: Fleet, *options: str) -> list[str]:
+def command(workers: Fleet, *options: str) -> tuple[str, ...]:
     names = workers.names
-    place = "--brokers", workers.brokers, "--index-name", names.index
-    return [sys.executable, "-m", "streamer", "forget", *place, *options]
-
-
-def forget(workers: Fleet, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(workers, *options), cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    return ("forget", "--brokers", workers.brokers, "--index-name", names.index, *options)
 
 
 def there(index: Path) -> list[int]:
@@ -90,12 +62,15 @@ def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
 ) -> None:
     index, everything = tmp_path / "index", range(PAGES)
     unique, again = ("unique", None), [page(i, f"https://again.example/{i}") for i in everything]
+    make_topic(brokers, names.pages)
     send(brokers, names.pages, [page(i) for i in everything])
     with fleet(tmp_path, brokers, names, shards, ("--threshold", "0.8")) as workers:
         workers.start("all", "--index", index, "--tombstones", "forget", "--head-pages", "15")
         assert verdicts(workers) == [unique] * PAGES
 
-        done = forget(workers, "--url", url_of(0), "--url", url_of(39), "--host", "host1.example")
+        done = streamer(
+            *command(workers, "--url", url_of(0), "--url", url_of(39), "--host", "host1.example")
+        )
         gone = {0, 39, *range(1, PAGES, 4)}
         assert (done.returncode, done.stdout) == (0, "12 kept pages forgotten.\n"), done.stderr
         assert not gone & {*there(index)}
@@ -110,11 +85,14 @@ def test_what_is_forgotten_through_the_log_is_gone_from_all_shards(
         assert verdicts(workers)[2 * PAGES :] == said
 
         workers.kill("all", signal.SIGKILL)
-        done = forget(workers, "--host", "host3.example", "--wait", "1")
+        done = streamer(*command(workers, "--host", "host3.example", "--wait", "1"))
         assert done.returncode == 1, done.stdout
         assert f"Not yet done at shard {', '.join(map(str, range(shards)))}" in done.stderr
         waiting = subprocess.Popen(
-            command(workers, "--host", "host2.example"), cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "streamer", *command(workers, "--host", "host2.example")],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for event in ("shard_assigned", "shard_caught_up"):
             workers.start("all")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from streamer.cli.main import run
+from tests.helpers.fleet import exit_code
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
@@ -57,22 +57,16 @@ class Place:
 
     def replay(self, *arguments: str | Path, piped: bytes = b"") -> int:
         """Run the command; return its exit code. `said` is what it printed."""
-        argv = ["streamer", "replay", *map(str, arguments), "--verdicts", str(self.verdicts)]
-        argv += ["--index", str(self.folder / "index"), "--summary", str(self.folder / "summary")]
-        self._monkeypatch.setattr(sys, "argv", argv)
+        outputs = ("--index", self.folder / "index", "--summary", self.folder / "summary")
         read, write = os.pipe()
         os.write(write, piped[: 60 << 10])  # what a pipe holds
         os.close(write)
         with io.StringIO() as said, os.fdopen(read, "rb") as stdin:
             self._monkeypatch.setattr(sys, "stdin", stdin)
-            with (
-                contextlib.redirect_stdout(said),
-                contextlib.redirect_stderr(said),
-                pytest.raises(SystemExit) as ended,
-            ):
-                run()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                code = exit_code("replay", *arguments, "--verdicts", self.verdicts, *outputs)
             self.said = " ".join(said.getvalue().split())
-        return ended.value.code if isinstance(ended.value.code, int) else 0
+        return code
 
     @property
     def verdicts(self) -> Path:
@@ -238,9 +232,11 @@ def test_an_edit_in_the_middle_of_a_file_is_refused(place: Place, keep_time: boo
 def test_a_file_that_was_only_touched_has_nothing_new(place: Place) -> None:
     path = place.write("a.jsonl", page(1) + page(2))
     assert place.replay(path) == 0
+    before = place.verdicts.read_bytes()
     os.utime(path, (1, 1))
     assert place.replay(path) == 0
     assert "Nothing new" in place.said
+    assert place.verdicts.read_bytes() == before
 
 
 def test_a_line_without_an_end_waits_for_it(place: Place) -> None:

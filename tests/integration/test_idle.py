@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest.mock import patch
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -16,15 +16,20 @@ from aiokafka.structs import TopicPartition
 
 from streamer.kafka.gauge import RECORDS_BEHIND_MAX
 from streamer.kafka.reader import open_reader
-from tests.helpers.broker import free_port, messages_of, running_broker
+from streamer.kafka.topics import Names
+from tests.helpers.broker import (
+    administer,
+    broker,
+    free_port,
+    make_topic,
+    messages_of,
+    running_broker,
+    send,
+    verdicts_of,
+)
 from tests.helpers.fleet import fleet
 from tests.integration.chaos import start_all, start_owner
-from tests.integration.test_worker import administer, make_topic, page, send, verdicts_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.kafka.topics import Names
+from tests.integration.test_worker import page
 
 
 def send_in_bursts(brokers: str, names: Names, partitions: int, bursts: int) -> None:
@@ -124,6 +129,7 @@ def test_brokers_that_forget_idle_connections_and_producers_get_what_comes_later
         running_broker(tmp_path / "broker", free_port()) as brokers,
         fleet(tmp_path / "fleet", brokers, names) as workers,
     ):
+        assert "running already" in broker("start", tmp_path / "broker")
         make_topic(brokers, names.pages)
         workers.start("all", "--index", tmp_path / "index")
         workers.wait_for_log("all", "worker_started")
@@ -138,6 +144,7 @@ def test_brokers_that_forget_idle_connections_and_producers_get_what_comes_later
         assert workers.kill("all", signal.SIGTERM) == 0
         levels = {json.loads(line)["level"] for line in workers.log("all").splitlines()}
     assert levels == {"info"}, workers.log("all")
+    assert "not running" in broker("stop", tmp_path / "broker")
 
 
 def test_reading_ends_also_while_the_client_changes_what_it_reads(brokers: str, topic: str) -> None:

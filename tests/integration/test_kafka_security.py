@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import faust
@@ -29,9 +30,6 @@ from tests.helpers.secure_broker import (
     run,
     running_secure_broker,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
 FAILS_WITHIN_S = 5
 _topics = (f"topic-{number}" for number in itertools.count())
@@ -56,7 +54,7 @@ def topic() -> str:
     return next(_topics)
 
 
-def connection(broker: SecureBroker, protocol: str, **changed: Any) -> Connection:
+def connection(broker: SecureBroker, protocol: Any, **changed: Any) -> Connection:
     """Return a connection that is let in, but for the settings that are changed."""
     settings: dict[str, Any] = {"brokers": getattr(broker, protocol.lower())}
     if protocol.endswith("SSL"):

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
-from aiokafka import AIOKafkaProducer
-
 from streamer.kafka.topics import Names
-from tests.helpers.broker import messages_of
+from tests.helpers.broker import Sent, make_topic, messages_of, send
 from tests.helpers.fleet import fleet
-from tests.integration.test_worker import make_topic, page
+from tests.integration.test_worker import page
 
 MEBIBYTE = 1 << 20
 KEPT = 64 << 10
-
-Sent = tuple[bytes | None, bytes]  # key, value
-
-
-def send_compressed(brokers: str, topic: str, messages: list[Sent]) -> None:
-    """Send messages to partition 0, each in a batch of its own that is compressed."""
-
-    async def run() -> None:
-        async with AIOKafkaProducer(
-            bootstrap_servers=brokers, compression_type="zstd", max_request_size=128 * MEBIBYTE
-        ) as producer:
-            for key, value in messages:
-                await producer.send_and_wait(topic, value, key=key, partition=0)
-
-    asyncio.run(run())
 
 
 def test_what_is_too_large_for_a_topic_stops_no_worker(
@@ -45,7 +27,8 @@ def test_what_is_too_large_for_a_topic_stops_no_worker(
     pages: list[Sent] = [(b"p%d" % n, page(n)) for n in range(20, 40)]
     too_large: Sent = (b"key", 2 * large)
     make_topic(brokers, names.pages)
-    send_compressed(brokers, names.pages, [*whole, too_large, *keyed, *pages])
+    everything = [*whole, too_large, *keyed, *pages]
+    send(brokers, names.pages, everything, compression_type="zstd")
     with fleet(tmp_path, brokers, names) as workers:
         workers.start("all", "--index", tmp_path / "index")
         worker = workers.running["all"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -14,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from streamer.cli.main import run
 from streamer.config import Settings
 from streamer.run.index_folder import IndexFolder
 from streamer.sketch.settings import SignatureSettings
+from tests.helpers.fleet import exit_code
 
 PROSE = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 
@@ -36,15 +37,11 @@ def lines(path: Path) -> list[dict[str, Any]]:
 class Place:
     """A folder to run in; `streamer` returns the exit code."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._monkeypatch = monkeypatch
 
     def streamer(self, *arguments: str | Path) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["streamer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        return ended.value.code if isinstance(ended.value.code, int) else 0
+        return exit_code(*arguments)
 
     def write(self, name: str, *records: bytes) -> Path:
         path = self.folder / name
@@ -66,8 +63,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, monkeypatch)
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def test_kept_pages_expire_by_the_time_of_their_fetching(place: Place) -> None:
@@ -121,6 +118,19 @@ def test_copies_are_duplicates_of_the_first_page(place: Place) -> None:
     assert first["page"] == {"topic": str(pages), "partition": 0, "offset": 0}
 
 
+@pytest.mark.parametrize("now", [(9, 2, 3), (1,), (1, 9, 3)])
+def test_a_file_that_has_changed_is_refused_with_the_remedy(
+    place: Place, now: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1), page(2))
+    assert place.replay(pages) == 0
+    before = place.verdicts.read_bytes()
+    place.write("pages.jsonl", *map(page, now))
+    assert place.replay(pages) == 3
+    assert "has changed since" in capsys.readouterr().err
+    assert place.verdicts.read_bytes() == before
+
+
 def test_a_second_file_meets_the_pages_of_the_first(place: Place) -> None:
     assert place.replay(place.write("one.jsonl", page(1), page(2))) == 0
     assert place.replay(place.write("two.jsonl", page(2), page(3))) == 0
@@ -145,17 +155,6 @@ def test_verdicts_do_not_depend_on_threads_shapes_of_files_or_flushes(place: Pla
         found.append(out.read_bytes())
     assert found[0] == found[1]
     assert found[0].count(b"\n") == 200
-
-
-def test_dead_letters_lie_beside_the_verdicts_with_their_bytes(place: Place) -> None:
-    pages = place.write("pages.jsonl", b"{broken\n", page(1), b'{"url":"http://a.example/x"}\n')
-    assert place.replay(pages) == 0
-    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
-    assert [(d["page"]["offset"], d["code"]) for d in letters] == [
-        (0, "invalid_json"),
-        (2, "missing_body"),
-    ]
-    assert len(lines(place.verdicts)) == 1
 
 
 def test_the_summary_counts_every_record(place: Place) -> None:
@@ -265,14 +264,15 @@ RECORDS = [page(1), b"{broken\n", page(2), page(1), page(3), b"{torn\n", page(2)
 
 def _judge(place: Place, folder: Path, count: int, *, out: str = "out/v", pages: str = "in") -> int:
     """Replay the first records of `in` from within a folder, by names that lie in it."""
-    place._monkeypatch.chdir(folder)  # noqa: SLF001 - its own way into the program
     for number, records in enumerate((RECORDS[:count], RECORDS[1:count])):
         path = folder / pages / f"{number}.jsonl"
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_bytes(b"".join(records))
-    return place.streamer(
-        "replay", pages, "--verdicts", out, "--index", "index", "--key-file", place.folder / "key"
-    )  # fmt: skip
+    key = place.folder / "key"
+    with contextlib.chdir(folder):
+        return place.streamer(
+            "replay", pages, "--verdicts", out, "--index", "index", "--key-file", key
+        )
 
 
 def _move_all(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -470,3 +470,12 @@ def test_inspect_names_the_options_of_a_method(
     assert found["identity"]["method"] == "supershingles"
     assert found["identity"]["method_option blocks"] in {4, "4"}
     assert found["settings"]["measure"] == "slots"
+
+
+def test_a_foreign_verdict_file_is_not_touched(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.verdicts.write_text("mine\n")
+    assert place.replay(place.write("pages.jsonl", page(1))) == 2
+    assert "was not written with this index" in " ".join(capsys.readouterr().err.split())
+    assert place.verdicts.read_text() == "mine\n"

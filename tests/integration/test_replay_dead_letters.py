@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -13,15 +14,12 @@ import pytest
 from streamer.run import replay as replay_module
 from tests.integration.test_replay import Place, lines, page
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 FIELDS = ("--fields", '{"url": "/uri", "body": "/html"}')
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, monkeypatch)
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def crawled(number: int, **more: Any) -> bytes:

@@ -61,7 +61,7 @@ REFUSALS = {
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Return a folder with pages, an index with verdicts, and what stands in the way."""
     monkeypatch.chdir(tmp_path)
-    place = Place(tmp_path, monkeypatch)
+    place = Place(tmp_path)
     assert place.streamer("replay", place.write("old.jsonl", page(1)), *KNOWN) == 0
     place.write("pages.jsonl", page(1), page(2))
     place.write("odd.jsonl", *[b'{"uri": "http://a.example/"}\n'] * 20)

@@ -3,55 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-from streamer.cli.main import run
-from streamer.errors import InputError
 from streamer.index.types import IndexSettings
 from streamer.kafka import topic_replay
-from streamer.kafka.reader import open_reader
+from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.run.replay import Replay
-from tests.helpers.broker import free_port, messages_of, running_broker
+from tests.helpers.broker import (
+    Sent,
+    delete_topic,
+    free_port,
+    make_topic,
+    messages_of,
+    verdicts_of,
+)
+from tests.helpers.fleet import KEY, exit_code, fleet
 from tests.helpers.wait import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 WORDS = "the quick brown fox {0} jumps over a lazy dog while {0} animals of farm {0} look on "
 PARTITIONS = 3
 TIMESTAMP = 1_700_000_000_000  # of the first message; each offset is a second later
-
-Sent = tuple[bytes | None, bytes | None]  # key, value
-
-_names = (f"{kind}-{os.getpid()}-{n}" for n in itertools.count() for kind in ("pages",))
-
-
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if named := os.environ.get("STREAMER_TEST_BROKER"):
-        yield named
-        return
-    with running_broker(tmp_path_factory.mktemp("broker"), free_port()) as started:
-        yield started
-
-
-@pytest.fixture
-def topic() -> str:
-    return next(_names)
 
 
 def page(number: int, copy: int = 0) -> Sent:
@@ -72,28 +52,6 @@ def crawl(partition: int, first: int = 0, count: int = 60) -> list[Sent]:
         if i % 20 == 5:
             found += [(key, None), (key, b"{broken"), (None, b""), (b"\xff", b'{"url": "no body"}')]
     return found
-
-
-@asynccontextmanager
-async def _admin(brokers: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
-    await admin.start()
-    try:
-        yield admin
-    finally:
-        await admin.close()
-
-
-async def _make(brokers: str, topic: str, *, anew: bool) -> None:
-    """Make a topic if there is none; with `anew` one that has been deleted and is going."""
-    new = NewTopic(topic, PARTITIONS, 1, topic_configs={"retention.ms": "-1"})  # it is of 2023
-    async with _admin(brokers) as admin:
-        while True:
-            answer = await admin.create_topics([new])
-            exists = for_code(answer.topic_errors[0][1]) is TopicAlreadyExistsError
-            if not (exists and anew):
-                return
-            await asyncio.sleep(0.1)
 
 
 async def _send(producer: AIOKafkaProducer, topic: str, parts: Sequence[list[Sent]]) -> None:
@@ -123,17 +81,11 @@ async def _send_in_transactions(
 
 
 def send(
-    brokers: str,
-    topic: str,
-    parts: Sequence[list[Sent]],
-    *,
-    transactions: bool = False,
-    anew: bool = False,
+    brokers: str, topic: str, parts: Sequence[list[Sent]], *, transactions: bool = False
 ) -> None:
     """Send messages by partition; with `transactions` between others that are aborted."""
 
     async def go() -> None:
-        await _make(brokers, topic, anew=anew)
         name = f"{topic}-sender" if transactions else None
         producer = AIOKafkaProducer(bootstrap_servers=brokers, transactional_id=name, linger_ms=5)
         await producer.start()
@@ -142,21 +94,8 @@ def send(
         finally:
             await producer.stop()
 
+    make_topic(brokers, topic, PARTITIONS)
     asyncio.run(go())
-
-
-def ends(brokers: str, topic: str) -> int:
-    """Return the sum of the end offsets of all partitions; 0 for a topic that is not there."""
-
-    async def ask() -> int:
-        async with open_reader({"bootstrap_servers": brokers}) as reader:
-            try:
-                partitions = await reader.partitions(topic)
-            except InputError:
-                return 0
-            return sum([(await reader.bounds(topic, p))[1] for p in partitions])
-
-    return asyncio.run(ask())
 
 
 def thresholds(brokers: str, log: str) -> list[float]:
@@ -168,22 +107,15 @@ def thresholds(brokers: str, log: str) -> list[float]:
 class Place:
     """A folder to run in; `replay` returns the exit code."""
 
-    def __init__(self, folder: Path, brokers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, brokers: str) -> None:
         self.folder = folder
         self.brokers = brokers
         self.key = folder / "key"
-        self.key.write_text("ab" * 32)
-        self._monkeypatch = monkeypatch
-
-    def streamer(self, *arguments: object) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["streamer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        return ended.value.code if isinstance(ended.value.code, int) else 0
+        self.key.write_text(KEY)
 
     def replay(self, topic: str, *arguments: object, out: str = "v.jsonl", key: bool = True) -> int:
         more = ("--key-file", self.key) if key else ()
-        return self.streamer(
+        return exit_code(
             "replay", "--from-topic", topic, "--brokers", self.brokers, "--verdicts",
             self.folder / out, "--threads", 2, *more, *arguments,
         )  # fmt: skip
@@ -197,31 +129,10 @@ class Place:
     def offsets(self, out: str = "v.jsonl") -> list[tuple[int, int]]:
         return [(v["page"]["partition"], v["page"]["offset"]) for v in self.verdicts(out)]
 
-    @contextmanager
-    def worker(self, topic: str, name: str, *arguments: object) -> Iterator[None]:
-        """Run a worker; stop it in order."""
-        command = [
-            sys.executable, "-m", "streamer", "worker", "--index", self.folder / "worker",
-            "--key-file", self.key, "--brokers", self.brokers, "--input-topic", topic,
-            "--index-name", name, "--health-port", 0, *arguments,
-        ]  # fmt: skip
-        log = self.folder / "worker.log"
-        with log.open("ab") as file:
-            running = subprocess.Popen(list(map(str, command)), stderr=file)
-        try:
-            yield
-        finally:
-            running.send_signal(signal.SIGTERM)
-            assert running.wait(60) == 0, log.read_text()
-
-    def wait_for(self, topic: str, messages: int) -> None:
-        """Wait until a topic has so many messages."""
-        wait_until(lambda: ends(self.brokers, topic) >= messages)
-
 
 @pytest.fixture
-def place(tmp_path: Path, brokers: str, monkeypatch: pytest.MonkeyPatch) -> Place:
-    return Place(tmp_path, brokers, monkeypatch)
+def place(tmp_path: Path, brokers: str) -> Place:
+    return Place(tmp_path, brokers)
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> str:
@@ -250,7 +161,7 @@ def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
         files[-1].write_bytes(b"\n".join(value or b"" for _, value in messages) + b"\n")
     out = place.folder / "files.out"
     arguments = ("--verdicts", out, "--key-file", place.key, "--shards", shards)
-    assert place.streamer("replay", *files, *arguments) == 0
+    assert exit_code("replay", *files, *arguments) == 0
     found, expected = place.verdicts(), place.verdicts("files.out")
     assert list(map(judged, found)) == list(map(judged, expected))
     assert sum(v["verdict"] == "duplicate" for v in found) > 20
@@ -293,22 +204,19 @@ def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
 ) -> None:
     name = f"index-{topic}"
     send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
-    with place.worker(topic, name):
-        place.wait_for(f"{name}.verdicts", PARTITIONS * 60)
-    before = {
-        (message["page"]["partition"], message["page"]["offset"])
-        for messages in messages_of(place.brokers, f"{name}.verdicts").values()
-        for message in (json.loads(each.value) for each in messages)
-    }
-    with place.worker(topic, name, "--threshold", 0.99):
+    names, own = Names(name, topic), ("--index", place.folder / "worker")
+    with fleet(place.folder, place.brokers, names) as workers:
+        workers.start("all", *own)
+        workers.wait_until_settled()
+        pages = [json.loads(value)["page"] for value in verdicts_of(place.brokers, names)]
+        before = {(page["partition"], page["offset"]) for page in pages}
+        assert workers.kill("all", signal.SIGTERM) == 0
+        workers.start("all", *own, "--threshold", 0.99)
         wait_until(lambda: thresholds(place.brokers, f"{name}.bands.0") == [0.8, 0.99])
         send(place.brokers, topic, [crawl(p, first=200, count=40) for p in range(PARTITIONS)])
-        place.wait_for(f"{name}.verdicts", PARTITIONS * 100)
-    published = [
-        message.value
-        for messages in messages_of(place.brokers, f"{name}.verdicts").values()
-        for message in messages
-    ]
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0
+    published = verdicts_of(place.brokers, names)
     index = ("--index", place.folder / "index")
     # What the command line says of the threshold is for indexes that have none of their own.
     assert place.replay(topic, "--order-of", name, "--threshold", 0.3, *index, out="o.jsonl") == 0
@@ -365,7 +273,7 @@ def test_what_cannot_be_asked_for_is_refused_with_the_remedy(
 
 @pytest.fixture(scope="module")
 def refusing(brokers: str) -> str:
-    name = next(_names)
+    name = f"refusing-{os.getpid()}"
     send(brokers, name, [[page(i) for i in range(30)] for _ in range(PARTITIONS)])
     return name
 
@@ -378,9 +286,9 @@ def test_topics_and_keys_that_are_missing_are_named(
     assert place.replay(refusing, "--order-of", "streamer", key=False) == 2
     assert "Give it with --key-file" in printed(capsys)
     arguments = ("--verdicts", place.folder / "v.jsonl")
-    assert place.streamer("replay", *arguments) == 2
+    assert exit_code("replay", *arguments) == 2
     assert "PAGES or --from-topic" in printed(capsys)
-    assert place.streamer("replay", "pages.jsonl", "--until", "2026-01-01", *arguments) == 2
+    assert exit_code("replay", "pages.jsonl", "--until", "2026-01-01", *arguments) == 2
     assert "--until needs --from-topic" in printed(capsys)
 
 
@@ -444,13 +352,8 @@ def test_a_topic_that_has_grown_goes_on_and_one_made_anew_is_refused(
     assert place.replay(topic, *index) == 0
     assert place.offsets()[15:] == [(0, 5), (2, 5)]
     assert [v["verdict"] for v in place.verdicts()[15:]] == ["duplicate", "unique"]
-
-    async def delete() -> None:
-        async with _admin(place.brokers) as admin:
-            await admin.delete_topics([topic])
-
-    asyncio.run(delete())
-    send(place.brokers, topic, [part * 3 for part in parts], anew=True)
+    delete_topic(place.brokers, topic)
+    send(place.brokers, topic, [part * 3 for part in parts])
     before = place.lines()
     assert place.replay(topic, *index) == 3
     assert "made anew" in printed(capsys)

@@ -14,8 +14,8 @@ from streamer.index.deep_check import check_index
 from streamer.kafka.topics import Names
 from streamer.run.index_folder import read_meta
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import Fleet, fleet
-from tests.helpers.kills import code_of, streamer
+from tests.helpers.fleet import Fleet, fleet, streamer
+from tests.helpers.kills import code_of
 from tests.integration.chaos import load
 from tests.integration.test_replay import lines
 

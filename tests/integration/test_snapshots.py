@@ -16,8 +16,7 @@ from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
 from streamer.run.snapshots import SnapshotFolder
 from tests.helpers.broker import messages_of
-from tests.helpers.fleet import Fleet, fleet
-from tests.helpers.kills import streamer
+from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.object_store import running_store
 from tests.helpers.wait import wait_until
 from tests.integration.chaos import load
@@ -62,14 +61,9 @@ def lose_and_restore(workers: Fleet, index: Path, to: str) -> int:
     return int(assigned["position"])
 
 
-@pytest.fixture(params=["folder", "object store"])
-def to(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Snapshots]:
-    """Yield where snapshots are put, and the folder that has their files then."""
-    if request.param == "folder":
-        yield Snapshots(str(tmp_path / "snapshots"), tmp_path / "snapshots")
-        return
+@pytest.fixture
+def to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshots]:
+    """Yield where snapshots are put in an object store, and the folder that has its files."""
     with running_store(tmp_path / "objects") as store:
         for name, value in store.environment.items():
             monkeypatch.setenv(name, value)
@@ -91,8 +85,8 @@ def test_a_lost_index_comes_back_from_a_snapshot_and_logs_without_a_beginning(
     )
     load(brokers, names, crawl)
     with fleet(tmp_path, brokers, names) as workers:
-        workers.start("all", "--index", index, "--snapshot-to", to.name, "--snapshot-every", "1s",
-                      "--snapshot-keep", "2")  # fmt: skip
+        snapshots = ("--snapshot-to", to.name, "--snapshot-every", "1s", "--snapshot-keep", "2")
+        workers.start("all", "--index", index, *snapshots)
         workers.wait_until_settled()
         before = verdicts_of(brokers, names)
         kept = sum(json.loads(value)["verdict"] == "unique" for value in before.values())

@@ -7,7 +7,8 @@ import json
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -15,16 +16,12 @@ from aiokafka import AIOKafkaProducer
 from streamer.errors import InputError, StoreMismatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
+from streamer.lab.audit.scene import Report
 from streamer.lab.audit.verify import VerifyOptions, verify
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load, make_crawl
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.lab.audit.scene import Report
 
 PAGES = 2_000
 

@@ -21,6 +21,7 @@ from streamer.text.json_fields import (
 )
 from streamer.text.scan import Bytes
 from streamer.text.slices import Slices
+from streamer.text.visible import ESCAPED, HTML, Buffer
 
 URL_BYTES = 12
 
@@ -74,6 +75,10 @@ def test_strings_without_newlines_are_gathered_as_they_are(strings: list[bytes])
     assert gathered(slices.data, slices.starts, slices.ends) == strings
 
 
+def text_of(body: Buffer, flags: int) -> str:
+    return str(json.loads(b'"' + bytes(body) + b'"')) if flags & ESCAPED else bytes(body).decode()
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.lists(messages, max_size=8))
 def test_a_batch_gives_the_pages_of_the_careful_way_in_order(batch: list[bytes]) -> None:
@@ -83,5 +88,9 @@ def test_a_batch_gives_the_pages_of_the_careful_way_in_order(batch: list[bytes])
     assert (quick.sequences, quick.keys, quick.urls, quick.carried, quick.skipped) == (
         careful.sequences, careful.keys, careful.urls, careful.carried, careful.skipped,
     )  # fmt: skip
+    assert list(map(text_of, quick.bodies, quick.flags)) == list(
+        map(text_of, careful.bodies, careful.flags)
+    )
+    assert [flags & HTML for flags in quick.flags] == [flags & HTML for flags in careful.flags]
     assert [letter.code for letter in quick.dead] == [letter.code for letter in careful.dead]
     assert {len(quick), len(quick.flags), len(quick.bodies)} == {len(quick)}

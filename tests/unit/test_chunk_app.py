@@ -14,6 +14,7 @@ from faust.types import TP
 from streamer.errors import StreamerError
 from streamer.kafka import faust_chunks
 from streamer.kafka.faust_chunks import ChunkApp, Start
+from tests.helpers.kafka_doubles import in_loop
 
 PLACE = TP("pages", 0)
 REQUEST_SECONDS = 0.02
@@ -71,62 +72,56 @@ async def rebalance(app: Any, consumer: Seeking, generation: int) -> None:
     await app.tables.recovery.on_rebalance({PLACE}, set(), set(), generation)
 
 
-def test_rebalances_go_on_after_a_seek_that_outlasts_the_time_of_a_request() -> None:
-    async def run() -> None:
-        failures: list[BaseException] = []
-        app, consumer = make_app(failures), Seeking()
-        async with recovering(app, consumer):
-            await rebalance(app, consumer, 1)
-            await asyncio.sleep(5 * REQUEST_SECONDS)
-            assert not consumer.flows.is_set(), "nobody knows yet where to begin"
-            consumer.answer.set()
-            await asyncio.wait_for(consumer.flows.wait(), 5)
-            await rebalance(app, consumer, 2)
-            await asyncio.wait_for(consumer.flows.wait(), 5)
-            assert consumer.seeks.qsize() == 2
-            assert not app.rebalancing
-        assert not failures
-
-    asyncio.run(run())
+@in_loop
+async def test_rebalances_go_on_after_a_seek_that_outlasts_the_time_of_a_request() -> None:
+    failures: list[BaseException] = []
+    app, consumer = make_app(failures), Seeking()
+    async with recovering(app, consumer):
+        await rebalance(app, consumer, 1)
+        await asyncio.sleep(5 * REQUEST_SECONDS)
+        assert not consumer.flows.is_set(), "nobody knows yet where to begin"
+        consumer.answer.set()
+        await asyncio.wait_for(consumer.flows.wait(), 5)
+        await rebalance(app, consumer, 2)
+        await asyncio.wait_for(consumer.flows.wait(), 5)
+        assert consumer.seeks.qsize() == 2
+        assert not app.rebalancing
+    assert not failures
 
 
-def test_another_rebalance_ends_a_seek_that_is_not_answered() -> None:
-    async def run() -> None:
-        app, consumer = make_app([]), Seeking()
-        async with recovering(app, consumer):
-            await rebalance(app, consumer, 1)
-            await asyncio.sleep(5 * REQUEST_SECONDS)
-            await rebalance(app, consumer, 2)
-            for _ in range(2):
-                await asyncio.wait_for(consumer.seeks.get(), 5)
-            consumer.answer.set()
-            await asyncio.wait_for(consumer.flows.wait(), 5)
-
-    asyncio.run(run())
+@in_loop
+async def test_another_rebalance_ends_a_seek_that_is_not_answered() -> None:
+    app, consumer = make_app([]), Seeking()
+    async with recovering(app, consumer):
+        await rebalance(app, consumer, 1)
+        await asyncio.sleep(5 * REQUEST_SECONDS)
+        await rebalance(app, consumer, 2)
+        for _ in range(2):
+            await asyncio.wait_for(consumer.seeks.get(), 5)
+        consumer.answer.set()
+        await asyncio.wait_for(consumer.flows.wait(), 5)
 
 
 @pytest.mark.parametrize("seconds_between", [0.03, 60])
-def test_a_rebalance_that_does_not_end_ends_the_process(
+@in_loop
+async def test_a_rebalance_that_does_not_end_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, seconds_between: float
 ) -> None:
     """Also where one follows the other before the first has ended."""
     monkeypatch.setattr(faust_chunks, "REBALANCE_SECONDS_MAX", 0.2)
     monkeypatch.setattr(faust_chunks, "WATCH_SECONDS", 0.01)
 
-    async def run() -> None:
-        failures: list[BaseException] = []
-        app = make_app(failures)
-        watching = asyncio.create_task(app._watch_rebalances(app))  # noqa: SLF001 - a task of Faust's
-        app.on_rebalance_start()
-        app.on_rebalance_end()
-        await asyncio.sleep(0.3)
-        assert not failures, "it has ended"
-        async with asyncio.timeout(5):
-            while not watching.done():
-                app.on_rebalance_start()
-                await asyncio.wait([watching], timeout=seconds_between)
-        (failure,) = failures
-        assert isinstance(failure, StreamerError)
-        assert "group" in str(failure)
-
-    asyncio.run(run())
+    failures: list[BaseException] = []
+    app = make_app(failures)
+    watching = asyncio.create_task(app._watch_rebalances(app))  # noqa: SLF001 - a task of Faust's
+    app.on_rebalance_start()
+    app.on_rebalance_end()
+    await asyncio.sleep(0.3)
+    assert not failures, "it has ended"
+    async with asyncio.timeout(5):
+        while not watching.done():
+            app.on_rebalance_start()
+            await asyncio.wait([watching], timeout=seconds_between)
+    (failure,) = failures
+    assert isinstance(failure, StreamerError)
+    assert "group" in str(failure)

@@ -21,7 +21,7 @@ from streamer.kafka.faust_chunks import (
     _ChunkThread,
 )
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX, Fetched, cut
-from tests.helpers.kafka_doubles import ToldMessage
+from tests.helpers.kafka_doubles import ToldMessage, in_loop
 
 PLACE = TP("pages", 0)
 
@@ -157,82 +157,72 @@ async def chunks_of(made: Consumer) -> list[Any]:
     return [message async for _, message in made.getmany(1.0)]
 
 
-def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
-    async def run() -> None:
-        made, draw = consumer(), random.Random(2)
-        for begin in range(0, 100_000, 1000):
-            await made.assign(Start(begin, begin))
-            ends = sorted(draw.sample(range(begin + 1, begin + 1000), 12))
-            waiting = dict(zip(ends, await made.deliver(*ends), strict=True))
-            made.brokers.committed = [begin]
-            while waiting:
-                made.ack(waiting.pop(draw.choice(list(waiting))))
-                if draw.random() < 0.5 or not waiting:
-                    await made.commit()
-                    first = min(waiting, default=begin + 1000)
-                    done = [end for end in ends if end < first]
-                    assert made.brokers.committed[-1] == (done[-1] if done else begin)
-
-    asyncio.run(run())
+@in_loop
+async def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
+    made, draw = consumer(), random.Random(2)
+    for begin in range(0, 100_000, 1000):
+        await made.assign(Start(begin, begin))
+        ends = sorted(draw.sample(range(begin + 1, begin + 1000), 12))
+        waiting = dict(zip(ends, await made.deliver(*ends), strict=True))
+        made.brokers.committed = [begin]
+        while waiting:
+            made.ack(waiting.pop(draw.choice(list(waiting))))
+            if draw.random() < 0.5 or not waiting:
+                await made.commit()
+                first = min(waiting, default=begin + 1000)
+                done = [end for end in ends if end < first]
+                assert made.brokers.committed[-1] == (done[-1] if done else begin)
 
 
-def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        first, second, third = await made.deliver(10, 20, 30)
-        made.ack(second)
-        made.ack(third)
-        assert not await made.commit()
-        made.ack(first)
-        assert await made.commit()
-        assert made.brokers.committed == [30]
-
-    asyncio.run(run())
+@in_loop
+async def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, second, third = await made.deliver(10, 20, 30)
+    made.ack(second)
+    made.ack(third)
+    assert not await made.commit()
+    made.ack(first)
+    assert await made.commit()
+    assert made.brokers.committed == [30]
 
 
-def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        delivered = await made.deliver(*range(1, CHUNKS_MAX + 1))
-        made.brokers.fetches.append(messages(CHUNKS_MAX))
-        assert [message async for _, message in made.getmany(0.01)] == []
-        made.ack(delivered[5])
-        assert len(await chunks_of(made)) == 1
-
-    asyncio.run(run())
+@in_loop
+async def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    delivered = await made.deliver(*range(1, CHUNKS_MAX + 1))
+    made.brokers.fetches.append(messages(CHUNKS_MAX))
+    assert [message async for _, message in made.getmany(0.01)] == []
+    made.ack(delivered[5])
+    assert len(await chunks_of(made)) == 1
 
 
-def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        first, _ = await made.deliver(10, 20)
-        made.ack(first)
-        made.brokers.answers = [False, True]
-        assert not await made.commit()
-        assert await made.commit()
-        assert not await made.commit()
-        assert made.brokers.committed == [10, 10]
-
-    asyncio.run(run())
+@in_loop
+async def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, _ = await made.deliver(10, 20)
+    made.ack(first)
+    made.brokers.answers = [False, True]
+    assert not await made.commit()
+    assert await made.commit()
+    assert not await made.commit()
+    assert made.brokers.committed == [10, 10]
 
 
-def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        first, second = await made.deliver(10, 20)
-        made.brokers.answers = [False, True]
-        made.ack(first)
-        await made.commit()
-        made.ack(second)
-        await made.commit()
-        await made.commit()
-        assert made.brokers.committed == [10, 20]
-
-    asyncio.run(run())
+@in_loop
+async def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, second = await made.deliver(10, 20)
+    made.brokers.answers = [False, True]
+    made.ack(first)
+    await made.commit()
+    made.ack(second)
+    await made.commit()
+    await made.commit()
+    assert made.brokers.committed == [10, 20]
 
 
 def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
@@ -291,90 +281,78 @@ class Thread(_ChunkThread):
         return await fun(*arguments, **options)
 
 
-def test_a_commit_for_a_partition_that_is_gone_meanwhile_is_not_taken_for_made() -> None:
-    async def run() -> None:
-        thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
-        assert not await thread.commit({TP("pages", 2): 10})
-        assert await thread.commit({TP("pages", 1): 10})
-
-    asyncio.run(run())
+@in_loop
+async def test_a_commit_for_a_partition_that_is_gone_meanwhile_is_not_taken_for_made() -> None:
+    thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
+    assert not await thread.commit({TP("pages", 2): 10})
+    assert await thread.commit({TP("pages", 1): 10})
 
 
-def test_asking_what_is_committed_moves_no_position() -> None:
+@in_loop
+async def test_asking_what_is_committed_moves_no_position() -> None:
     """The answer may come when the seek was given up, and others are reading."""
 
-    async def run() -> None:
-        thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
-        assert await thread.seek_to_committed() == {PLACE: 7, TP("pages", 1): None}
-
-    asyncio.run(run())
+    thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
+    assert await thread.seek_to_committed() == {PLACE: 7, TP("pages", 1): None}
 
 
-def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        made.brokers.fetches = [messages(0, 1), messages(100)]
-        fetching = asyncio.Event()
+@in_loop
+async def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(0, 1), messages(100)]
+    fetching = asyncio.Event()
 
-        async def slow() -> None:
-            fetching.set()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert made.brokers.sought == [0], "the seek came into the fetch"
+    async def slow() -> None:
+        fetching.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert made.brokers.sought == [0], "the seek came into the fetch"
 
-        made.brokers.during_fetch = slow
-        reading = asyncio.create_task(chunks_of(made))
-        await fetching.wait()
+    made.brokers.during_fetch = slow
+    reading = asyncio.create_task(chunks_of(made))
+    await fetching.wait()
+    await made.assign(Start(100, 100))
+    await reading
+    made.brokers.during_fetch = None
+    (message,) = await chunks_of(made)
+    assert (message.value.start, message.value.end) == (100, 101)
+
+
+@in_loop
+async def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> None:
+    made = consumer()
+    made.brokers.answers = [KafkaTimeoutError(), KafkaTimeoutError()]
+    await made.assign(Start(5, 5))
+    assert not made.brokers.answers, "all were taken"
+
+
+@in_loop
+async def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(*range(2 * RECORDS_MAX + 200)), messages(100)]
+    seen: list[tuple[int, int]] = []
+    async for _, message in made.getmany(1.0):
+        chunk = cast(Fetched, message.value)
+        seen.append((chunk.start, chunk.end))
         await made.assign(Start(100, 100))
-        await reading
-        made.brokers.during_fetch = None
-        (message,) = await chunks_of(made)
-        assert (message.value.start, message.value.end) == (100, 101)
-
-    asyncio.run(run())
+    assert seen == [(0, RECORDS_MAX)]
+    (message,) = await chunks_of(made)
+    assert message.value.start == 100, "the next chunk begins where the seek went"
 
 
-def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> None:
-    async def run() -> None:
-        made = consumer()
-        made.brokers.answers = [KafkaTimeoutError(), KafkaTimeoutError()]
-        await made.assign(Start(5, 5))
-        assert not made.brokers.answers, "all were taken"
-
-    asyncio.run(run())
-
-
-def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        made.brokers.fetches = [messages(*range(2 * RECORDS_MAX + 200)), messages(100)]
-        seen: list[tuple[int, int]] = []
-        async for _, message in made.getmany(1.0):
-            chunk = cast(Fetched, message.value)
-            seen.append((chunk.start, chunk.end))
-            await made.assign(Start(100, 100))
-        assert seen == [(0, RECORDS_MAX)]
-        (message,) = await chunks_of(made)
-        assert message.value.start == 100, "the next chunk begins where the seek went"
-
-    asyncio.run(run())
-
-
-def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> None:
-    async def run() -> None:
-        made = consumer()
-        await made.assign(Start(0, 0))
-        made.brokers.fetches = [messages(0, 1)]
-        made.hold()
-        assert [message async for _, message in made.getmany(0.01)] == []
-        assert made.brokers.alive == 1
-        waiting: Any = asyncio.ensure_future(anext(made.getmany(5.0)))
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-        made.release()
-        _, message = await asyncio.wait_for(waiting, 1)
-        assert (message.value.start, message.value.end) == (0, 2)
-
-    asyncio.run(run())
+@in_loop
+async def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(0, 1)]
+    made.hold()
+    assert [message async for _, message in made.getmany(0.01)] == []
+    assert made.brokers.alive == 1
+    waiting: Any = asyncio.ensure_future(anext(made.getmany(5.0)))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    made.release()
+    _, message = await asyncio.wait_for(waiting, 1)
+    assert (message.value.start, message.value.end) == (0, 2)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from streamer.errors import SettingsError
 from streamer.index.types import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.sketch.settings import SignatureSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -92,6 +90,8 @@ def test_each_part_gets_what_was_set() -> None:
         ("keep_pages", -1),
         ("index_memory", "much"),
         ("index_memory", -1),
+        ("security_protocol", "TLS"),
+        ("sasl_mechanism", "GSSAPI"),
         ("colour", "blue"),
     ],
 )

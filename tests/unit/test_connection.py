@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import socket
 import ssl
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import faust
 import pytest
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
 
+from streamer.config import Mechanism
 from streamer.errors import SettingsError, StreamerError
-from streamer.kafka.connection import MECHANISMS, Connection
+from streamer.kafka.connection import Connection
 from streamer.kafka.reader import reach
 from tests.helpers.secure_broker import Authority, run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+MECHANISMS = get_args(Mechanism)
 BROKERS = "a.example:9092,b.example:9093"
 PASSWORD = "hunter2-hunter2"  # noqa: S105 - of nobody
 SCRAM: dict[str, Any] = {
@@ -33,7 +33,7 @@ SECURED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def refusal(protocol: str = "PLAINTEXT", *, brokers: Any = BROKERS, **settings: Any) -> str:
+def refusal(protocol: Any = "PLAINTEXT", *, brokers: Any = BROKERS, **settings: Any) -> str:
     with pytest.raises(SettingsError) as refused:
         Connection(brokers, protocol, **settings)
     assert PASSWORD not in str(refused.value)
@@ -65,11 +65,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     ],
 )
 def test_brokers_that_are_not_host_and_port_are_refused(brokers: str) -> None:
-    assert refusal(brokers=brokers).endswith("Give HOST:PORT,HOST:PORT, with ports of 1 to 65535.")
-
-
-def test_the_refusal_of_a_list_of_brokers_names_the_one_that_is_wrong() -> None:
-    assert "'b.example' is no broker" in refusal(brokers="a.example:1,b.example,c.example:1")
+    message = refusal(brokers=f"c.example:1,{brokers}")
+    assert f"{brokers.rpartition(',')[2].strip()!r} is no broker" in message
+    assert message.endswith("Give HOST:PORT,HOST:PORT, with ports of 1 to 65535.")
 
 
 def test_credentials_among_the_brokers_are_refused_and_not_repeated() -> None:
@@ -81,11 +79,6 @@ def test_spaces_around_the_brokers_do_not_matter() -> None:
     assert Connection(" a.example:1 , [::1]:2\n").servers == ["a.example:1", "[::1]:2"]
 
 
-@pytest.mark.parametrize("protocol", ["", "plaintext", "TLS", "SASL", "SASL_SSL "])
-def test_an_unknown_protocol_is_refused(protocol: str) -> None:
-    assert "Name one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL." in refusal(protocol, **SCRAM)
-
-
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("absent", [None, ""])
 @pytest.mark.parametrize("setting", SCRAM)
@@ -94,13 +87,6 @@ def test_sasl_needs_mechanism_user_and_password(
 ) -> None:
     message = refusal(protocol, **{**SCRAM, setting: absent})
     assert f"{protocol} needs --{setting.replace('_', '-')} too" in message
-
-
-@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "scram-sha-512"])
-def test_a_mechanism_that_we_cannot_serve_is_refused(protocol: str, mechanism: str) -> None:
-    message = refusal(protocol, **{**SCRAM, "sasl_mechanism": mechanism})
-    assert message.endswith(f"{mechanism} is unknown. Name one of {', '.join(MECHANISMS)}.")
 
 
 @pytest.mark.parametrize("setting", SCRAM)
@@ -173,9 +159,16 @@ def test_the_password_is_not_shown() -> None:
     assert "SASL_SSL" in shown
 
 
-@pytest.mark.parametrize(("protocol", "more"), [("PLAINTEXT", {}), *SECURED])
+@pytest.mark.parametrize(
+    ("protocol", "more"),
+    [
+        ("PLAINTEXT", {}),
+        *SECURED,
+        *(("SASL_SSL", {**SCRAM, "sasl_mechanism": each}) for each in MECHANISMS),
+    ],
+)
 def test_aiokafka_gets_the_protocol_that_is_named_and_all_that_it_needs(
-    protocol: str, more: dict[str, Any]
+    protocol: Any, more: dict[str, Any]
 ) -> None:
     options = Connection(BROKERS, protocol, **more).client_options()
     context = options.pop("ssl_context", None)
@@ -188,14 +181,8 @@ def test_aiokafka_gets_the_protocol_that_is_named_and_all_that_it_needs(
     }
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_each_mechanism_is_passed_on(mechanism: str) -> None:
-    connection = Connection(BROKERS, "SASL_SSL", **{**SCRAM, "sasl_mechanism": mechanism})
-    assert connection.client_options()["sasl_mechanism"] == mechanism
-
-
 @pytest.mark.parametrize(("protocol", "more"), [("PLAINTEXT", {}), *SECURED])
-def test_faust_makes_the_same_of_its_options(protocol: str, more: dict[str, Any]) -> None:
+def test_faust_makes_the_same_of_its_options(protocol: Any, more: dict[str, Any]) -> None:
     connection = Connection("a.example:9092,[::1]:9093", protocol, **more)
     conf = faust.App("test", web_enabled=False, **connection.faust_options()).conf
     made = credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)
@@ -206,7 +193,7 @@ def test_faust_makes_the_same_of_its_options(protocol: str, more: dict[str, Any]
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
-def test_certificates_and_host_names_are_verified(protocol: str, authority: Authority) -> None:
+def test_certificates_and_host_names_are_verified(protocol: Any, authority: Authority) -> None:
     more = SCRAM if protocol == "SASL_SSL" else {}
     connection = Connection(BROKERS, protocol, ssl_cafile=authority.cafile, **more)
     context = connection.client_options()["ssl_context"]
@@ -226,7 +213,8 @@ def test_a_broker_that_is_silent_is_given_up_in_time() -> None:
     started = monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         brokers = f"127.0.0.1:{silent.getsockname()[1]}"
-        for protocol in ("PLAINTEXT", "SSL"):
+        protocols: list[Any] = ["PLAINTEXT", "SSL"]
+        for protocol in protocols:
             with pytest.raises(StreamerError, match="it does not answer, check --brokers"):
                 run(reach(Connection(brokers, protocol), timeout_s=0.2))
     assert monotonic() - started < 5

@@ -3,7 +3,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
+from streamer.pages.chunk import PageBatch
 from streamer.pages.extract import URL_BYTES_MAX
 from streamer.pages.mapping import (
     DEFAULT_MAPPING,
@@ -25,11 +27,6 @@ from streamer.pages.mapping import (
 )
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED, HTML
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.pages.chunk import PageBatch
 
 
 def parse(value: bytes | Any, **settings: Any) -> PageBatch:
@@ -76,19 +73,6 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
     assert bytes(batch.bodies[0]) == rb"\"x\" \u00e9\n"
     assert (batch.flags, batch.sequences, batch.keys) == ([ESCAPED], [7], [b"k"])
     assert (batch.start, batch.end, batch.carried) == (7, 8, [b""])
-
-
-texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
-
-
-@given(texts.filter(str.strip), st.booleans(), st.sampled_from([None, "text/plain", "text/html"]))
-def test_both_ways_give_the_same_page(body: str, ascii_only: bool, kind: str | None) -> None:  # noqa: FBT001 - drawn by Hypothesis
-    message = {"url": "http://a.example/", "body": body, "content_type": kind}
-    value = json.dumps(message, ensure_ascii=ascii_only).encode()
-    quick, careful = parse(value), parse(value, carry=["nothing"])
-    assert text_of(quick) == text_of(careful) == body
-    assert [flags & HTML for flags in quick.flags] == [flags & HTML for flags in careful.flags]
-    assert quick.urls == careful.urls
 
 
 @pytest.mark.parametrize(

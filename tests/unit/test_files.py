@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from backports import zstd
@@ -15,16 +15,9 @@ from hypothesis import strategies as st
 
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream, Trail
-from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Ending
+from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
-from streamer.pages.lines import read_lines
 from tests.helpers.chunks import all_chunks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.pages.chunk import Chunk
-
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
 
@@ -84,14 +77,9 @@ def test_every_line_has_its_ordinal(
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
-def test_the_compression_is_told_by_content(tmp_path: Path, pack: type[bytes]) -> None:
-    path = tmp_path / "pages.jsonl"
-    path.write_bytes(pack(b"a\nb\n"))
-    assert lines_of(read(path)) == {0: b"a", 1: b"b"}
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_several_members_are_one_input(tmp_path: Path, pack: type[bytes]) -> None:
+def test_the_compression_is_told_by_content_and_several_members_are_one_input(
+    tmp_path: Path, pack: type[bytes]
+) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(pack(b"a\nb") + pack(b"c\nd\n"))
     assert lines_of(read(path)) == {0: b"a", 1: b"bc", 2: b"d"}
@@ -306,12 +294,3 @@ def test_the_first_damage_is_the_one_that_is_told(tmp_path: Path) -> None:
         assert stream.damage == damage
         assert damage is not None
         assert damage.startswith("incorrect data check")
-
-
-def test_a_stream_without_damage_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b"a\n")
-    with ByteStream(str(path)) as stream:
-        chunks = read_lines(stream, 0, Trail(), Ending(), 10)
-        assert [list(chunk.lines) for chunk in chunks] == [[b"a\n"]]
-        assert stream.damage is None

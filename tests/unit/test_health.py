@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
@@ -14,9 +16,7 @@ from streamer.errors import SettingsError
 from streamer.kafka.monitoring import HealthServer
 from streamer.metrics import Metrics
 from tests.helpers.broker import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from tests.helpers.kafka_doubles import in_loop
 
 HERE = "127.0.0.1"
 Answer = tuple[int, Any]
@@ -45,43 +45,38 @@ class Served:
         return family.samples[0].value
 
 
-def with_server(use: Callable[[Served], Awaitable[None]]) -> None:
-    """Start a server, use it, and stop it in good time."""
-
-    async def run() -> None:
-        served = Served()
-        await served.server.start()
-        try:
-            await use(served)
-        finally:
-            await asyncio.wait_for(served.server.stop(), 10)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def serving() -> AsyncIterator[Served]:
+    """Start a server, and stop it in good time."""
+    served = Served()
+    await served.server.start()
+    try:
+        yield served
+    finally:
+        await asyncio.wait_for(served.server.stop(), 10)
 
 
-def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_a_worker_is_alive_whatever_keeps_it_from_being_ready() -> None:
+    async with serving() as served:
         assert await served.get("/health/live") == (200, {"live": True})
         served.reasons = ["the brokers cannot be reached"]
         assert await served.get("/health/live") == (200, {"live": True})
 
-    with_server(use)
+
+@in_loop
+async def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
+    served = Served()
+    served.server = HealthServer(HERE, served.port, lambda: [str(1 // 0)], served.metrics)
+    await served.server.start()
+    assert (await served.get("/health/live"))[0] == 200
+    assert (await served.get("/health/ready"))[0] == 500
+    await served.server.stop()
 
 
-def test_a_worker_that_cannot_say_whether_it_is_ready_is_alive_and_not_ready() -> None:
-    async def run() -> None:
-        served = Served()
-        served.server = HealthServer(HERE, served.port, lambda: [str(1 // 0)], served.metrics)
-        await served.server.start()
-        assert (await served.get("/health/live"))[0] == 200
-        assert (await served.get("/health/ready"))[0] == 500
-        await served.server.stop()
-
-    asyncio.run(run())
-
-
-def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
+    async with serving() as served:
         served.reasons = ["shard 0 has 12 records to fold", "the signers have not joined"]
         assert await served.get("/health/ready") == (
             503,
@@ -90,21 +85,19 @@ def test_it_is_ready_when_nothing_is_in_the_way_and_says_what_is() -> None:
         served.reasons = []
         assert await served.get("/health/ready") == (200, {"ready": True, "reasons": []})
 
-    with_server(use)
 
-
-def test_readiness_is_a_metric_as_of_the_moment() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_readiness_is_a_metric_as_of_the_moment() -> None:
+    async with serving() as served:
         served.reasons = ["not yet"]
         assert await served.ready_metric() == 0
         served.reasons = []
         assert await served.ready_metric() == 1
 
-    with_server(use)
 
-
-def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
+    async with serving() as served:
         served.metrics.signing.pages_signed.inc(42)
         status, text = await served.get("/metrics")
         assert status == 200
@@ -116,46 +109,39 @@ def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
         assert values["streamer_pages_signed_total"] == 42
         assert values["process_resident_memory_bytes"] > 0
 
-    with_server(use)
-
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/", 404), ("GET", "/table", 404), ("POST", "/health/ready", 405)],
 )
-def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
+    async with serving() as served:
         assert (await served.get(path, method))[0] == status
 
-    with_server(use)
 
-
-def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_it_listens_where_it_is_told_and_nowhere_else() -> None:
+    async with serving() as served:
         with pytest.raises(ConnectionRefusedError):  # another address of the loopback interface
             await asyncio.open_connection("127.0.0.2", served.port)
 
-    with_server(use)
 
-
-def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> None:
-    async def use(served: Served) -> None:
+@in_loop
+async def test_a_port_in_use_is_an_error_of_the_settings_with_the_remedy() -> None:
+    async with serving() as served:
         second = HealthServer(HERE, served.port, list, Metrics())
         with pytest.raises(SettingsError, match=rf"{HERE}:{served.port}: .*in use.*--health-port"):
             await second.start()
         await second.stop()
         assert (await served.get("/health/live"))[0] == 200
 
-    with_server(use)
-
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "n" * 70])
-def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
-    async def run() -> None:
-        with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
-            await HealthServer(host, free_port(), list, Metrics()).start()
-
-    asyncio.run(run())
+@in_loop
+async def test_a_host_that_is_not_ours_is_an_error_of_the_settings(host: str) -> None:
+    with pytest.raises(SettingsError, match=rf"{host}:.* --health-host"):
+        await HealthServer(host, free_port(), list, Metrics()).start()
 
 
 def sockets() -> set[str]:
@@ -164,30 +150,26 @@ def sockets() -> set[str]:
     return {name for name in named if name.startswith("socket:")}
 
 
-def test_port_0_serves_nothing() -> None:
-    async def run() -> None:
-        before = sockets()
-        server = HealthServer(HERE, 0, list, Metrics())
-        await server.start()
-        assert sockets() <= before
-        await server.stop()
-
-    asyncio.run(run())
+@in_loop
+async def test_port_0_serves_nothing() -> None:
+    before = sockets()
+    server = HealthServer(HERE, 0, list, Metrics())
+    await server.start()
+    assert sockets() <= before
+    await server.stop()
 
 
-def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
-    async def run() -> None:
-        served = Served()
-        await served.server.start()
-        async with aiohttp.ClientSession() as client:
-            url = f"http://{HERE}:{served.port}/health/live"
-            async with client.get(url) as answer:
-                assert answer.status == 200
-            await asyncio.wait_for(served.server.stop(), 10)
-            with pytest.raises(aiohttp.ClientConnectorError):
-                await client.get(url)
-
-    asyncio.run(run())
+@in_loop
+async def test_after_a_stop_nobody_answers_though_a_client_kept_its_connection() -> None:
+    served = Served()
+    await served.server.start()
+    async with aiohttp.ClientSession() as client:
+        url = f"http://{HERE}:{served.port}/health/live"
+        async with client.get(url) as answer:
+            assert answer.status == 200
+        await asyncio.wait_for(served.server.stop(), 10)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await client.get(url)
 
 
 def test_half_a_request_does_not_hold_up_a_stop() -> None:

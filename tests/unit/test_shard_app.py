@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,12 +115,19 @@ class Owning:
         ]
 
 
+@pytest.fixture
+def owning(tmp_path: Path, key: Path) -> Iterator[Owning]:
+    made = Owning(tmp_path / "index", key)
+    yield made
+    made.owner.close()
+
+
 def chunk(log: list[bytes], start: int, end: int) -> Fetched:
     messages = [ToldMessage(offset, log[offset]) for offset in range(start, end)]
     return Fetched("index.bands.0", 0, start, end, messages)
 
 
-def test_verdicts_arrive_before_their_chunk_is_acknowledged(tmp_path: Path, key: Path) -> None:
+def test_verdicts_arrive_before_their_chunk_is_acknowledged(owning: Owning) -> None:
     async def run() -> None:
         owning.publisher.held = asyncio.Event()
         async with owning.feeding(one):
@@ -131,15 +138,13 @@ def test_verdicts_arrive_before_their_chunk_is_acknowledged(tmp_path: Path, key:
             await settle()
 
     one = chunk(a_log(1), 0, 2)
-    owning = Owning(tmp_path / "index", key)
     asyncio.run(run())
     assert owning.consumer.acknowledged == [one]
     assert len(owning.verdicts) == 20
     assert owning.failures == []
-    owning.owner.close()
 
 
-def test_a_flush_waits_for_every_publish_that_it_covers(tmp_path: Path, key: Path) -> None:
+def test_a_flush_waits_for_every_publish_that_it_covers(owning: Owning) -> None:
     async def run() -> None:
         owning.publisher.held = asyncio.Event()
         async with owning.feeding(chunk(log, 0, 6)):
@@ -153,13 +158,10 @@ def test_a_flush_waits_for_every_publish_that_it_covers(tmp_path: Path, key: Pat
         assert owning.owner.stored.rows > 0
 
     log = a_log(5)
-    owning = Owning(tmp_path / "index", key)
     asyncio.run(run())
-    owning.owner.close()
 
 
-def test_a_failed_publish_ends_the_process_without_a_flush(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key)
+def test_a_failed_publish_ends_the_process_without_a_flush(owning: Owning) -> None:
     owning.publisher.failing = StreamerError("no broker")
 
     async def run() -> None:
@@ -171,15 +173,14 @@ def test_a_failed_publish_ends_the_process_without_a_flush(tmp_path: Path, key: 
     assert [str(failure) for failure in owning.failures] == ["no broker"]
     assert owning.consumer.acknowledged == []
     assert owning.owner.stored.rows == 0
-    owning.owner.close()
 
 
 @pytest.mark.parametrize("committed", [0, 2, 5, 9, 11])
 def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     tmp_path: Path, key: Path, committed: int
 ) -> None:
-    log = a_log(10)
     owning = Owning(tmp_path / "index", key)
+    log = a_log(10)
     asyncio.run(owning.run(chunk(log, 0, 4)))
     owning.owner.flush(owning.owner.state())
     owning.owner.close()
@@ -198,9 +199,8 @@ def test_what_is_out_is_folded_silently_and_reading_begins_after_it(
     again.owner.close()
 
 
-def test_nothing_is_delivered_before_what_is_out_is_folded(tmp_path: Path, key: Path) -> None:
+def test_nothing_is_delivered_before_what_is_out_is_folded(owning: Owning) -> None:
     log = a_log(10)
-    owning = Owning(tmp_path / "index", key)
     owning.log.log, owning.consumer.end = log, 11
     owning.log.held = held = threading.Event()
 
@@ -217,12 +217,9 @@ def test_nothing_is_delivered_before_what_is_out_is_folded(tmp_path: Path, key: 
     assert owning.log.folded == [(0, 5), (5, 8)]
     assert owning.owner.offset == 8
     assert owning.failures == []
-    owning.owner.close()
 
 
-def test_nothing_is_asked_of_a_consumer_that_has_not_begun(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key)
-
+def test_nothing_is_asked_of_a_consumer_that_has_not_begun(owning: Owning) -> None:
     async def run() -> None:
         watching = asyncio.create_task(owning.app._watch())  # noqa: SLF001 - what start() begins
         await asyncio.sleep(3 * WATCH_SECONDS)
@@ -231,7 +228,6 @@ def test_nothing_is_asked_of_a_consumer_that_has_not_begun(tmp_path: Path, key: 
     asyncio.run(run())
     assert owning.failures == []
     assert owning.publisher.asked == [], "and a standby tells nothing of its own position"
-    owning.owner.close()
 
 
 def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None:
@@ -255,8 +251,8 @@ def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None
 
 
 def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path) -> None:
-    log = a_log(5)
     owning = Owning(tmp_path / "index", key)
+    log = a_log(5)
 
     async def run() -> None:
         owning.publisher.held = asyncio.Event()
@@ -277,9 +273,7 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
     again.owner.close()
 
 
-def test_a_chunk_that_leaves_out_records_ends_the_process(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key)
-
+def test_a_chunk_that_leaves_out_records_ends_the_process(owning: Owning) -> None:
     async def run() -> None:
         async with owning.feeding(chunk(a_log(5), 2, 4)):
             while not owning.failures:
@@ -289,7 +283,6 @@ def test_a_chunk_that_leaves_out_records_ends_the_process(tmp_path: Path, key: P
     assert "from 2 on, the index stands at 0" in str(owning.failures[0])
     assert owning.consumer.acknowledged == []
     assert owning.owner.offset == 0
-    owning.owner.close()
 
 
 def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
@@ -304,8 +297,7 @@ def test_what_is_repeated_has_the_same_bytes(tmp_path: Path, key: Path) -> None:
     assert {partition for partition, _, _ in quiet.verdicts} == {0}
 
 
-def test_a_log_that_lost_records_ends_the_process(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key)
+def test_a_log_that_lost_records_ends_the_process(owning: Owning) -> None:
     owning.consumer.end = 3
     assert owning.starts(4) is None
     assert [type(failure) for failure in owning.failures] == [StoreMismatch]
@@ -314,14 +306,10 @@ def test_a_log_that_lost_records_ends_the_process(tmp_path: Path, key: Path) -> 
     owning.consumer.end = 1
     owning.starts(0)
     assert "ends at 1, the index" in str(owning.failures[1])
-    owning.owner.close()
 
 
-def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(
-    tmp_path: Path, key: Path
-) -> None:
+def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(owning: Owning) -> None:
     log = a_log(2)
-    owning = Owning(tmp_path / "index", key)
     assert not owning.app.caught_up
     owning.consumer.end = 3
     owning.starts(0)
@@ -330,7 +318,6 @@ def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(
     assert not owning.app.caught_up
     asyncio.run(owning.run(chunk(log, 2, 3)))
     assert owning.app.caught_up
-    owning.owner.close()
 
 
 def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> None:
@@ -348,13 +335,11 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> No
     owning.owner.close()
 
 
-def test_the_gauge_tells_what_is_applied_not_what_is_flushed(tmp_path: Path, key: Path) -> None:
-    owning = Owning(tmp_path / "index", key)
+def test_the_gauge_tells_what_is_applied_not_what_is_flushed(owning: Owning) -> None:
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
     gauge = owning.app._new_gauge()  # noqa: SLF001
     assert owning.owner.stored.rows == 0
     assert (gauge.position, gauge.open_pages, gauge.positions["pages:0"]) == (2, 0, 20)
-    owning.owner.close()
 
 
 def told(owning: Owning, seconds: float) -> list[Gauge]:
@@ -372,9 +357,8 @@ def told(owning: Owning, seconds: float) -> list[Gauge]:
 
 
 def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
-    tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owning = Owning(tmp_path / "index", key)
     assert told(owning, 3 * WATCH_SECONDS) == [], "a standby tells nothing"
     owning.consumer.end = 2
     owning.starts(0)
@@ -387,17 +371,12 @@ def test_the_gauge_is_told_when_it_changes_and_again_before_it_is_forgotten(
     assert len(told(owning, 10 * WATCH_SECONDS)) >= 2, "whatever it holds"
     owning.consumer.assigned = set()
     assert told(owning, 5 * WATCH_SECONDS) == [], "what one says that lost the shard is out of date"
-    owning.owner.close()
 
 
-def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(
-    tmp_path: Path, key: Path
-) -> None:
-    owning = Owning(tmp_path / "index", key)
+def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Owning) -> None:
     owning.consumer.end = 2
     owning.starts(0)
     owning.consumer.assigned = {PLACE}
     owning.publisher.deaf = True
     assert len(told(owning, 6 * WATCH_SECONDS)) >= 3
     assert owning.failures == []
-    owning.owner.close()

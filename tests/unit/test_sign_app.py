@@ -28,7 +28,14 @@ from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
-from tests.helpers.kafka_doubles import Events, ToldConsumer, ToldMessage, ToldPublisher, settle
+from tests.helpers.kafka_doubles import (
+    Events,
+    ToldConsumer,
+    ToldMessage,
+    ToldPublisher,
+    in_loop,
+    settle,
+)
 
 NAMES = Names("index", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")
@@ -64,79 +71,72 @@ class Signing:
 
     async def run(self, *chunks: Fetched, seconds: float = 0.3) -> None:
         """Feed chunks; return when all of them are acknowledged, at a failure, or after a while."""
+        wanted = len(self.consumer.acknowledged) + len(chunks)
         tasks = [
             asyncio.create_task(self.app.sign(Events(chunks))),
             asyncio.create_task(self.app._publish()),  # noqa: SLF001 - what start() begins
         ]
         for _ in range(round(seconds / 0.05)):
             await settle()
-            if self.failures or len(self.consumer.acknowledged) == len(chunks):
+            if self.failures or len(self.consumer.acknowledged) == wanted:
                 break
         for task in tasks:
             task.cancel()
 
 
-def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() -> None:
-    async def run() -> None:
-        signing = Signing()
-        signing.publisher.held = asyncio.Event()
-        one = chunk(5, 7, ToldMessage(5, page(1)), ToldMessage(6, page(2)))
-        feeding = asyncio.create_task(signing.run(one, seconds=20))
-        while not signing.publisher.asked:
-            await settle()
-        assert signing.consumer.acknowledged == []
-        signing.publisher.held.set()
-        await feeding
-        assert signing.consumer.acknowledged == [one]
-        assert signing.failures == []
-        assert signing.flow.open_pages == 2
-
-    asyncio.run(run())
+@in_loop
+async def test_a_chunk_is_acknowledged_when_its_record_has_arrived_and_not_before() -> None:
+    signing = Signing()
+    signing.publisher.held = asyncio.Event()
+    one = chunk(5, 7, ToldMessage(5, page(1)), ToldMessage(6, page(2)))
+    feeding = asyncio.create_task(signing.run(one, seconds=20))
+    while not signing.publisher.asked:
+        await settle()
+    assert signing.consumer.acknowledged == []
+    signing.publisher.held.set()
+    await feeding
+    assert signing.consumer.acknowledged == [one]
+    assert signing.failures == []
+    assert signing.flow.open_pages == 2
 
 
-def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
-    async def run() -> None:
-        signing = Signing()
-        signing.publisher.failing = StreamerError("no broker")
-        await signing.run(chunk(0, 1, ToldMessage(0, page(1))), seconds=20)
-        assert [str(failure) for failure in signing.failures] == ["no broker"]
-        assert signing.consumer.acknowledged == []
-
-    asyncio.run(run())
+@in_loop
+async def test_a_failed_publish_ends_the_process_and_acknowledges_nothing() -> None:
+    signing = Signing()
+    signing.publisher.failing = StreamerError("no broker")
+    await signing.run(chunk(0, 1, ToldMessage(0, page(1))), seconds=20)
+    assert [str(failure) for failure in signing.failures] == ["no broker"]
+    assert signing.consumer.acknowledged == []
 
 
-def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
-    async def run() -> None:
-        signing = Signing()
-        bad = ToldMessage(1, b"{broken", b"key")
-        await signing.run(chunk(0, 3, ToldMessage(0, page(1)), bad), seconds=20)
-        (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
-        assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
-        key, value, headers, _ = letter
-        assert (key, value) == (b"key", b"{broken")
-        named = dict(headers)
-        assert named["__connect.errors.topic"] == b"pages"
-        assert named["__connect.errors.partition"] == b"1"
-        assert named["__connect.errors.offset"] == b"1"
-        assert named["streamer.code"] == b"invalid_json"
-        assert named["streamer.index"] == b"index"
-        covering = unpack_record(record[1] or b"", IDENTITY)
-        assert (covering.start, covering.end, covering.numbers.tolist()) == (0, 3, [0])
-
-    asyncio.run(run())
+@in_loop
+async def test_dead_letters_arrive_before_the_record_that_covers_them() -> None:
+    signing = Signing()
+    bad = ToldMessage(1, b"{broken", b"key")
+    await signing.run(chunk(0, 3, ToldMessage(0, page(1)), bad), seconds=20)
+    (letter_topic, letter_partition, letter), (log, _, record) = signing.publisher.arrived
+    assert (letter_topic, letter_partition, log) == ("pages-dlt", 1, "index.bands.0")
+    key, value, headers, _ = letter
+    assert (key, value) == (b"key", b"{broken")
+    named = dict(headers)
+    assert named["__connect.errors.topic"] == b"pages"
+    assert named["__connect.errors.partition"] == b"1"
+    assert named["__connect.errors.offset"] == b"1"
+    assert named["streamer.code"] == b"invalid_json"
+    assert named["streamer.index"] == b"index"
+    covering = unpack_record(record[1] or b"", IDENTITY)
+    assert (covering.start, covering.end, covering.numbers.tolist()) == (0, 3, [0])
 
 
-def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
-    async def run() -> None:
-        signing = Signing()
-        await signing.run(chunk(4, 9, ToldMessage(6, None), ToldMessage(8, b"")), seconds=20)
-        ((_, _, message),) = signing.publisher.arrived
-        record = unpack_record(message[1] or b"", IDENTITY)
-        assert (record.source, record.start, record.end) == ("pages:1", 4, 9)
-        assert isinstance(record.items, Pages)
-        assert len(record.items) == 0
-
-    asyncio.run(run())
+@in_loop
+async def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None:
+    signing = Signing()
+    await signing.run(chunk(4, 9, ToldMessage(6, None), ToldMessage(8, b"")), seconds=20)
+    ((_, _, message),) = signing.publisher.arrived
+    record = unpack_record(message[1] or b"", IDENTITY)
+    assert (record.source, record.start, record.end) == ("pages:1", 4, 9)
+    assert isinstance(record.items, Pages)
+    assert len(record.items) == 0
 
 
 @pytest.mark.parametrize("takes", [False, True])
@@ -165,37 +165,33 @@ def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> 
     assert (signed.pages, signed.skipped) == (3, {"deletion": 4})
 
 
-def test_records_are_published_in_the_order_of_the_chunks() -> None:
-    async def run() -> None:
-        signing = Signing()
-        chunks = [
-            chunk(10 * n, 10 * n + 10, *(ToldMessage(10 * n + i, page(i)) for i in range(10)))
-            for n in range(20)
-        ]
-        await signing.run(*chunks, seconds=20)
-        records = [unpack_record(m[1] or b"", IDENTITY) for _, _, m in signing.publisher.arrived]
-        assert [record.start for record in records] == [10 * n for n in range(20)]
-        assert signing.consumer.acknowledged == chunks
-
-    asyncio.run(run())
+@in_loop
+async def test_records_are_published_in_the_order_of_the_chunks() -> None:
+    signing = Signing()
+    chunks = [
+        chunk(10 * n, 10 * n + 10, *(ToldMessage(10 * n + i, page(i)) for i in range(10)))
+        for n in range(20)
+    ]
+    await signing.run(*chunks, seconds=20)
+    records = [unpack_record(m[1] or b"", IDENTITY) for _, _, m in signing.publisher.arrived]
+    assert [record.start for record in records] == [10 * n for n in range(20)]
+    assert signing.consumer.acknowledged == chunks
 
 
-def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up() -> None:
-    async def run() -> None:
-        signing = Signing(window=10)
-        signing.flow.note_gauge(Gauge(0, 10, {}))
-        one = chunk(0, 1, ToldMessage(0, page(1)))
-        await signing.run(one)
-        assert signing.publisher.asked == []
-        signing.flow.note_gauge(Gauge(0, 9, {}))
-        await signing.run(one, seconds=20)
-        assert signing.consumer.acknowledged == [one]
-        signing.flow.note_gauge(Gauge(0, 10, {}))
-        signing.app.app.rebalancing = True
-        await signing.run(one, seconds=20)
-        assert len(signing.consumer.acknowledged) == 2
-
-    asyncio.run(run())
+@in_loop
+async def test_nothing_is_signed_while_too_much_is_open_but_a_rebalance_is_not_held_up() -> None:
+    signing = Signing(window=10)
+    signing.flow.note_gauge(Gauge(0, 10, {}))
+    one = chunk(0, 1, ToldMessage(0, page(1)))
+    await signing.run(one)
+    assert signing.publisher.asked == []
+    signing.flow.note_gauge(Gauge(0, 9, {}))
+    await signing.run(one, seconds=20)
+    assert signing.consumer.acknowledged == [one]
+    signing.flow.note_gauge(Gauge(0, 10, {}))
+    signing.app.app.rebalancing = True
+    await signing.run(one, seconds=20)
+    assert len(signing.consumer.acknowledged) == 2
 
 
 @pytest.mark.parametrize(
@@ -285,46 +281,42 @@ def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
     assert held < bytes_max - 1000
 
 
-def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
+@in_loop
+async def test_a_record_that_is_larger_than_the_log_takes_is_cut_in_two(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def run() -> None:
-        signing = Signing()
-        pages = [ToldMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
-        one = chunk(5, 40, *pages, ToldMessage(39, b"{broken"))
-        await signing.run(one, seconds=20)
-        ((_, _, whole),) = signing.publisher.arrived[1:]
-        limit = len(whole[1] or b"") // 3
-        monkeypatch.setattr("streamer.kafka.signing.RECORD_BYTES_MAX", limit)
-        again = Signing()
-        await again.run(one, seconds=20)
-        sent = [message[1] or b"" for _, _, message in again.publisher.arrived[1:]]
-        assert max(map(len, sent)) <= limit
-        records = [unpack_record(data, IDENTITY) for data in sent]
-        bounds = [(record.start, record.end) for record in records]
-        assert (bounds[0][0], bounds[-1][1]) == (5, 40)
-        assert all(before[1] == after[0] for before, after in pairwise(bounds))
-        found: list[tuple[int, bytes | None]] = []
-        for record in records:
-            assert isinstance(record.items, Pages)
-            assert all(record.start <= number < record.end for number in record.numbers)
-            found += zip(record.numbers.tolist(), record.items.message_keys, strict=True)
-        assert found == [(each.offset, each.key) for each in pages]
-        assert again.consumer.acknowledged == [one]
-
-    asyncio.run(run())
-
-
-def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
-    async def run() -> None:
-        signing = Signing()
-        one = chunk(
-            0, 2, ToldMessage(0, page(0), b"k" * 65_536), ToldMessage(1, page(1), b"k" * 65_537)
-        )
-        await signing.run(one, seconds=20)
-        ((_, _, message),) = signing.publisher.arrived
-        record = unpack_record(message[1] or b"", IDENTITY)
+    signing = Signing()
+    pages = [ToldMessage(10 + 2 * n, page(n), b"k%d" % n) for n in range(9)]
+    one = chunk(5, 40, *pages, ToldMessage(39, b"{broken"))
+    await signing.run(one, seconds=20)
+    ((_, _, whole),) = signing.publisher.arrived[1:]
+    limit = len(whole[1] or b"") // 3
+    monkeypatch.setattr("streamer.kafka.signing.RECORD_BYTES_MAX", limit)
+    again = Signing()
+    await again.run(one, seconds=20)
+    sent = [message[1] or b"" for _, _, message in again.publisher.arrived[1:]]
+    assert max(map(len, sent)) <= limit
+    records = [unpack_record(data, IDENTITY) for data in sent]
+    bounds = [(record.start, record.end) for record in records]
+    assert (bounds[0][0], bounds[-1][1]) == (5, 40)
+    assert all(before[1] == after[0] for before, after in pairwise(bounds))
+    found: list[tuple[int, bytes | None]] = []
+    for record in records:
         assert isinstance(record.items, Pages)
-        assert record.items.message_keys == [b"k" * 65_536, None]
+        assert all(record.start <= number < record.end for number in record.numbers)
+        found += zip(record.numbers.tolist(), record.items.message_keys, strict=True)
+    assert found == [(each.offset, each.key) for each in pages]
+    assert again.consumer.acknowledged == [one]
 
-    asyncio.run(run())
+
+@in_loop
+async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
+    signing = Signing()
+    one = chunk(
+        0, 2, ToldMessage(0, page(0), b"k" * 65_536), ToldMessage(1, page(1), b"k" * 65_537)
+    )
+    await signing.run(one, seconds=20)
+    ((_, _, message),) = signing.publisher.arrived
+    record = unpack_record(message[1] or b"", IDENTITY)
+    assert isinstance(record.items, Pages)
+    assert record.items.message_keys == [b"k" * 65_536, None]

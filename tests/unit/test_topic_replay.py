@@ -9,8 +9,8 @@ import random
 import signal
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,6 +33,7 @@ from streamer.index.types import (
     source_name,
 )
 from streamer.kafka import topic_input, topic_replay
+from streamer.kafka.reader import Fetched
 from streamer.kafka.topic_input import (
     Interval,
     LogOrder,
@@ -50,10 +51,8 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
 from streamer.run.reading import Forgotten, SettingsChange, parsed
 from streamer.run.replay import Interrupted
+from tests.helpers.kafka_doubles import ToldMessage
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
 
@@ -192,14 +191,6 @@ def test_the_order_of_another_index_is_refused(identity: LogIdentity) -> None:
 TIME = 5  # of all messages
 
 
-@dataclass
-class FakeRecord:
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int = TIME
-
-
 class FakeConsumer:
     """Answers with random parts of what there is."""
 
@@ -217,14 +208,15 @@ class FakeConsumer:
     def seek(self, place: Any, offset: int) -> None:
         self._at[place.partition] = offset
 
-    async def getmany(self, place: Any, timeout_ms: int) -> dict[Any, list[FakeRecord]]:
+    async def getmany(self, place: Any, timeout_ms: int) -> dict[Any, list[ToldMessage]]:
         assert timeout_ms > 0
         p = place.partition
         start, self._at[p] = (
             self._at[p],
             min(self._at[p] + self._random.randrange(4), self._ends[p]),
         )
-        found = [FakeRecord(*m) for m in self._messages[p] if start <= m[0] < self._at[p]]
+        within = [m for m in self._messages[p] if start <= m[0] < self._at[p]]
+        found = [ToldMessage(offset, value, key, TIME) for offset, key, value in within]
         return {place: found} if found else {}
 
     async def position(self, place: Any) -> int:
@@ -242,21 +234,17 @@ class FakeReader:
         self._first = first
 
     async def partitions(self, topic: str) -> list[int]:
-        return sorted(self._bounds) if topic == "pages" else [0]
+        assert topic != "pages"
+        return [0]
 
     async def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         return self._bounds[partition] if topic == "pages" else (self._first, len(self._log))
 
     async def read(self, topic: str, partition: int, start: int, end: int) -> Any:
         assert (topic, partition, start) == ("streamer.bands.0", 0, 0)
-        records = [FakeRecord(i, None, data) for i, data in enumerate(self._log[:end])]
+        records = [ToldMessage(i, data) for i, data in enumerate(self._log[:end])]
         for first in range(0, len(records), 2):
-            yield TopicRecords(records[first : first + 2])
-
-
-@dataclass
-class TopicRecords:
-    records: list[FakeRecord]
+            yield Fetched(topic, partition, first, first + 2, records[first : first + 2])
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +271,7 @@ class Topics:
         ends = {p: end for p, (_, end) in bounds.items()}
         consumer = FakeConsumer(messages, ends, self._seed)
         reader: Any = FakeReader(bounds, log, first)
-        return PageTopic(self._loop, reader, consumer, "pages")
+        return PageTopic(self._loop, reader, consumer, "pages", sorted(bounds))
 
 
 @pytest.fixture

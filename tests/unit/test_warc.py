@@ -3,7 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import brotli
 import pytest
@@ -14,17 +14,12 @@ from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from streamer.pages.chunk import CHUNK_RECORDS_MAX, Ending
+from streamer.pages.chunk import CHUNK_RECORDS_MAX, Ending, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.pages.warc import HEADERS_BYTES_MAX
 from streamer.text.visible import HTML
 from tests.helpers.chunks import all_chunks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from streamer.pages.chunk import PageBatch
 
 PAGE = b"<html><body><p>Bread at five, cake at six.</p></body></html>"
 URL = "http://bakery.example/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,9 +26,6 @@ from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.shard_network import page_record
 from tests.helpers.signed_pages import made_pages, unlike
 from tests.unit.test_owner import a_log, key, owner
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["key"]
 HEAD_PAGES = 10

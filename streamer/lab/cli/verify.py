@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from streamer.cli.options import command, connection_of, page_parser
+from streamer.cli.options import command, page_parser, quiet_connection_of
 from streamer.cli.progress import compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StreamerError
@@ -51,7 +50,7 @@ def verify(
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
     """
     wanted = VerifyOptions(
-        connection_of(settings),
+        quiet_connection_of(settings),
         Names(settings.index_name, settings.input_topic),
         page_parser(settings),
         settled=settled,
@@ -59,7 +58,6 @@ def verify(
         also=settings.also,
     )
     compile_with_bar()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what fails is raised
     with _progress_bar() as tell:
         report = asyncio.run(verify_index(wanted, tell))
     _print(report)
