@@ -5,16 +5,10 @@ be explained from the index alone, by the other one nearest to it; a duplicate, 
 kept, by its text, which is signed again. All kept rows are read: the nearest page may share no key,
 and that is an answer too. Nothing is written, and pages since the last flush are not seen.
 
-The kept row that decides over a page: all rows of all shards are read, and the best one ranked.
-
-Those that share a key come first, as in the stream, where no others are compared; but a page that
+Rows that share a key come first, as in the stream, where no others are compared; but a page that
 shares none is still told which row is most similar.
 
-The kept pages of an index that a text is nearest to: its look-up without its verdict.
-
-The index is read beside its writer, and nothing is written. It has signatures, not texts: what is
-found are estimates, of pages that share a band key with the text. Pages that the index called
-duplicates were never kept, and pages since the last flush are not seen.
+The index is read beside its writer. It has signatures, not texts: what is found are estimates.
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +39,6 @@ from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
-from streamer.sketch.signer import Signatures
 from streamer.text.visible import Buffer
 
 Progress = Callable[[int], None]  # rows read
@@ -143,48 +136,11 @@ class Near(NamedTuple):
     shared_keys: int
 
 
-class NearestKept(NamedTuple):
-    """The kept pages near a text, nearest first, and the settings of the index's signatures."""
-
-    pages: list[Near]
-    signature: SignatureSettings
-
-
-def nearest_kept(
-    folder: Path,
-    body: Buffer,
-    flags: int = 0,
-    key_file: Path | None = None,
-    before: Callable[[SignatureSettings], None] = lambda _: None,
-) -> NearestKept:
-    """Return the kept pages of the index in `folder` that share a key with a body.
-
-    The body is UTF-8 as `flags` tell (text/visible.py). `before` is told how the index signs,
-    before anything is: what that needs may have to be compiled.
-
-    Raises:
-        SettingsError: the key file is unusable or missing.
-        StoreMismatch: the index cannot be read by this version, or its method needs a collection.
-        StoreUnavailable: there is no index, or an empty one.
-    """
-    store, meta = read_meta(folder)
-    try:
-        secret = obtain_existing_secret(folder, key_file)
-        signature = signature_of(meta.identity)
-        _check(folder, meta, signature, secret)
-        before(signature)
-        signed = make_signer(signature, secret).sign([body], [flags])
-        found = _look_up(store, meta, signed, int(signature.measure))
-        return NearestKept(found, signature)
-    finally:
-        store.close()
-
-
 def signature_of(identity: Identity) -> SignatureSettings:
     """Return the settings that an index's identity tells."""
     name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
     numbers = {key: int(identity[key]) for key in _NUMBERS if key in identity}
-    options = _pairs(identity, "option.")
+    options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
     return SignatureSettings.model_validate(
         {
             **numbers,
@@ -193,68 +149,17 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "options": options,
             "parameters": options,
             "canonical": _pairs(identity, "canonical."),
-            "text_rules": _text_rules(identity),
+            "text_rules": tuple(filter(None, rules.split(BETWEEN))),
             "measure": method_class(accept or name).measure,
             "exact": "exact" in identity,
         }
     )
 
 
-def _text_rules(identity: Identity) -> tuple[str, ...]:
-    found = str(identity.get("text_rules", ""))
-    return tuple(found.split(BETWEEN)) if found else ()
-
-
 def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
     """Return the parts of one kind as `name=value`, ascending."""
     names = sorted(name for name in identity if name.startswith(kind))
     return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
-
-
-def _check(folder: Path, meta: StoreMeta, signature: SignatureSettings, secret: bytes) -> None:
-    """Raise StoreMismatch unless signatures made now are those of the index."""
-    found = meta.identity
-    wanted = identity_of(signature, len(meta.shards), secret)
-    if found["key"] != wanted["key"]:
-        raise StoreMismatch(
-            f"The index {folder} was made with another key file. Give that with --key-file."
-        )
-    if any(found.get(name) for name in _COLLECTIONS):
-        raise StoreMismatch(
-            f"The index {folder} has a method that weighs words by a collection, of which it knows "
-            "the fingerprint only. Compare with texts instead (--against)."
-        )
-    if found["fingerprint"] != wanted["fingerprint"]:
-        raise StoreMismatch(
-            f"The index {folder} was made by another version. Compare with texts instead "
-            "(--against), or make the index anew."
-        )
-
-
-def _look_up(store: Store, meta: StoreMeta, signed: Signatures, measure: int) -> list[Near]:
-    """Return the pages under any of the keys of a page, over all shards, nearest first."""
-    keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
-    shared: Counter[int] = Counter()
-    pages: dict[int, tuple[str, int]] = {}
-    for number in range(len(meta.shards)):
-        columns = key_columns(number, len(meta.shards), keys.shape[1] - 1)
-        lookup = StoredLookup(store, number)
-        hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
-        rows, counts = np.unique(hits.rows, return_counts=True)
-        kept = lookup.rows(rows)
-        left = np.flatnonzero(meta.shards[number].horizon.has(kept.times, rows))
-        kept, counts = kept.take(left), counts[left]
-        sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
-        for ref, url, other, of_other, count in zip(
-            kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
-        ):
-            shared[ref] += count
-            similarity = set_similarity(own, of_other)
-            if similarity == UNKNOWN:
-                similarity = int(sketch_similarity(measure, sketch, np.ascontiguousarray(other)))
-            pages[ref] = (url.decode("utf-8", "replace"), similarity)
-    order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
-    return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
 
 
 class KeptPage(NamedTuple):
@@ -297,7 +202,6 @@ class Explained:
     too_short: bool | None
     keys: int
     settings: IndexSettings
-    signature: SignatureSettings
 
     @property
     def is_duplicate(self) -> bool:
@@ -316,7 +220,6 @@ class KeptIndex:
 
         Raises:
             SettingsError: the key file is unusable or missing.
-            StoreMismatch: the index is a worker's.
             StoreUnavailable: there is no index, or an empty one.
         """
         self._folder = folder
@@ -324,16 +227,79 @@ class KeptIndex:
         try:
             self.signature = signature_of(self._meta.identity)
             self.secret = obtain_existing_secret(folder, key_file)
-            self._locate = own_catalogue(self._meta.owner, str(folder)).locator()
             self.settings = _settings_in_force(self._meta)
         except BaseException:
             self.close()
             raise
         self.rows = sum(shard.rows for shard in self._meta.shards)
 
+    @cached_property
+    def _locate(self) -> Callable[[int], Location]:
+        """Return what tells places of page refs; raise StoreMismatch of a worker's index."""
+        return own_catalogue(self._meta.owner, str(self._folder)).locator()
+
+    @property
+    def _wanted(self) -> Identity:
+        """Return who the index would be if it were made now."""
+        return identity_of(self.signature, len(self._meta.shards), self.secret)
+
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+    def near(self, body: Buffer, flags: int = 0) -> list[Near]:
+        """Return the kept pages that share a key with a body, nearest first.
+
+        The body is UTF-8 as `flags` tell (text/visible.py). This is the look-up of the index
+        without its verdict: pages that it called duplicates were never kept.
+
+        Raises:
+            StoreMismatch: signatures made now are not those of the index.
+        """
+        self._check_for_texts()
+        signed = make_signer(self.signature, self.secret).sign([body], [flags])
+        keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
+        shared: Counter[int] = Counter()
+        pages: dict[int, tuple[str, int]] = {}
+        shards = self._meta.shards
+        for number in range(len(shards)):
+            columns = key_columns(number, len(shards), keys.shape[1] - 1)
+            lookup = StoredLookup(self._store, number)
+            hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
+            rows, counts = np.unique(hits.rows, return_counts=True)
+            kept = lookup.rows(rows)
+            left = np.flatnonzero(shards[number].horizon.has(kept.times, rows))
+            kept, counts = kept.take(left), counts[left]
+            sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
+            for ref, url, other, of_other, count in zip(
+                kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
+            ):
+                shared[ref] += count
+                similarity = set_similarity(own, of_other)
+                if similarity == UNKNOWN:
+                    measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
+                    similarity = int(sketch_similarity(measure, sketch, theirs))
+                pages[ref] = (url.decode("utf-8", "replace"), similarity)
+        order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
+        return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
+
+    def _check_for_texts(self) -> None:
+        """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
+        found, wanted, folder = self._meta.identity, self._wanted, self._folder
+        if found["key"] != wanted["key"]:
+            raise StoreMismatch(
+                f"The index {folder} was made with another key file. Give that with --key-file."
+            )
+        if any(found.get(name) for name in _COLLECTIONS):
+            raise StoreMismatch(
+                f"The index {folder} has a method that weighs words by a collection, of which it "
+                "knows the fingerprint only. Compare with texts instead (--against)."
+            )
+        if found["fingerprint"] != wanted["fingerprint"]:
+            raise StoreMismatch(
+                f"The index {folder} was made by another version. Compare with texts instead "
+                "(--against), or make the index anew."
+            )
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> KeptPage:
         """Return the first kept page with this URL, or at this place (`place_name`).
@@ -381,8 +347,7 @@ class KeptIndex:
         Raises:
             StoreMismatch: signatures made now are not those of the index.
         """
-        wanted = identity_of(self.signature, len(self._meta.shards), self.secret)
-        if wanted["fingerprint"] != self._meta.identity["fingerprint"]:
+        if self._wanted["fingerprint"] != self._meta.identity["fingerprint"]:
             raise StoreMismatch(
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
@@ -415,7 +380,7 @@ class KeptIndex:
             nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared, found.exact)
         equal = found is not None and found.equal
         keys = len(target.marks) - 1
-        return Explained(kept, nearest, equal, too_short, keys, settings, self.signature)
+        return Explained(kept, nearest, equal, too_short, keys, settings)
 
     def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
         read = 0

@@ -208,7 +208,7 @@ def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_pat
 def _try(path: Path, name: str, scratch: Path) -> Trial:
     (one,) = select([name])
     yardstick = Yardstick(open_dataset(path, scratch))
-    return try_method(yardstick, name, one.signature, one.rules)
+    return try_method(yardstick, one)
 
 
 def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(

@@ -13,10 +13,11 @@ from streamer.cli.main import COMMANDS, PANELS, app
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_of_the_help_is_there(name: str) -> None:
+def test_every_command_of_the_help_is_there_with_an_example(name: str) -> None:
     done = CliRunner().invoke(app, [name, "--help"])
     assert done.exit_code == 0
     assert f"{name} [OPTIONS]" in done.stdout
+    assert f"Example: streamer {name}" in done.stdout or name == "collection"
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "collection build", ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from streamer.cli.replay import replay
-from streamer.lab.explanation import Near, nearest_kept
+from streamer.lab.explanation import KeptIndex, Near
 
 PIECES, PIECE_WORDS = 10, 20
 TEXT = [f"word{n}" for n in range(PIECES * PIECE_WORDS)]
@@ -26,7 +27,8 @@ def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]
     places = ["--index", str(folder / "index"), "--verdicts", str(folder / "verdicts.jsonl")]
     done = CliRunner().invoke(app, [str(folder / "pages.jsonl"), *places, *options])
     assert done.exit_code == 0, (done.output, done.exception)
-    return nearest_kept(folder / "index", " ".join(TEXT).encode()).pages
+    with closing(KeptIndex(folder / "index")) as kept:
+        return kept.near(" ".join(TEXT).encode())
 
 
 def changed(name: str, pieces: int, every: int = 1) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from tests.helpers.audited_index import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -120,13 +122,6 @@ def test_a_lost_verdict_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
     assert "{}:{} ".format(*lost.number) in report.numbers.examples[0]
 
 
-def test_a_lost_dead_letter_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    index.dead_letters.pop()
-    report = index.audit(tmp_path)
-    assert report.broken == ["outcomes"]
-    assert "nothing became of it" in report.outcomes.examples[0]
-
-
 def test_a_dead_letter_of_another_index_is_none_of_this_one(
     tmp_path: Path, index: SmallIndex
 ) -> None:
@@ -136,24 +131,6 @@ def test_a_dead_letter_of_another_index_is_none_of_this_one(
     report = index.audit(tmp_path)
     assert report.broken == ["outcomes"]
     assert report.counts["dead letters of others"] == 1
-
-
-def test_a_verdict_beats_a_dead_letter(tmp_path: Path, index: SmallIndex) -> None:
-    page = index.verdicts[0].json["page"]
-    index.dead_letters.append(_letter_of(index, page["partition"], page["offset"]))
-    report = index.audit(tmp_path)
-    assert report.broken == []
-    assert report.counts["dead letters that a verdict beats"] == 1
-
-
-def test_a_dead_letter_of_a_record_that_does_not_exist_is_noticed(
-    tmp_path: Path, index: SmallIndex
-) -> None:
-    index.dead_letters.append(_letter_of(index, 0, 10_000))
-    index.dead_letters.append(_letter_of(index, 0, -1))
-    report = index.audit(tmp_path)
-    assert report.broken == ["existing"]
-    assert report.existing.violations == 2
 
 
 def _letter_of(index: SmallIndex, partition: int, offset: int) -> Message:
@@ -194,104 +171,125 @@ def test_verdicts_of_records_that_have_expired_are_counted(
 # ---- verdicts ------------------------------------------------------------------------------------
 
 
-def test_an_identical_repeat_is_fine(tmp_path: Path, index: SmallIndex) -> None:
+def _forge(index: SmallIndex, **page: Any) -> None:
+    """Publish a verdict on a page that is not there."""
+    place = {"topic": "pages", "partition": 0, **page}
+    forged = index.verdicts[index.place("unique")].with_json(page=place)
+    index.verdicts.append(replace(forged, partition=place["partition"] % VERDICT_PARTITIONS))
+
+
+def _gap(index: SmallIndex) -> int:
+    there = {m.offset for m in index.records if m.partition == 0}
+    return min(set(range(max(there))) - there)
+
+
+def _repeat(index: SmallIndex, **changed: Any) -> None:
+    index.verdicts.append(replace(index.verdicts[3], **changed))
+
+
+def _number(index: SmallIndex, *headers: bytes) -> None:
+    """Publish a verdict again under other numbers; b"": without one."""
+    for each in headers:
+        _repeat(index, headers=(("streamer.sequence", each),) if each else ())
+
+
+def _put(index: SmallIndex, **fields: Any) -> None:
+    """Change the first verdict of a duplicate."""
+    place = index.place("duplicate")
+    index.verdicts[place] = index.verdicts[place].with_json(**fields)
+
+
+def _name_last(index: SmallIndex, kind: str) -> None:
+    """Name the last page of a kind as the representative of the first duplicate."""
+    last = [m for m in index.verdicts if m.json["verdict"] == kind][-1]
+    _put(index, representative={"page": last.json["page"], "url": "u"})
+
+
+def _name_a_duplicate(index: SmallIndex) -> None:
+    index.verdicts.reverse()  # the first duplicate is the last page now, which may name any other
+    _name_last(index, "duplicate")
+
+
+def _letter(index: SmallIndex, *offsets: int) -> None:
+    index.dead_letters += [_letter_of(index, 0, offset) for offset in offsets]
+
+
+NOWHERE = {"page": {"topic": "pages", "partition": 0, "offset": 9999}}
+WRONG: dict[str, tuple[Callable[[SmallIndex], object], str, int, str]] = {
+    "a lost dead letter": (
+        lambda i: i.dead_letters.pop(), "outcomes", 1, "nothing became of it"),
+    "dead letters of no record": (lambda i: _letter(i, 10_000, -1), "existing", 2, "no such"),
+    "a repeat of another value": (
+        lambda i: _repeat(i, value=i.verdicts[3].with_json(text_bytes=77).value),
+        "repeats verdict_bytes", 2, "another one than before"),
+    "a repeat of another key": (
+        lambda i: _repeat(i, key=b"other"), "repeats verdict_bytes", 2, "another one than before"),
+    "another partition": (
+        lambda i: _repeat(i, partition=1 - i.verdicts[3].partition), "places", 1, "whose place"),
+    "beyond the end": (
+        lambda i: _forge(i, offset=10_000), "existing verdict_bytes", 2, "there is no record"),
+    "in a gap": (lambda i: _forge(i, offset=_gap(i)), "existing verdict_bytes", 2, "no such"),
+    "of another topic": (
+        lambda i: _forge(i, topic="other", offset=1), "existing verdict_bytes", 2, "is no record"),
+    "beyond the partitions": (
+        lambda i: _forge(i, partition=PARTITIONS, offset=1), "existing verdict_bytes", 2,
+        "there is no record"),
+    "numbers that no fold gives": (
+        lambda i: _number(i, b"0:120", b"1:0"), "numbers", 2, "the fold gives no verdict 1:0"),
+    "no numbers": (
+        lambda i: _number(i, b"", b"0", b"0:-1", b"0:1x", b"0:%d" % 10**18), "verdict_bytes", 5,
+        "no number, but b'0:1x'"),
+    "another verdict in its place": (
+        lambda i: _put(i, same_url=True), "verdict_bytes", 1, "not the verdict 0:"),
+    "a representative that is none": (
+        _name_a_duplicate, "representatives verdict_bytes", 2, "is not kept itself"),
+    "a representative that came later": (
+        lambda i: _name_last(i, "unique"), "representatives verdict_bytes", 2, "indexed before"),
+    "a page that represents itself": (
+        lambda i: _put(i, representative={
+            "page": i.verdicts[i.place("duplicate")].json["page"], "url": "u"}),
+        "representatives verdict_bytes", 3, "is not kept itself"),
+    "no representative": (
+        lambda i: _put(i, representative=None), "representatives verdict_bytes", 2,
+        "no page that exists"),
+    "a representative that is nowhere": (
+        lambda i: _put(i, representative=NOWHERE), "representatives verdict_bytes", 2,
+        "no page that exists"),
+    **{
+        f"no verdict: {value!r}": (
+            partial(_repeat, value=value), "verdict_bytes", 1,
+            "no verdict of this schema")
+        for value in (None, b"", b"{", b"{}", b"[]", b'{"page": 1}')
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_noticed_and_nothing_else_is(
+    tmp_path: Path, index: SmallIndex, what: str
+) -> None:
+    change, broken, violations, example = WRONG[what]
+    change(index)
+    report = index.audit(tmp_path)
+    assert report.broken == broken.split()
+    checks = [report.checks[name] for name in report.broken]
+    assert sum(check.violations for check in checks) == violations
+    assert example in " ".join(each for check in checks for each in check.examples)
+
+
+def test_an_identical_repeat_is_fine_and_a_verdict_beats_a_dead_letter(
+    tmp_path: Path, index: SmallIndex
+) -> None:
     index.verdicts += index.verdicts[3:9]
+    page = index.verdicts[0].json["page"]
+    index.dead_letters.append(_letter_of(index, page["partition"], page["offset"]))
     report = index.audit(tmp_path)
     assert report.broken == []
     assert report.repeats.looked_at == 6
-
-
-@pytest.mark.parametrize("altered", ["value", "key"])
-def test_an_altered_repeat_is_noticed(tmp_path: Path, index: SmallIndex, altered: str) -> None:
-    first = index.verdicts[3]
-    other = first.with_json(text_bytes=77) if altered == "value" else replace(first, key=b"other")
-    index.verdicts.append(other)
-    report = index.audit(tmp_path)
-    assert report.broken == ["repeats", "verdict_bytes"]
-    assert report.repeats.violations == report.verdict_bytes.violations == 1
-
-
-def test_a_verdict_in_another_partition_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    first = index.verdicts[0]
-    index.verdicts[0] = replace(first, partition=(first.partition + 1) % VERDICT_PARTITIONS)
-    report = index.audit(tmp_path)
-    assert report.broken == ["places"]
-    assert report.places.violations == 1
-
-
-@pytest.mark.parametrize("where", ["beyond", "gap", "topic", "partition"])
-def test_a_verdict_of_a_record_that_does_not_exist_is_noticed(
-    tmp_path: Path, index: SmallIndex, where: str
-) -> None:
-    there = {m.offset for m in index.records if m.partition == 0}
-    gap = min(set(range(max(there))) - there)
-    page: dict[str, Any] = {
-        "beyond": {"topic": "pages", "partition": 0, "offset": 10_000},
-        "gap": {"topic": "pages", "partition": 0, "offset": gap},
-        "topic": {"topic": "other", "partition": 0, "offset": 1},
-        "partition": {"topic": "pages", "partition": PARTITIONS, "offset": 1},
-    }[where]
-    forged = index.verdicts[index.place("unique")].with_json(page=page)
-    index.verdicts.append(replace(forged, partition=page["partition"] % VERDICT_PARTITIONS))
-    report = index.audit(tmp_path)
-    assert report.broken == ["existing", "verdict_bytes"]
-    assert report.existing.violations == 1
-
-
-def test_a_verdict_that_no_fold_gives_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    forged = index.verdicts[0]
-    index.verdicts.append(replace(forged, headers=(("streamer.sequence", b"0:120"),)))
-    index.verdicts.append(replace(forged, headers=(("streamer.sequence", b"1:0"),)))
-    report = index.audit(tmp_path)
-    assert report.broken == ["numbers"]
-    assert report.numbers.violations == 2
-
-
-@pytest.mark.parametrize("header", [b"", b"0", b"0:-1", b"0:1x", b"0:%d" % 10**18])
-def test_a_verdict_without_a_number_is_noticed(
-    tmp_path: Path, index: SmallIndex, header: bytes
-) -> None:
-    index.verdicts.append(
-        replace(index.verdicts[0], headers=(("streamer.sequence", header),) if header else ())
-    )
-    assert index.audit(tmp_path).broken == ["verdict_bytes"]
-
-
-@pytest.mark.parametrize("value", [None, b"", b"{", b"{}", b"[]", b'{"page": 1}'])
-def test_what_is_no_verdict_is_noticed(
-    tmp_path: Path, index: SmallIndex, value: bytes | None
-) -> None:
-    index.verdicts.append(replace(index.verdicts[0], value=value))
-    report = index.audit(tmp_path)
-    assert report.broken == ["verdict_bytes"]
-    assert "no verdict of this schema" in report.verdict_bytes.examples[0]
-
-
-def test_another_verdict_in_the_place_of_the_right_one_is_noticed(
-    tmp_path: Path, index: SmallIndex
-) -> None:
-    place = index.place("duplicate")
-    index.verdicts[place] = index.verdicts[place].with_json(same_url=True)
-    assert index.audit(tmp_path).broken == ["verdict_bytes"]
+    assert report.counts["dead letters that a verdict beats"] == 1
 
 
 # ---- representatives -----------------------------------------------------------------------------
-
-
-def _with_representative(index: SmallIndex, of: Message) -> None:
-    """Make the page of `of` the representative of the first duplicate."""
-    place = index.place("duplicate")
-    page = {"page": of.json["page"], "url": "u"}
-    index.verdicts[place] = index.verdicts[place].with_json(representative=page)
-
-
-def test_a_representative_that_is_a_duplicate_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    duplicates = [m for m in index.verdicts if m.json["verdict"] == "duplicate"]
-    index.verdicts.reverse()  # the first duplicate is the last page now, which may name any other
-    _with_representative(index, duplicates[0])
-    report = index.audit(tmp_path)
-    assert report.broken == ["representatives", "verdict_bytes"]
-    assert "is not kept itself" in report.representatives.examples[0]
 
 
 def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(
@@ -304,33 +302,6 @@ def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(
     assert lost.broken == ["outcomes", "representatives", "numbers"]
     three.applied[kept.number[0]] = three.emitted_at[kept.number]
     assert three.audit(_below(tmp_path, "on its way")).broken == []
-
-
-def test_a_representative_that_came_later_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    later = [m for m in index.verdicts if m.json["verdict"] == "unique"][-1]
-    _with_representative(index, later)
-    report = index.audit(tmp_path)
-    assert report.broken == ["representatives", "verdict_bytes"]
-    assert "was not indexed before" in report.representatives.examples[0]
-
-
-def test_a_page_that_represents_itself_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
-    _with_representative(index, index.verdicts[index.place("duplicate")])
-    report = index.audit(tmp_path)
-    assert report.representatives.violations == 2  # it is not kept, and did not come before
-
-
-@pytest.mark.parametrize(
-    "representative", [None, {"page": {"topic": "pages", "partition": 0, "offset": 9999}}]
-)
-def test_a_duplicate_of_nothing_is_noticed(
-    tmp_path: Path, index: SmallIndex, representative: object
-) -> None:
-    place = index.place("duplicate")
-    index.verdicts[place] = index.verdicts[place].with_json(representative=representative)
-    report = index.audit(tmp_path)
-    assert report.broken == ["representatives", "verdict_bytes"]
-    assert "no page that exists" in report.representatives.examples[0]
 
 
 def test_a_similarity_below_the_threshold_is_noticed(tmp_path: Path, index: SmallIndex) -> None:
