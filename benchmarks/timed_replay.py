@@ -87,7 +87,7 @@ class Run(msgspec.Struct, frozen=True):
     spans: list[Span]
     index_bytes: int
     index_pages: int
-    peak_rss_bytes: int
+    peak_rss_bytes: int = 0
     samples: list[Sample] = []
     duplicates_of_flushed: int = 0
     hops: int = 0

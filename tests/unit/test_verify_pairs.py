@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +24,6 @@ from tests.helpers.signed_pages import family_pages, made_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from streamer.index.types import Pages, Term
 
@@ -36,7 +37,7 @@ def compared(
     folder: Path, pages: Pages, *, shards: int = 1, refused: int = 0, **rules: float
 ) -> Report:
     """Return what is found of these kept pages, which come in two parts."""
-    kept = KeptPages(folder, shards, pages.keys.shape[1] - 1)
+    kept = KeptPages(Path(mkdtemp(dir=folder)), shards, pages.keys.shape[1] - 1)
     kept.note_settings(IndexSettings.model_validate({"shards": shards, **rules}))
     kept.note_refused(shards - 1, refused)
     kept.add(pages.take(range(len(pages) // 2)))
@@ -74,9 +75,7 @@ def test_where_sets_of_shingles_decide_so_they_do_here(tmp_path: Path) -> None:
     pages = made_pages(keys, [SAME, apart(137), SAME, apart(136), SAME, apart(136)])
     pages.shingles = [one, alike, one, unlike, one, b""]
     for decides, found in ((True, ["0 and 1", "4 and 5"]), (False, ["2 and 3", "4 and 5"])):
-        folder = tmp_path / str(decides)
-        folder.mkdir()
-        told = compared(folder, pages, exact=decides).kept_pairs.examples
+        told = compared(tmp_path, pages, exact=decides).kept_pairs.examples
         assert [pair.replace("partition 0, offset ", "")[:7] for pair in told] == found
 
 
@@ -111,9 +110,7 @@ def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None
     keys = [keyed(1) for _ in range(4)]
     pages = made_pages(keys, [FAR[0], FAR[1], SAME, SAME])
     assert compared(tmp_path, pages, bucket_max=2).broken == []
-    below = tmp_path / "more"
-    below.mkdir()
-    assert compared(below, pages, bucket_max=3).kept_pairs.violations == 1
+    assert compared(tmp_path, pages, bucket_max=3).kept_pairs.violations == 1
 
 
 def test_with_several_shards_a_refused_posting_excuses_a_pair(tmp_path: Path) -> None:
@@ -121,9 +118,7 @@ def test_with_several_shards_a_refused_posting_excuses_a_pair(tmp_path: Path) ->
     report = compared(tmp_path, pages, shards=2, refused=1)
     assert report.broken == []
     assert excused(report) == 1
-    below = tmp_path / "none refused"
-    below.mkdir()
-    assert compared(below, pages, shards=2).kept_pairs.violations == 1
+    assert compared(tmp_path, pages, shards=2).kept_pairs.violations == 1
 
 
 def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
@@ -131,9 +126,7 @@ def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> Non
     pages = made_pages(keys, [FAR[0], SAME, SAME])
     report = compared(tmp_path, pages, candidates_max=1)
     assert (report.broken, excused(report)) == ([], 1)
-    below = tmp_path / "enough"
-    below.mkdir()
-    assert compared(below, pages, candidates_max=4).kept_pairs.violations == 1
+    assert compared(tmp_path, pages, candidates_max=4).kept_pairs.violations == 1
 
 
 def test_with_several_shards_a_limit_that_may_be_reached_excuses_a_pair(tmp_path: Path) -> None:
@@ -212,9 +205,7 @@ def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
 ) -> None:
     terms = [("host", b".b.example") if term[1] == b"https://a.b.example/" else term]
     for moment, violations in enumerate((1, 0, 1)):
-        folder = tmp_path / str(moment)
-        folder.mkdir()
-        kept = KeptPages(folder, 1, BANDS)
+        kept = KeptPages(Path(mkdtemp(dir=tmp_path)), 1, BANDS)
         kept.note_settings(IndexSettings())
         pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
         pages.times[:] = 0, 5
