@@ -29,7 +29,7 @@ from streamer.index.forgetting import Forgetting
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import ScannedRows, scan_rows
-from streamer.index.types import IndexSettings, KeptRows, key_columns
+from streamer.index.types import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.catalogue import own_catalogue
@@ -60,17 +60,25 @@ class Target(NamedTuple):
     shingles: bytes = b""
 
 
-class FoundRow(NamedTuple):
-    """A row by its page ref: keys it shares, similarity in ten-thousandths, equal content.
+class KeptPage(NamedTuple):
+    """A kept page by its URL, its place, and the page ref that the index has it under."""
 
-    `exact` tells whether the similarity is that of sets of shingles.
+    url: str
+    place: Location
+    ref: int
+
+
+class Nearest(NamedTuple):
+    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
+
+    `equal_content` tells whether it has the same words in the same order, `exact` whether the
+    similarity is that of sets of shingles, and no estimate.
     """
 
-    shared: int
-    similarity: int
-    ref: int
-    url: bytes
-    equal: bool
+    page: KeptPage
+    similarity: float
+    shared_keys: int
+    equal_content: bool
     exact: bool
 
 
@@ -80,45 +88,6 @@ def answering_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     assert meta is not None, "a store without a flush has no rows"
     forgotten = unpack_state(meta.shards[shard].state).forgotten
     yield from scan_rows(store, shard, Forgetting(forgotten))
-
-
-def nearest_row(
-    store: Store, meta: StoreMeta, target: Target, rule: IndexSettings, progress: Progress
-) -> FoundRow | None:
-    """Return the row that decides: of those that share a key the most similar, else of all."""
-    least, measure = rule.similarity_min, int(rule.measure)
-    shared: dict[int, int] = {}
-    best: FoundRow | None = None
-    read = 0
-    for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
-        own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
-        for rows, marks, slots in answering_rows(store, number):
-            agreeing = (marks == own) & (own != 0)
-            for i, count in enumerate(agreeing.sum(axis=1).tolist()):
-                ref = rows.refs[i]
-                shared[ref] = shared.get(ref, 0) + count
-                if number or ref == target.ref:
-                    continue
-                sketch = np.ascontiguousarray(rows.sketches[i])
-                sets = None
-                if shared[ref] and store.has_shingles:
-                    sets = partial(_sets, store, target.shingles, int(slots[i]))
-                similarity, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
-                equal = bool(agreeing[i, -1])
-                one = FoundRow(shared[ref], similarity, ref, rows.urls[i], equal, exact)
-                if best is None or _rank(one) < _rank(best):
-                    best = one
-            read += len(rows.refs)
-            progress(read)
-    return best
-
-
-def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
-    return own, store.shingles([slot])[0]
-
-
-def _rank(found: FoundRow) -> tuple[bool, bool, int, int]:
-    return (not found.shared, not found.equal, -found.similarity, found.ref)
 
 
 _NUMBERS = ("shingle_width", "bands", "rows")
@@ -162,26 +131,6 @@ def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
     return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
 
 
-class KeptPage(NamedTuple):
-    """A kept page by its URL, its place, and the page ref that the index has it under."""
-
-    url: str
-    place: Location
-    ref: int
-
-
-class Nearest(NamedTuple):
-    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
-
-    `exact` tells whether the similarity is that of sets of shingles, and no estimate.
-    """
-
-    page: KeptPage
-    similarity: float
-    shared_keys: int
-    exact: bool
-
-
 @dataclass(frozen=True, slots=True)
 class Explained:
     """What the index says of a page.
@@ -190,7 +139,6 @@ class Explained:
         kept: the page itself where it is kept, else None.
         nearest: the most similar kept page among those that share a key, or among all where none
             does; None where nothing else is kept.
-        equal_content: the nearest page has the same words in the same order.
         too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
             tells.
         settings: what holds for the page.
@@ -198,7 +146,6 @@ class Explained:
 
     kept: KeptPage | None
     nearest: Nearest | None
-    equal_content: bool
     too_short: bool | None
     keys: int
     settings: IndexSettings
@@ -209,7 +156,7 @@ class Explained:
         if self.nearest is None or not self.nearest.shared_keys:
             return False
         passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min
-        return self.equal_content or (passes and not self.too_short)
+        return self.nearest.equal_content or (passes and not self.too_short)
 
 
 class KeptIndex:
@@ -307,11 +254,9 @@ class KeptIndex:
         Raises:
             InputError: none is kept.
         """
-        for rows in self._scan(0, progress):
-            for ref, url in zip(rows[0].refs, rows[0].urls, strict=True):
-                page = self._page(ref, url)
-                if name in (page.url, place_name(page.place)):
-                    return page
+        for page in self._pages(progress):
+            if name in (page.url, place_name(page.place)):
+                return page
         raise InputError(
             f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
             " kept: give the files with their texts (--texts), or the page's own file."
@@ -373,19 +318,44 @@ class KeptIndex:
         *,
         too_short: bool | None = None,
     ) -> Explained:
-        found = nearest_row(self._store, self._meta, target, settings, progress)
-        nearest = None
-        if found is not None:
-            page = self._page(found.ref, found.url)
-            nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared, found.exact)
-        equal = found is not None and found.equal
-        keys = len(target.marks) - 1
-        return Explained(kept, nearest, equal, too_short, keys, settings)
+        nearest = self._nearest(target, settings, progress)
+        return Explained(kept, nearest, too_short, len(target.marks) - 1, settings)
 
-    def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
+    def _nearest(self, target: Target, rule: IndexSettings, progress: Progress) -> Nearest | None:
+        """Return the page that decides: of those that share a key the most similar, else of all."""
+        store, shards = self._store, len(self._meta.shards)
+        least, measure = rule.similarity_min, int(rule.measure)
+        shared: Counter[int] = Counter()
+        best: tuple[tuple[bool, bool, int, int], Nearest] | None = None
         read = 0
-        for rows, marks, _ in answering_rows(self._store, shard):
-            yield rows, marks
+        for number in reversed(range(shards)):  # the first shard last: it has all rows' keys
+            own = target.marks[key_columns(number, shards, len(target.marks) - 1)]
+            for rows, marks, slots in answering_rows(store, number):
+                agreeing = (marks == own) & (own != 0)
+                for i, count in enumerate(agreeing.sum(axis=1).tolist()):
+                    ref = rows.refs[i]
+                    shared[ref] += count
+                    if number or ref == target.ref:
+                        continue
+                    sketch = np.ascontiguousarray(rows.sketches[i])
+                    sets = None
+                    if shared[ref] and store.has_shingles:
+                        sets = partial(_sets, store, target.shingles, int(slots[i]))
+                    found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
+                    equal = bool(agreeing[i, -1])
+                    rank = (not shared[ref], not equal, -found, ref)  # of equals the earliest
+                    if best is None or rank < best[0]:
+                        page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
+                        best = rank, Nearest(page, similarity, shared[ref], equal, exact)
+                read += len(rows.refs)
+                progress(read)
+        return best and best[1]
+
+    def _pages(self, progress: Progress = lambda _rows: None) -> Iterator[KeptPage]:
+        """Yield all kept pages, which the first shard has."""
+        read = 0
+        for rows, _, _ in answering_rows(self._store, 0):
+            yield from map(self._page, rows.refs, rows.urls)
             read += len(rows.refs)
             progress(read)
 
@@ -402,13 +372,16 @@ class KeptIndex:
 
     def _kept_at(self, place: Location) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
-        for rows, _ in self._scan(0, lambda _rows: None):
-            for ref, url in zip(rows.refs, rows.urls, strict=True):
-                at = self._locate(ref)
-                same = Path(at.topic).name == Path(place.topic).name
-                if same and (at.partition, at.offset) == (place.partition, place.offset):
-                    return self._page(ref, url)
+        wanted = Path(place.topic).name, place.partition, place.offset
+        for page in self._pages():
+            at = page.place
+            if (Path(at.topic).name, at.partition, at.offset) == wanted:
+                return page
         return None
+
+
+def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
+    return own, store.shingles([slot])[0]
 
 
 def place_name(place: Location) -> str:
