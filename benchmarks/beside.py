@@ -19,10 +19,9 @@ import msgspec
 import numpy as np
 
 from benchmarks.figures import Figure, figures_table, mebibytes
-from benchmarks.growth import made_pages
+from benchmarks.growth import OWNER, judge_batch, made_pages
 from benchmarks.resident import resident
 from streamer.index.types import IndexSettings
-from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.others import OtherIndexes
@@ -41,7 +40,6 @@ ROUNDS = 3
 SHARDS = 3
 NEW = 1 << 40  # the first number of pages that no index has
 KEY = "11" * 32
-OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("pages.jsonl", "", None)]))
 Result = TypeVar("Result")
 
 
@@ -115,10 +113,8 @@ def judged(index: Path, pages: int, first: int, theirs: int = 0, also: tuple[str
             numbers[::2] = random.integers(0, theirs, BATCH // 2)
         batch = made_pages(numbers, np.arange(start, start + BATCH))
         began = time.process_time()
-        for verdicts in judge.judge(0, start, start + BATCH, batch, judge.look_up(batch)):
+        for verdicts in judge_batch(judge, start, batch):
             duplicates += int((verdicts.similarities >= 0).sum())
-        if judge.flush_is_due:
-            judge.begin_flush(lambda: OWNER)
         spent += time.process_time() - began if start >= UNTIMED else 0.0
     memory = resident().anonymous_bytes - before
     judge.flush(OWNER)

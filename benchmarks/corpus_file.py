@@ -11,10 +11,14 @@ import hashlib
 import shutil
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchmarks import corpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PAGE_BYTES = 4_600  # of JSON, a little above the mean
 REPLAY_BYTES = 1_400  # a kept page takes about 530 in the index, its verdict 700
@@ -39,25 +43,30 @@ def obtain(folder: Path, pages: int, seed: int = corpus.SEED) -> CorpusFile:
     Raises:
         DiskTooSmall: it, or what a replay of it writes, would not fit.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    version = _version()
-    path = folder / f"corpus-{seed}-{pages}-{version}.jsonl"
-    _remove_other_versions(folder, version)
-    exists = path.exists()
+    path, exists = place(folder, f"corpus-{seed}-{pages}", corpus.__file__)
     _check_disk(folder, pages * (REPLAY_BYTES + (0 if exists else PAGE_BYTES)))
-    seconds = None if exists else _make(path, pages, seed)
+    seconds = None if exists else write(path, corpus.generate(pages, seed))
     return CorpusFile(path, pages, path.stat().st_size, seconds)
 
 
-def _version() -> str:
-    """Return a digest of the generator's source: another generator makes another corpus."""
-    return hashlib.blake2b(Path(corpus.__file__).read_bytes(), digest_size=4).hexdigest()
+def place(folder: Path, name: str, *sources: str) -> tuple[Path, bool]:
+    """Return where a file that these sources make lies, and whether it is there.
 
-
-def _remove_other_versions(folder: Path, version: str) -> None:
-    for old in folder.glob("corpus-*.jsonl*"):
+    Files of the same kind, which is the name's first word, of other versions of them are removed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    version = _version(*sources)
+    for old in folder.glob(f"{name.partition('-')[0]}-*.jsonl*"):
         if not old.name.endswith(f"-{version}.jsonl"):
             old.unlink()
+    path = folder / f"{name}-{version}.jsonl"
+    return path, path.exists()
+
+
+def _version(*sources: str) -> str:
+    """Return a digest of a generator's sources: another generator makes another corpus."""
+    data = b"".join(Path(source).read_bytes() for source in sources)
+    return hashlib.blake2b(data, digest_size=4).hexdigest()
 
 
 def _check_disk(folder: Path, needed_bytes: int) -> None:
@@ -69,11 +78,11 @@ def _check_disk(folder: Path, needed_bytes: int) -> None:
         )
 
 
-def _make(path: Path, pages: int, seed: int) -> float:
-    """Write the corpus; return the seconds that took."""
+def write(path: Path, lines: Iterable[bytes]) -> float:
+    """Write a file, which has its name when it is whole; return the seconds that took."""
     begin = time.perf_counter()
     partial = path.with_suffix(".jsonl.partial")
     with partial.open("wb", buffering=1 << 20) as file:
-        file.writelines(corpus.generate(pages, seed))
+        file.writelines(lines)
     partial.rename(path)
     return time.perf_counter() - begin

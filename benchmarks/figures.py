@@ -1,6 +1,8 @@
-"""Figures as lines of a table: what was measured, and beside it the target where there is one.
+"""Figures as lines of a table, for a terminal and as Markdown.
 
-Every subject that has targets prints in this form. Nothing is judged here, and nothing computed.
+Every subject that has targets prints them beside what was measured. Nothing is judged here, and
+nothing computed. In Markdown a table's title stands above it in bold; where a name begins with
+spaces, the indent that a terminal shows is kept.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class Figure(NamedTuple):
@@ -41,3 +43,27 @@ def empty_table(title: str, *columns: str) -> Table:
 def mebibytes(size_bytes: float) -> str:
     """Return a size as text."""
     return f"{size_bytes / 2**20:,.0f} MiB"
+
+
+def markdown(parts: Iterable[Table | str]) -> str:
+    """Return tables and sentences as paragraphs of Markdown."""
+    return "\n\n".join(_table(part) if isinstance(part, Table) else part for part in parts)
+
+
+def _table(table: Table) -> str:
+    header = [str(column.header) for column in table.columns]
+    rules = ["---" if number == 0 else "---:" for number in range(len(header))]
+    rows = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+    lines = [_row(header), _row(rules), *(_row(_indented(row)) for row in rows)]
+    title = [f"**{table.title}**", ""] if table.title else []
+    return "\n".join([*title, *lines])
+
+
+def _indented(row: Sequence[str]) -> Sequence[str]:
+    first, *rest = row
+    return [f"&emsp;{first.strip()}" if first.startswith(" ") else first, *rest]
+
+
+def _row(cells: Iterable[str]) -> str:
+    escaped = (cell.replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

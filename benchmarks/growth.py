@@ -20,6 +20,7 @@ from benchmarks.resident import resident
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import IndexSettings, Pages
+from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.snapshots import SnapshotFolder, take_snapshot
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
+    from streamer.index.types import Verdicts
+    from streamer.run.judge import Judge
+
 PAGES = 10_000_000
 NEW, KNOWN = 1200, 800  # of a batch
 MEMORY_TARGET, DISK_TARGET, START_TARGET = 40, 600, 60.0  # bytes a kept page; seconds
@@ -39,6 +43,7 @@ RESTORE_TARGET = 2.0  # seconds a million kept pages
 KEYS = 15
 PAGE_WORDS = 64  # random ones, of which a page's keys and sketch are made
 SAMPLES = 10
+OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("pages.jsonl", "", None)]))
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -83,6 +88,14 @@ def made_pages(numbers: npt.NDArray[np.int64], refs: npt.NDArray[np.int64]) -> P
     )  # fmt: skip
 
 
+def judge_batch(judge: Judge, start: int, batch: Pages) -> list[Verdicts]:
+    """Look up and judge a batch that begins at `start`, and begin a flush if that is due."""
+    verdicts = judge.judge(0, start, start + len(batch), batch, judge.look_up(batch))
+    if judge.flush_is_due:
+        judge.begin_flush(lambda: OWNER)
+    return verdicts
+
+
 def measure(folder: Path, pages: int) -> Growth:
     """Let a new index below a folder grow to so many kept pages; it is removed behind that."""
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -105,9 +118,7 @@ def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
             batch = made_pages(numbers, np.arange(read, read + NEW + KNOWN))
             making += time.thread_time() - began
             start = time.perf_counter()
-            judge.judge(0, read, read + len(batch), batch, judge.look_up(batch))
-            if judge.flush_is_due:
-                judge.begin_flush(lambda: b"")
+            judge_batch(judge, read, batch)
             wall += time.perf_counter() - start
             kept, read = kept + NEW, read + len(batch)
         cpu, count = time.process_time() - cpu - making, read - read_before
@@ -117,7 +128,7 @@ def grow(index: Path, pages: int, memory: int) -> Iterator[Sample]:
             round(lookup.memory_bytes / kept, 1), round(resident().anonymous_bytes / kept, 1),
             round(judge.store.size_bytes() / kept, 1), len(lookup.frozen.note.generations),
         )  # fmt: skip
-    judge.flush(b"")
+    judge.flush(OWNER)
     judge.close()
 
 

@@ -8,7 +8,6 @@ in a process of its own, into a new index.
 
 from __future__ import annotations
 
-import hashlib
 import html
 import statistics
 from itertools import islice
@@ -19,9 +18,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks import corpus
-from benchmarks.corpus_file import obtain
+from benchmarks.corpus_file import place, write
 from benchmarks.figures import Figure, figures_table
-from benchmarks.throughput import WARM_HEAD_PAGES, WARM_PAGES, replay
+from benchmarks.timed_replay import replay, warm
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.visible import HTML
@@ -121,9 +120,8 @@ def measure(folder: Path, pages: int = PAGES, rounds: int = ROUNDS) -> HtmlPages
         subprocess.CalledProcessError: a replay failed; it has said why on standard error.
     """
     file = html_file(folder, pages)
-    warm = obtain(folder, WARM_PAGES)
-    replay(folder, warm.path, step=pages, head_pages=WARM_HEAD_PAGES, stages=False)
-    runs = [replay(folder, file, step=pages, head_pages=None, stages=False) for _ in range(rounds)]
+    warm(folder)
+    runs = [replay(folder, file, step=pages) for _ in range(rounds)]
     return summarise(file, runs)
 
 
@@ -134,7 +132,7 @@ def summarise(file: Path, runs: list[Run]) -> HtmlPages:
         sizes = [len(decode(line)["body"].encode()) for line in lines]
     with file.open("rb") as lines:
         seen = visible_bytes([decode(line)["body"].encode() for line in islice(lines, LOOKED_AT)])
-    rates = [run.pages / run.seconds for run in runs]
+    rates = [run.rate for run in runs]
     rate, html_bytes = statistics.median(rates), statistics.mean(sizes)
     return HtmlPages(
         pages=len(sizes),
@@ -143,7 +141,7 @@ def summarise(file: Path, runs: list[Run]) -> HtmlPages:
         rates=rates,
         rate=rate,
         megabytes_s=rate * html_bytes / 1e6,
-        cpu_us=statistics.median(1e6 * run.cpu_seconds / run.pages for run in runs),
+        cpu_us=statistics.median(run.cpu_us for run in runs),
     )
 
 
@@ -156,18 +154,9 @@ def visible_bytes(pages: list[bytes]) -> list[int]:
 
 def html_file(folder: Path, pages: int) -> Path:
     """Return a file of so many pages as JSON lines, in `folder`; make it if it is not there."""
-    sources = b"".join(Path(file).read_bytes() for file in (__file__, corpus.__file__))
-    version = hashlib.blake2b(sources, digest_size=4).hexdigest()
-    path = folder / f"html-{pages}-{version}.jsonl"
-    for old in folder.glob("html-*.jsonl*"):
-        if not old.name.endswith(f"-{version}.jsonl"):
-            old.unlink()
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".jsonl.partial")
-        with partial.open("wb", buffering=1 << 20) as file:
-            file.writelines(messages(pages))
-        partial.rename(path)
+    path, exists = place(folder, f"html-{pages}", __file__, corpus.__file__)
+    if not exists:
+        write(path, messages(pages))
     return path
 
 

@@ -20,8 +20,7 @@ import msgspec
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from benchmarks.kafka_load import MESSAGE_BYTES, make_topic
-from benchmarks.kafka_rate import start_worker
+from benchmarks.kafka_rate import MESSAGE_BYTES, make_topic, start_worker
 
 RATE = 5_000  # pages/s
 SECONDS = 30

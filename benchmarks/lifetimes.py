@@ -6,7 +6,6 @@ or by number. Where changes are tracked RocksDB's log counts, which has up to 64
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -16,16 +15,19 @@ import msgspec
 import numpy as np
 
 from benchmarks.figures import empty_table
-from streamer.index.types import IndexSettings, Pages
+from benchmarks.growth import judge_batch, made_pages
+from benchmarks.resident import resident
+from streamer.index.types import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
+
+    from streamer.index.types import Pages
 
 PAGES = 1_000_000
 BATCH = 2000
@@ -44,16 +46,8 @@ class Sample(msgspec.Struct, frozen=True):
 
 def unique_pages(first: int, count: int) -> Pages:
     """Return pages that share no key, one a millisecond."""
-    random = np.random.default_rng(first)
-    refs = np.arange(first, first + count)
-    sketches = random.integers(0, 1 << 63, (count, SKETCH_WORDS), np.uint64)
-    sketches[:, 0] = DENSE_LEVEL | BINS << 8
-    return Pages(
-        refs.astype(np.uint64), random.integers(0, 1 << 63, (count, 15), np.uint64), sketches,
-        np.full(count, 32, np.uint8), np.full(count, 100, np.uint32), np.full(count, 1000),
-        [b"https://www.example.org/some/section/article-%09d.html" % ref for ref in refs],
-        [None] * count, [b""] * count, refs + 1, refs + 1,
-    )  # fmt: skip
+    numbers = np.arange(first, first + count)
+    return made_pages(numbers, numbers)
 
 
 def measure(folder: Path, pages: int) -> dict[str, list[Sample]]:
@@ -78,15 +72,12 @@ def live(index: Path, pages: int, settings: IndexSettings) -> Iterator[Sample]:
         for first in range((lifetime - 1) * pages, lifetime * pages, BATCH):
             batch = unique_pages(first, BATCH)
             began = time.perf_counter()
-            judge.judge(0, first, first + BATCH, batch, judge.look_up(batch))
-            if judge.flush_is_due:
-                judge.begin_flush(lambda: b"")
+            judge_batch(judge, first, batch)
             seconds += time.perf_counter() - began
         judge.finish()
-        resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
         yield Sample(
-            lifetime, judge.store.size_bytes(), judge.lookups[0].table.size_bytes, resident,
-            round(1e6 * seconds / pages, 2),
+            lifetime, judge.store.size_bytes(), judge.lookups[0].table.size_bytes,
+            resident().total_bytes, round(1e6 * seconds / pages, 2),
         )  # fmt: skip
     judge.close()
 
@@ -102,7 +93,7 @@ def table(result: Mapping[str, Sequence[Sample]]) -> Table:
         for sizes in ([s.disk_bytes for s in later], [s.table_bytes for s in later]):
             more = max(sizes) / min(sizes) - 1
             cells += [f"{min(sizes) / 1e6:.1f}", f"{max(sizes) / 1e6:.1f} (+{more:.1%})"]
-        resident = f"{samples[-1].resident_bytes / 1e6:.0f}"
+        at_end = f"{samples[-1].resident_bytes / 1e6:.0f}"
         times = (f"{samples[at].microseconds_a_page:.1f}" for at in (0, -1))
-        shown.add_row(name, *cells, resident, *times)
+        shown.add_row(name, *cells, at_end, *times)
     return shown

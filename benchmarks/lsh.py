@@ -7,6 +7,11 @@ after them within their time, so that the time holds all that they caused to be 
 take turns over several rounds, since a run is short and the machine's speed moves; one that is many
 times slower has one.
 
+What an index does with a signature does not depend on how long the document was, so these have 64
+random words. One in five is a copy of any earlier one that is none: a third of those exact, the
+others with one word replaced (resemblance 0.85). Each is a function of its number, as in corpus.py,
+so memory stays flat.
+
     python -m benchmarks.lsh result.json --peer "rensa RMinHashLSH" --documents 1000000 --folder X
 """
 
@@ -22,14 +27,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from benchmarks.lsh_documents import batches
+from benchmarks.corpus import SEED, U64, mixed
+from benchmarks.figures import empty_table, mebibytes
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import INDEX_PEERS, NOT_INSTALLED, Absent, Entry, IndexPeer
 from benchmarks.resident import resident
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
 
 DOCUMENTS = 1_000_000
 TIMED_ONE_IN = 5  # six flushes of ours: what the last one holds up is spread over these
@@ -39,6 +49,10 @@ SLOW_TIMES = 5.0  # a system that takes so many times ours has one round: its ru
 MEMORY_MAX_BYTES = 8 << 30
 FILL_SECONDS_MAX = 600.0
 RATIO_TARGET = 1.0  # not slower than an index in memory
+WORDS = 64
+WORD_BYTES = 4  # written as hexadecimal digits
+COPY_ONE_IN = 5
+EXACT_ONE_IN = 3  # of the copies
 
 
 class IndexTime(msgspec.Struct, frozen=True):
@@ -166,6 +180,61 @@ def _fill(peer: IndexPeer, documents: int) -> tuple[int, str | None]:
         if time.monotonic() - begin > FILL_SECONDS_MAX:
             return indexed, f"filling took more than {FILL_SECONDS_MAX:.0f} s"
     return indexed, None
+
+
+def tables(result: Lsh) -> Iterator[Table | str]:
+    """Yield the systems' times a document for query and insert."""
+    table = empty_table(
+        f"query and insert, the last of {result.documents:,} documents, {result.target:g} or more"
+        " times ours is the target",
+        "index", "rounds", "us", "CPU us", "times ours", "documents before", "duplicates",
+        "peak memory",
+    )  # fmt: skip
+    for one in result.systems:
+        table.add_row(
+            one.name,
+            str(one.rounds),
+            f"{one.us:.1f}",
+            f"{one.cpu_us:.1f}",
+            f"{one.ratio:.2f} ({one.ratio_least:.2f} to {one.ratio_greatest:.2f})",
+            f"{one.indexed:,}",
+            f"{one.duplicates:,} of {one.timed:,}",
+            mebibytes(one.peak_rss_bytes),
+        )
+    yield table
+    for one in result.systems:
+        if one.sentence:
+            yield f"{one.name} was given {one.indexed:,} documents only: {one.sentence}."
+    yield from map(str, result.absent)
+
+
+def batches(begin: int, end: int, size: int, seed: int = SEED) -> Iterator[list[bytes]]:
+    """Yield the documents [begin, end) in batches; a copy's original may lie before `begin`."""
+    for start in range(begin, end, size):
+        numbers = np.arange(start, min(end, start + size), dtype=np.uint64)
+        words = _words(numbers, np.uint64(seed))
+        yield [row.tobytes().hex(" ", WORD_BYTES).encode() for row in words]
+
+
+def is_copy(numbers: U64) -> npt.NDArray[np.bool_]:
+    """Tell which documents are copies: the last of each five."""
+    last: npt.NDArray[np.bool_] = numbers % np.uint64(COPY_ONE_IN) == COPY_ONE_IN - 1
+    return last
+
+
+def _words(numbers: U64, seed: np.uint64) -> npt.NDArray[np.uint32]:
+    """Return the words of documents, one row each."""
+    draws = mixed(numbers + (~seed << np.uint64(40)))
+    copies = is_copy(numbers)
+    origins = numbers.copy()
+    origins[copies] = draws[copies] % numbers[copies]
+    origins -= is_copy(origins) & copies  # the document before a copy is none
+    first = (origins + (seed << np.uint64(40))) * np.uint64(WORDS)
+    words = mixed(np.add.outer(first, np.arange(WORDS, dtype=np.uint64))).astype(np.uint32)
+    exact = (draws >> np.uint64(40)) % np.uint64(EXACT_ONE_IN) == 0
+    edited = np.flatnonzero(copies & ~exact)
+    words[edited, draws[edited] >> np.uint64(58)] ^= np.uint32(0x5A5A5A5A)
+    return words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

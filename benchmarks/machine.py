@@ -51,6 +51,14 @@ class Machine(msgspec.Struct, frozen=True):
         """Tell whether others were running when the benchmark began."""
         return self.load > self.cores / 4
 
+    def line(self) -> str:
+        """Return what figures were measured on, without the load."""
+        packages = ", ".join(f"{name} {one or 'absent'}" for name, one in self.packages.items())
+        return (
+            f"{self.processor}, {self.cores} cores, {self.memory_bytes / 2**30:.0f} GiB;"
+            f" {self.system}; Python {self.python}; {packages}; commit {self.commit or 'unknown'}"
+        )
+
 
 def describe() -> Machine:
     """Return what this machine, environment and checkout are."""

@@ -44,7 +44,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import main_text_pages as made
-from benchmarks.figures import empty_table
+from benchmarks.figures import empty_table, markdown
 from benchmarks.html_pages import messages
 from benchmarks.main_text_stream import (
     Reader,
@@ -55,9 +55,7 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from benchmarks.report_tables import markdown
-from streamer.lab.main_text import MarkedPage, sheets_of
-from streamer.lab.train_main_text import train
+from streamer.lab.main_text import MarkedPage, sheets_of, train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import Signer
 from streamer.text.main_text import (

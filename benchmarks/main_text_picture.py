@@ -17,20 +17,17 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import numpy as np
-
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.machine import ROOT
+from streamer.lab.main_text import read_blocks
 from streamer.lab.sample.crawl import SEED
 from streamer.lab.sample.kinds import KINDS, Writer
 from streamer.lab.sample.prose import LANGUAGES, write_article
 from streamer.lab.sample.sites import make_site
 from streamer.text import blocks
 from streamer.text.main_text import has_main_text, new_main_text, read_model, score_blocks
-from streamer.text.slices import Slices
-from streamer.text.visible import scratch_bytes
 
 OUT = ROOT / "docs" / "quality" / "pages.svg"
 SITES = (0, 2)  # layouts with a menu, a column beside the text, and notices
@@ -62,10 +59,7 @@ class Drawing(NamedTuple):
 def blocks_of(page: str) -> tuple[list[Block], bool]:
     """Return the blocks of a page, and whether it has a main text."""
     main = new_main_text(read_model())
-    body = page.encode()
-    text = np.empty(scratch_bytes(len(body)), np.uint8)
-    source = Slices.joined([body]).data
-    blocks.html_to_blocks(source, 0, len(body), text, main.structure, main.records)
+    text = read_blocks(page, main)
     count = score_blocks(main)
     has_one = has_main_text(main, count)
     found = []

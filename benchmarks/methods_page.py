@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -23,10 +23,8 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import quality, short_texts
-from benchmarks.figures import empty_table
+from benchmarks.figures import empty_table, markdown
 from benchmarks.machine import ROOT
-from benchmarks.published import PUBLISHED
-from benchmarks.report_tables import markdown
 from benchmarks.results import figures_of_page
 from streamer.lab.datasets import open_dataset, write_collection
 from streamer.lab.sample.crawl import write_crawl
@@ -76,6 +74,36 @@ dataset above.
 """
 
 
+class Published(NamedTuple):
+    """What a publication says of a method, by our literature notes; `ours` is our nearest one.
+
+    They are of other collections, with other definitions of a duplicate: they say what order of
+    quality a family of methods reached, and nothing more.
+    """
+
+    source: str
+    method: str
+    ours: str
+    precision: float
+    recall: float | None = None
+    f1: float | None = None
+
+
+ZELENKOV = "Zelenkov and Segalovich 2007"
+HENZINGER = "Henzinger 2006"
+PUBLISHED = (
+    Published(ZELENKOV, "MD5", "exact_content", 1.00, 0.23, 0.38),
+    Published(ZELENKOV, "megashingles", "megashingles", 0.91, 0.36, 0.51),
+    Published(ZELENKOV, "log shingles", "minhash", 0.97, 0.39, 0.55),
+    Published(ZELENKOV, "lex rand", "random_lexicon", 0.97, 0.50, 0.66),
+    Published(ZELENKOV, "opt freq", "optimum_frequency", 0.94, 0.59, 0.73),
+    Published(ZELENKOV, "long sentences", "long_sentences", 0.80, 0.84, 0.82),
+    Published(HENZINGER, "Broder's shingles", "supershingles", 0.38),
+    Published(HENZINGER, "Charikar's projections", "simhash", 0.50),
+    Published(HENZINGER, "both combined", "minhash+simhash", 0.79),
+)
+
+
 class Results(msgspec.Struct):
     """All figures of the page; `keys` are F1 under each key by method, a dataset a dictionary."""
 
@@ -92,9 +120,9 @@ def evaluate(paths: Sequence[Path], console: Console) -> list[list[Trial]]:
             yardstick = Yardstick(open_dataset(path, Path(scratch)))
             collection = write_collection(yardstick.dataset, Path(scratch))
             trials = []
-            for name, signature, index in select(NAMES, collection):
-                trials.append(try_method(yardstick, name, signature, index))
-                done = f"{yardstick.dataset.name}: {name}, F1 {_f1(trials[-1].pages):.3f}"
+            for method in select(NAMES, collection):
+                trials.append(try_method(yardstick, method))
+                done = f"{yardstick.dataset.name}: {method.name}, F1 {_f1(trials[-1].pages):.3f}"
                 console.print(done, highlight=False)
             results.append(trials)
     return results
@@ -109,11 +137,10 @@ def under_keys(paths: Sequence[Path], measured: list[list[Trial]]) -> list[dict[
             names = [NATIVE, _best_other(trials)]
             found.append(
                 {
-                    name: [
-                        _f1(try_method(yardstick, name, signature, rules, seed=seed).pages)
-                        for seed in range(KEYS)
+                    method.name: [
+                        _f1(try_method(yardstick, method, seed=seed).pages) for seed in range(KEYS)
                     ]
-                    for name, signature, rules in select(names)
+                    for method in select(names)
                 }
             )
     return found

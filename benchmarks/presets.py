@@ -27,13 +27,13 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import main_text_picture, quality
-from benchmarks.figures import empty_table
+from benchmarks.figures import empty_table, markdown
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
-from benchmarks.report_tables import markdown
 from benchmarks.results import figures_of_page
 from streamer.config import PURPOSES
 from streamer.lab.datasets import open_dataset
+from streamer.lab.documents import batches
 from streamer.lab.exact import compare_words
 from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 from streamer.lab.trial import Yardstick, select, try_method
@@ -253,9 +253,7 @@ def _grouped(labels: Mapping[str, str], texts: Mapping[str, object]) -> list[lis
 
 def _texts(pages: Path, form: CanonicalOptions) -> Iterator[tuple[str, list[str]]]:
     """Yield URL and words of each page that has some."""
-    parser = PageParser()
-    for chunk in Source(str(pages), is_regular=True).read():
-        batch = parser.parse(chunk)
+    for _, batch in batches([Source(str(pages), is_regular=True)], PageParser()):
         for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
             words = PageText.of_body(body, flags, form).words
             if len(words) >= WORDS_MIN:
@@ -321,10 +319,10 @@ def decided(pages: Path, scratch: Path) -> dict[str, Decided]:
     """Return the decisions by sketches alone, and by shingles where these leave doubt."""
     yardstick = Yardstick(open_dataset(pages, scratch), THRESHOLD)
     results = {}
-    for name, signature, index in select([BY_SKETCHES, BY_SHINGLES]):
-        result = results[name] = Decided()
+    for method in select([BY_SKETCHES, BY_SHINGLES]):
+        result = results[method.name] = Decided()
         for seed in range(KEYS):
-            trial = try_method(yardstick, name, signature, index, seed=seed)
+            trial = try_method(yardstick, method, seed=seed)
             result.right += trial.pages.said - trial.pages.wrong
             result.wrong += trial.pages.wrong
             result.missed += trial.pages.missed

@@ -11,15 +11,22 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from benchmarks.figures import empty_table
 from benchmarks.machine import ROOT
 from benchmarks.peers.peer import STREAM_PEERS, Entry, StreamPeer
 from streamer.lab.sample.score import score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
 
 DATA = ROOT / "../shared/data"
 THRESHOLD = 0.8
@@ -119,3 +126,34 @@ def trial(peer: StreamPeer, pages: Path, key: int) -> Trial:
         f1=outcomes.f1 or 0.0,
         seconds=seconds,
     )
+
+
+def tables(results: Sequence[Quality]) -> Iterator[Table | str]:
+    """Yield a table for each collection, a line for each detector."""
+    for collection, group in groupby(results, lambda one: one.collection):
+        judged = list(group)
+        table = empty_table(
+            f"{collection}, target {judged[0].target}; least and median over the keys",
+            "detector", "precision", "recall", "F1", "right", "wrong", "missed", "s",
+        )  # fmt: skip
+        for result in judged:
+            if result.trials:
+                table.add_row(result.detector, *_quality_cells(result))
+        if table.row_count:
+            yield table
+        yield from (result.sentence for result in judged if result.sentence)
+
+
+def _quality_cells(result: Quality) -> Iterator[str]:
+    """Yield the cells of a detector's line; of counts the least and the greatest."""
+    for figure in ("precision", "recall", "f1"):
+        yield f"{result.values(figure)[0]:.4f} {result.median(figure):.4f}"
+    for figure in ("right", "wrong", "missed"):
+        yield _range(result.values(figure))
+    yield f"{result.median('seconds'):.2f}"
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return the least and the greatest of ascending counts."""
+    first, last = round(values[0]), round(values[-1])
+    return f"{first}" if first == last else f"{first}-{last}"

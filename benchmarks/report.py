@@ -21,14 +21,12 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import results, run_kafka
+from benchmarks.figures import markdown
 from benchmarks.machine import ROOT, Machine
-from benchmarks.report_tables import markdown
-from benchmarks.subjects import SUBJECTS
-from benchmarks.tables import machine_line
+from benchmarks.run import FOLDER, SUBJECTS
 
-FOLDER = ROOT / "build" / "bench"
 OUT = ROOT / "docs" / "benchmarks.md"
-KAFKA_FILE = "kafka-results.json"
+KAFKA, KAFKA_FILE = "kafka", "kafka-results.json"
 HEAD = """\
 # Benchmarks
 
@@ -48,16 +46,22 @@ class Section(NamedTuple):
 
     subject: str
     title: str
-    command: str
     text: str
     plots: tuple[tuple[str, str], ...] = ()
+    sizes: str = ""
+
+    @property
+    def command(self) -> str:
+        """Return what measures the figures."""
+        if self.subject == KAFKA:
+            return "python benchmarks/run_kafka.py"
+        return f"python benchmarks/run.py --only {self.subject}{self.sizes}"
 
 
 SECTIONS = (
     Section(
         "throughput",
         "Throughput",
-        "python benchmarks/run.py --only throughput",
         "A file of JSON lines, 4 kB of text a page, is judged with the index on disk, on two cores."
         " A fifth of the pages are duplicates of any earlier one. Each stage's CPU time is that of"
         " a second run, with its functions wrapped.",
@@ -69,7 +73,6 @@ SECTIONS = (
     Section(
         "signing",
         "Signing, beside other libraries",
-        "python benchmarks/run.py --only signing",
         "The same raw texts to each, 5-word shingles and 84 hashes or the nearest that a library"
         " has, one thread, shingling included. How each is called stands in `benchmarks/peers/`."
         " simhash makes one fingerprint of 64 bits in place of 84 hashes. The last line is what"
@@ -80,7 +83,6 @@ SECTIONS = (
     Section(
         "lsh",
         "Query and insert, beside other indexes",
-        "python benchmarks/run.py --only lsh",
         "Equal short documents to each, 14 bands of 6, signed beforehand; the last fifth is timed,"
         " by the clock on the wall. The systems have their rounds in turns: figures are medians of"
         " them, and of the times ours the least and the greatest of a round as well. A document is"
@@ -94,14 +96,12 @@ SECTIONS = (
     Section(
         "library",
         "The corpus in memory",
-        "python benchmarks/run.py --only library",
         "`streamer.lab.corpus` over texts of 4 kB, a fifth of them copies, on one core: all are"
         " added, then each is asked for what is like it at 0.8 or more.",
     ),
     Section(
         "collisions",
         "Collisions of string hashes",
-        "python benchmarks/run.py --only collisions",
         "Hashes of IDF strings (the method `idf_string`) over the corpus of"
         " `benchmarks/corpus.py`: 1,000"
         " documents with 419 duplicates, the proportions of a published table, and ten times as"
@@ -113,21 +113,18 @@ SECTIONS = (
     Section(
         "quality",
         "Quality",
-        "python benchmarks/run.py --only quality",
         "Collections of real pages, judged under several random keys, each verdict scored by the"
         " exact resemblance of the pages.",
     ),
     Section(
         "html",
         "HTML pages",
-        "python benchmarks/run.py --only html",
         "Pages of the size that a crawl brings: HTML of a news site, of which a reader sees a"
         " quarter.",
     ),
     Section(
         "shards",
         "Shards",
-        "python benchmarks/run.py --only shards",
         "All shards of an index in one process on two cores, and from what that costs a model of"
         " more shards on more cores. The model leaves out what lies between processes.",
         (("shards", "Predicted pages a second over the cores, by shards"),),
@@ -135,7 +132,6 @@ SECTIONS = (
     Section(
         "scale",
         "A large index: rate, memory, and starts over it",
-        "python benchmarks/run.py --only scale",
         "Pages come through a pipe from a process on the same two cores, and duplicates are of"
         " pages from any part of the run. Over the index that it leaves, the command is started"
         " after a clean stop and after a kill.",
@@ -144,17 +140,16 @@ SECTIONS = (
     Section(
         "growth",
         "An index beyond its memory",
-        "python benchmarks/run.py --only growth --growth-pages 30000000",
         "Pages without texts, signed by a source: two of five are copies of any earlier one. Tables"
         " and filters may take 40 bytes a page of all that will be kept, so that keys are frozen as"
         " the index grows. Then it is opened, a snapshot is taken on the same disk, and an index is"
         " restored from that. Beside what the index takes stands the whole process.",
         (("growth", "Memory, disk and time a page over the pages that are kept"),),
+        " --growth-pages 30000000",
     ),
     Section(
         "flushes",
         "Many flushes",
-        "python benchmarks/run.py --only flushes",
         "Each flush brings one row, every hundredth 300, as of a quiet topic. Metadata are all"
         " files but entries and log. At the end the index is opened anew, and each row asked for.",
         (("flushes", "Files, descriptors and metadata over the flushes"),),
@@ -162,7 +157,6 @@ SECTIONS = (
     Section(
         "lifetimes",
         "Lifetimes of pages that expire",
-        "python benchmarks/run.py --only lifetimes",
         "Unique pages without texts, judged with an age or a number from which on they expire: ten"
         " times as many as are kept. What disk and table take is held against the least after the"
         " first two lifetimes.",
@@ -171,16 +165,14 @@ SECTIONS = (
     Section(
         "beside",
         "Beside another index, and with another number of shards",
-        "python benchmarks/run.py --only beside",
         "Pages without texts are judged without another index, beside one that has none of them,"
         " and beside one that has every other one; then that is written anew with three shards."
         " Memory is what a process has more of. The disk is looked at five times a second.",
     ),
 )
 KAFKA_SECTION = Section(
-    "latency",
+    KAFKA,
     "Through Kafka",
-    "python benchmarks/run_kafka.py",
     "One worker with the broker on the same two cores. Latency is from handing a page to the client"
     " to reading its verdict, at a steady rate.",
     (("latency", "Latency of a verdict"),),
@@ -220,7 +212,7 @@ def _kafka(path: Path) -> Shown:
         found = msgspec.json.decode(path.read_bytes(), type=run_kafka.Results)
     except (FileNotFoundError, msgspec.ValidationError):
         return Shown(KAFKA_SECTION, NOT_MEASURED, None)
-    note = f"Measured on {machine_line(found.machine)}."
+    note = f"Measured on {found.machine.line()}."
     busy = _load_note(found.machine, found.machine.load)
     tables = markdown([run_kafka.table(found)])
     return Shown(KAFKA_SECTION, tables, found.latency, "\n\n".join(filter(None, (note, busy))))
@@ -236,7 +228,7 @@ def write(folder: Path, out: Path) -> None:
     found = results.read(folder / results.RESULTS_FILE)
     conditions = "No results of `make bench` are stored."
     if found is not None:
-        conditions = f"Measured {found.date} on {machine_line(found.machine)}."
+        conditions = f"Measured {found.date} on {found.machine.line()}."
     plots_folder = out.with_suffix("")
     parts = [HEAD, conditions]
     for part in shown(folder):

@@ -1,7 +1,8 @@
 """All benchmarks: `make bench`. Print tables, and write the same figures as JSON.
 
-Each benchmark lies in a module of its own, listed in subjects.py. The exit code is 0 unless
-something failed; how fast it was is for the reader to judge, beside targets and the machine's load.
+Each benchmark lies in a module of its own; a line of SUBJECTS makes it one for the report and the
+results too. The exit code is 0 unless something failed; how fast it was is for the reader to judge,
+beside targets and the machine's load.
 Ratios are taken within one run only.
 
     python benchmarks/run.py --pages 50000 --only throughput
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from rich.console import Console
@@ -22,12 +23,29 @@ from rich.console import Console
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import machine, results, tables
+from benchmarks import (
+    beside,
+    collisions,
+    flushes,
+    growth,
+    html_pages,
+    library,
+    lifetimes,
+    lsh,
+    machine,
+    quality,
+    results,
+    scale,
+    shards,
+    signing,
+    throughput,
+)
 from benchmarks.corpus_file import DiskTooSmall
-from benchmarks.subjects import SUBJECTS, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.table import Table
 
     from benchmarks.results import Results
 
@@ -50,11 +68,124 @@ SIZES = {
 }
 
 
+class Options(msgspec.Struct, frozen=True):
+    """How large the measurements are; `folder` is where they work."""
+
+    folder: Path
+    pages: int = throughput.PAGES
+    head_pages: int | None = None
+    signing_pages: int = signing.PAGES
+    documents: int = lsh.DOCUMENTS
+    library_texts: int = library.TEXTS
+    collision_times: int = collisions.TIMES
+    keys: int = quality.KEYS
+    html_pages: int = html_pages.PAGES
+    scale_pages: int = scale.PAGES
+    shard_pages: int = shards.PAGES
+    growth_pages: int = growth.PAGES
+    flushes: int = flushes.FLUSHES
+    lifetime_pages: int = lifetimes.PAGES
+    beside_pages: int = beside.PAGES
+
+
+class Subject(NamedTuple):
+    """A benchmark: its name, the type of its result, what measures it, and how that is shown."""
+
+    name: str
+    result: Any
+    measure: Callable[[Options], object]
+    shown: Callable[[Any], Iterator[Table | str]]
+
+
+def _as_tables(*tables: Callable[[Any], Table]) -> Callable[[Any], Iterator[Table | str]]:
+    """Return what shows a result as these tables."""
+    return lambda result: (table(result) for table in tables)
+
+
+SUBJECTS = (
+    Subject(
+        "throughput",
+        throughput.Throughput,
+        lambda asked: throughput.measure(asked.folder, asked.pages, head_pages=asked.head_pages),
+        throughput.tables,
+    ),
+    Subject(
+        "signing",
+        signing.Signing,
+        lambda asked: signing.measure(asked.signing_pages),
+        signing.tables,
+    ),
+    Subject("lsh", lsh.Lsh, lambda asked: lsh.measure(asked.folder, asked.documents), lsh.tables),
+    Subject(
+        "library",
+        library.Library,
+        lambda asked: library.measure(asked.library_texts),
+        _as_tables(library.table),
+    ),
+    Subject(
+        "collisions",
+        collisions.Collisions,
+        lambda asked: collisions.measure(asked.collision_times),
+        _as_tables(collisions.table),
+    ),
+    Subject(
+        "quality",
+        list[quality.Quality],
+        lambda asked: quality.measure(asked.folder / "data", asked.keys),
+        quality.tables,
+    ),
+    Subject(
+        "html",
+        html_pages.HtmlPages,
+        lambda asked: html_pages.measure(asked.folder, asked.html_pages),
+        _as_tables(html_pages.table),
+    ),
+    Subject(
+        "shards",
+        shards.ShardRates,
+        lambda asked: shards.measure(
+            asked.folder, asked.shard_pages, head_pages=asked.head_pages or shards.HEAD_PAGES
+        ),
+        _as_tables(shards.table, shards.prediction_table),
+    ),
+    Subject(
+        "scale",
+        scale.Scale,
+        lambda asked: scale.measure(asked.folder, asked.scale_pages, head_pages=asked.head_pages),
+        scale.tables,
+    ),
+    Subject(
+        "growth",
+        growth.Growth,
+        lambda asked: growth.measure(asked.folder, asked.growth_pages),
+        _as_tables(growth.table, growth.samples_table),
+    ),
+    Subject(
+        "flushes",
+        list[flushes.Sample],
+        lambda asked: flushes.measure(asked.folder, asked.flushes),
+        _as_tables(flushes.table),
+    ),
+    Subject(
+        "lifetimes",
+        dict[str, list[lifetimes.Sample]],
+        lambda asked: lifetimes.measure(asked.folder, asked.lifetime_pages),
+        _as_tables(lifetimes.table),
+    ),
+    Subject(
+        "beside",
+        beside.Beside,
+        lambda asked: beside.measure(asked.folder, asked.beside_pages),
+        _as_tables(beside.table),
+    ),
+)
+
+
 def run(subjects: Sequence[str], asked: Options, console: Console) -> Results:
     """Measure the subjects, printing and writing each when it is done; return all results."""
     asked.folder.mkdir(parents=True, exist_ok=True)
     described = machine.describe()
-    console.print(f"{tables.machine_line(described)}; load {described.load}", highlight=False)
+    console.print(f"{described.line()}; load {described.load}", highlight=False)
     if described.is_busy:
         console.print("The machine is busy: these figures are not to be quoted.")
     today = datetime.now(UTC).date().isoformat()
@@ -80,18 +211,13 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[list[str], Options]:
     parser.add_argument(
         "--only", action="append", choices=names, help="run this one; may be given several times"
     )
-    for name, what in SIZES.items():
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=_count, default=_default(name), help=what
-        )
+    for field in msgspec.structs.fields(Options):
+        if field.name in SIZES:
+            name, what = f"--{field.name.replace('_', '-')}", SIZES[field.name]
+            parser.add_argument(name, type=_count, default=field.default, help=what)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where corpus and results lie")
     parsed = vars(parser.parse_args(arguments))
     return parsed.pop("only") or names, Options(**parsed)
-
-
-def _default(name: str) -> Any:  # noqa: ANN401 - a number, or none
-    """Return an option's default."""
-    return next(field.default for field in msgspec.structs.fields(Options) if field.name == name)
 
 
 def _count(text: str) -> int:

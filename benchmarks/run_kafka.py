@@ -22,7 +22,7 @@ from rich.table import Table
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import kafka_latency, kafka_load, kafka_rate, machine
+from benchmarks import kafka_latency, kafka_rate, machine
 from benchmarks.corpus_file import obtain
 
 FOLDER = machine.ROOT / "build" / "bench"
@@ -55,9 +55,9 @@ def _measure(folder: Path, pages: int, console: Console) -> Results:
     broker("start", work / "broker", str(PORT))
     brokers = f"127.0.0.1:{PORT}"
     try:
-        kafka_load.make_topic(brokers, "pages", PARTITIONS)
+        kafka_rate.make_topic(brokers, "pages", PARTITIONS)
         began = time.perf_counter()
-        kafka_load.load(brokers, "pages", corpus, PARTITIONS, pages)
+        kafka_rate.load(brokers, "pages", corpus, PARTITIONS, pages)
         console.print(f"loaded {pages:,} pages in {time.perf_counter() - began:.0f} s")
         pid = int((work / "broker" / "pid").read_text())
         described = machine.describe()

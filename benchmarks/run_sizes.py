@@ -28,7 +28,7 @@ from rich.table import Table
 # A script has its own folder on the path, but its modules are imported from the root.
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
-from benchmarks import html_pages, kafka_load, machine
+from benchmarks import html_pages, kafka_rate, machine
 from benchmarks.corpus_file import obtain
 from benchmarks.kafka_rate import cpu_seconds, start_worker
 from benchmarks.resident import resident
@@ -127,8 +127,8 @@ def main() -> None:
     broker("start", work / "broker", str(PORT))
     try:
         for topic, (file, pages) in kinds.items():
-            kafka_load.make_topic(f"127.0.0.1:{PORT}", topic, PARTITIONS)
-            kafka_load.load(f"127.0.0.1:{PORT}", topic, file, PARTITIONS, pages)
+            kafka_rate.make_topic(f"127.0.0.1:{PORT}", topic, PARTITIONS)
+            kafka_rate.load(f"127.0.0.1:{PORT}", topic, file, PARTITIONS, pages)
             for name, one in signers(work, topic, pages):
                 add(table, name, one)
         owned = owner(work, "text", asked.pages)

@@ -20,8 +20,7 @@ from benchmarks.corpus_file import REPLAY_BYTES, CorpusFile, DiskTooSmall, obtai
 from benchmarks.figures import Figure, figures_table, mebibytes
 from benchmarks.machine import ROOT
 from benchmarks.salted_source import SourceCost
-from benchmarks.sampled_replay import STEP, SampledRun
-from benchmarks.throughput import WARM_HEAD_PAGES, WARM_PAGES, replay
+from benchmarks.timed_replay import Run, replay_in, warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 PAGES = 10_000_000
 BASE_PAGES = 1_000_000
 SOURCE_MODULE = "benchmarks.salted_source"
-RUN_MODULE = "benchmarks.sampled_replay"
+STEP = 1_000_000
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -51,7 +50,7 @@ class Scale(msgspec.Struct, frozen=True):
     sentence: str | None = None
     source_alone: SourceCost | None = None
     source: SourceCost | None = None
-    run: SampledRun | None = None
+    run: Run | None = None
     start: start_time.StartTime | None = None
     rate: float = 0.0
     rate_target: float = 41_667
@@ -84,12 +83,12 @@ def measure(
     """
     with _scratch(folder / "scale") as work:
         try:
-            base, small = obtain(folder, base_pages), obtain(folder, WARM_PAGES)
+            base = obtain(folder, base_pages)
             obtain(folder, killed_pages, start_time.SEED)  # what is needed last must fit, too
             _check_disk(work, pages)
+            warm(folder)
         except DiskTooSmall as error:
             return Scale(sentence=f"Scale is not measured: {error}")
-        replay(folder, small.path, step=step, head_pages=WARM_HEAD_PAGES, stages=False)
         alone = source_cost(base, work)
         source, run = _piped(base, work, pages, step=step, head_pages=head_pages)
         start = None
@@ -139,31 +138,24 @@ def _source(base: CorpusFile, pages: int, report: Path) -> list[str]:
 
 def _piped(
     base: CorpusFile, work: Path, pages: int, *, step: int, head_pages: int | None
-) -> tuple[SourceCost, SampledRun]:
+) -> tuple[SourceCost, Run]:
     """Run source and replay with a pipe between them; both have ended when this returns."""
-    report, result, scratch = work / "source.json", work / "result.json", work / "replay"
-    scratch.mkdir()
-    command = [sys.executable, "-m", RUN_MODULE, "-", str(result), "--folder", str(scratch)]
-    command += ["--step", str(step)]
-    command += ["--head-pages", str(head_pages)] if head_pages else []
+    report = work / "source.json"
     with subprocess.Popen(_source(base, pages, report), cwd=ROOT, stdout=subprocess.PIPE) as source:
         try:
-            subprocess.run(
-                command, cwd=ROOT, stdin=source.stdout, stdout=subprocess.DEVNULL, check=True
+            run = replay_in(
+                work / "replay", "-", source.stdout, step=step, head_pages=head_pages, memory=True
             )
         except subprocess.CalledProcessError:
             source.kill()  # it waits for the reader
             raise
         if source.wait():  # what it has not written, the replay does not miss
             raise subprocess.CalledProcessError(source.returncode, source.args)
-    return (
-        msgspec.json.decode(report.read_bytes(), type=SourceCost),
-        msgspec.json.decode(result.read_bytes(), type=SampledRun),
-    )
+    return msgspec.json.decode(report.read_bytes(), type=SourceCost), run
 
 
 def summarise(
-    alone: SourceCost, source: SourceCost, run: SampledRun, start: start_time.StartTime | None
+    alone: SourceCost, source: SourceCost, run: Run, start: start_time.StartTime | None
 ) -> Scale:
     """Return the figures beside their targets."""
     rates = run.rates
@@ -187,7 +179,8 @@ def tables(result: Scale) -> Iterator[Table | str]:
         yield result.sentence or "Scale is not measured."
         return
     yield table(result)
-    yield memory.table(result.run.memory)
+    if result.run.memory is not None:
+        yield memory.table(result.run.memory)
     if result.start is not None:
         yield start_time.table(result.start)
 
@@ -226,6 +219,6 @@ def _figures(result: Scale) -> list[Figure]:
     ]
 
 
-def _samples(run: SampledRun, *, anonymous: bool) -> str:
+def _samples(run: Run, *, anonymous: bool) -> str:
     sizes = [one.anonymous_bytes if anonymous else one.rss_bytes for one in run.samples]
     return " ".join(mebibytes(size).removesuffix(" MiB") for size in sizes) + " MiB"

@@ -12,33 +12,26 @@ What lies between processes, broker and network, is not in it: its own cost a pa
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchmarks.corpus_file import obtain
 from benchmarks.figures import empty_table
-from benchmarks.machine import ROOT
-from benchmarks.sampled_replay import SampledRun
-from benchmarks.throughput import WARM_HEAD_PAGES, WARM_PAGES, replay
+from benchmarks.timed_replay import replay, warm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from rich.table import Table
 
 PAGES = 1_000_000
-STEP = 100_000
 HEAD_PAGES = 1_000  # less than a chunk brings: each one is a flush, 550 in all
 SHARDS = (1, 2, 4)
 MODEL_SHARDS = (1, 2, 4, 8, 16)
 MODEL_CORES = (2, 4, 8, 16, 32, 64)
 SIGNING = ("reading", "JSON to fields", "sign")  # the stages that need no index
-RUN_MODULE = "benchmarks.sampled_replay"
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -96,10 +89,14 @@ def measure(
         DiskTooSmall: corpus and index do not fit.
         subprocess.CalledProcessError: a replay failed; it has said why on standard error.
     """
-    corpus, small = obtain(folder, pages), obtain(folder, WARM_PAGES)
-    replay(folder, small.path, step=STEP, head_pages=WARM_HEAD_PAGES, stages=False)
-    measured = [_run(folder, corpus.path, number, head_pages) for number in shards]
-    wrapped = replay(folder, corpus.path, step=STEP, head_pages=head_pages, stages=True)
+    corpus = obtain(folder, pages).path
+    warm(folder)
+    measured = []
+    for number in shards:
+        run = replay(folder, corpus, head_pages=head_pages, shards=number)
+        hops = run.hops / run.pages
+        measured.append(Measured(number, run.rate, run.cpu_us, hops, run.flushes))
+    wrapped = replay(folder, corpus, head_pages=head_pages, stages=True)
     signing = sum(wrapped.stages[name] for name in SIGNING) / wrapped.cpu_seconds
     costs = fitted(measured, signing)
     plans = {
@@ -107,19 +104,6 @@ def measure(
         for number in MODEL_SHARDS
     }
     return ShardRates(pages, measured, costs, plans)
-
-
-def _run(folder: Path, pages: Path, shards: int, head_pages: int) -> Measured:
-    """Replay with so many shards in a fresh process; what it writes is removed when it is done."""
-    with tempfile.TemporaryDirectory(prefix="shards-", dir=folder.absolute()) as scratch:
-        result, work = Path(scratch) / "result.json", Path(scratch) / "work"
-        work.mkdir()
-        command = [sys.executable, "-m", RUN_MODULE, str(pages.absolute()), str(result)]
-        command += ["--folder", str(work), "--step", str(STEP), "--shards", str(shards)]
-        command += ["--head-pages", str(head_pages)]
-        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-        run = msgspec.json.decode(result.read_bytes(), type=SampledRun)
-        return Measured(shards, run.rate, run.cpu_us, run.hops / run.pages, run.flushes)
 
 
 def fitted(measured: Sequence[Measured], signing_share: float) -> Costs:
@@ -182,12 +166,6 @@ def _divided(costs: Costs, shards: int, cores: int, shard_cores: int) -> Plan:
     else:
         bottleneck = "first shard" if shards_a_core == 1 else "shards that share a core"
     return Plan(min(signing_rate, shard_rate), cores - shard_cores, shard_cores, bottleneck)
-
-
-def tables(result: ShardRates) -> Iterator[Table]:
-    """Yield what was measured, then what the model predicts."""
-    yield table(result)
-    yield prediction_table(result)
 
 
 def table(result: ShardRates) -> Table:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from benchmarks import corpus
+from benchmarks.figures import empty_table
 from benchmarks.peers.peer import (
     LEFT_OUT,
     NOT_INSTALLED,
@@ -26,7 +27,9 @@ from benchmarks.peers.peer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
 
 PAGES = 5_000
 ROUNDS = 5
@@ -115,3 +118,22 @@ def _turn(peer: SigningPeer, texts: Sequence[bytes]) -> float:
 def _peer_time(entry: Entry[SigningPeer], times: list[float], ours: float) -> PeerTime:
     median = statistics.median(times)
     return PeerTime(entry.name, median, min(times), median / ours, entry.signs)
+
+
+def tables(result: Signing) -> Iterator[Table | str]:
+    """Yield the peers' times a page, and how many times ours each is."""
+    table = empty_table(
+        f"raw text to signature: {result.pages:,} pages of {result.mean_bytes:,.0f} bytes,"
+        f" {result.rounds} rounds, one thread",
+        "signer", "median us", "fastest us", "times ours", "target",
+    )  # fmt: skip
+    for peer in result.peers:
+        table.add_row(
+            peer.name,
+            f"{peer.median_us:.1f}",
+            f"{peer.fastest_us:.1f}",
+            f"{peer.ratio:.1f}",
+            f"{result.target:g}" if peer.name == result.fastest else "",
+        )
+    yield table
+    yield from map(str, result.absent)

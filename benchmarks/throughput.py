@@ -8,23 +8,23 @@ is made or found first; the time for that is reported apart.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchmarks.corpus_file import CorpusFile, DiskTooSmall, obtain
-from benchmarks.machine import ROOT
+from benchmarks.figures import Figure, empty_table, figures_table, mebibytes
 from benchmarks.stage_clock import STAGES
-from benchmarks.timed_replay import Run, Span
+from benchmarks.timed_replay import STEP, Run, replay, warm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.table import Table
 
 PAGES = 1_000_000
-STEP = 100_000
 RATE_TARGET = 25_000  # pages/s
-WARM_PAGES = 2_000
-WARM_HEAD_PAGES = 64  # a small head flushes, so that every kernel is called
 
 
 class StageTime(msgspec.Struct, frozen=True):
@@ -66,36 +66,17 @@ def measure(
     """
     try:
         corpus = obtain(folder, pages)
-        small = obtain(folder, WARM_PAGES)
+        warm(folder)
     except DiskTooSmall as error:
         return Throughput(sentence=f"Throughput is not measured: {error}")
-    replay(folder, small.path, step=step, head_pages=WARM_HEAD_PAGES, stages=False)
-    alone = replay(folder, corpus.path, step=step, head_pages=head_pages, stages=False)
+    alone = replay(folder, corpus.path, step=step, head_pages=head_pages)
     wrapped = replay(folder, corpus.path, step=step, head_pages=head_pages, stages=True)
     return summarise(corpus, alone, wrapped)
 
 
-def replay(folder: Path, pages: Path, *, step: int, head_pages: int | None, stages: bool) -> Run:
-    """Run one replay in a fresh process; what it writes is removed when it is done."""
-    with tempfile.TemporaryDirectory(prefix="replay-", dir=folder.absolute()) as scratch:
-        result, work = Path(scratch) / "result.json", Path(scratch) / "work"
-        work.mkdir()
-        options = ["--folder", str(work), "--step", str(step)]
-        options += ["--head-pages", str(head_pages)] if head_pages else []
-        options += ["--stages"] if stages else []
-        subprocess.run(
-            [sys.executable, "-m", "benchmarks.timed_replay", pages.absolute(), result, *options],
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        return msgspec.json.decode(result.read_bytes(), type=Run)
-
-
 def summarise(corpus: CorpusFile, alone: Run, wrapped: Run) -> Throughput:
     """Return rate and memory of the run left alone, and the stages of the wrapped one."""
-    rate = alone.pages / alone.seconds
-    rates = [span.pages / span.seconds for span in _whole(alone.spans)]
+    rate, rates = alone.rate, alone.rates
     return Throughput(
         corpus=corpus,
         run=alone,
@@ -103,16 +84,11 @@ def summarise(corpus: CorpusFile, alone: Run, wrapped: Run) -> Throughput:
         rates=rates,
         ratio=rate / RATE_TARGET,
         flatness=min(rates) / max(rates) if rates else 0.0,
-        index_bytes_a_page=alone.index_bytes / max(1, alone.index_pages),
-        cpu_us=1e6 * alone.cpu_seconds / alone.pages,
+        index_bytes_a_page=alone.index_bytes_a_page,
+        cpu_us=alone.cpu_us,
         stages=_stage_times(wrapped),
         overhead_us=1e6 * wrapped.overhead_seconds / wrapped.pages,
     )
-
-
-def _whole(spans: list[Span]) -> list[Span]:
-    """Return the spans without a last one that is too short to compare."""
-    return spans[:-1] if len(spans) > 1 and spans[-1].pages < spans[0].pages / 2 else spans
 
 
 def _stage_times(run: Run) -> list[StageTime]:
@@ -120,5 +96,49 @@ def _stage_times(run: Run) -> list[StageTime]:
         StageTime(stage.name, stage.budget_us, 1e6 * run.stages[stage.name] / run.pages)
         for stage in STAGES
     ]
-    rest = 1e6 * run.cpu_seconds / run.pages - sum(time.cpu_us for time in times)
+    rest = run.cpu_us - sum(time.cpu_us for time in times)
     return [*times, StageTime("not in a stage", None, rest)]
+
+
+def tables(result: Throughput) -> Iterator[Table | str]:
+    """Yield rate, memory and index, then the stages beside their budgets."""
+    if result.corpus is None or result.run is None:
+        yield result.sentence or "Throughput is not measured."
+        return
+    yield figures_table(
+        "throughput: JSON lines to verdicts, index on disk, two cores", _throughput_lines(result)
+    )
+    stages = [
+        Figure(
+            stage.name,
+            f"{stage.cpu_us:.2f}",
+            "" if stage.budget_us is None else f"{stage.budget_us:g}",
+        )
+        for stage in result.stages
+    ]
+    overhead = Figure("of these the wrapping itself, about", f"{result.overhead_us:.3f}")
+    table = empty_table(
+        "CPU a page, from a second run with the stages wrapped", "stage", "us", "budget us"
+    )
+    for stage in (*stages, overhead):
+        table.add_row(*stage)
+    yield table
+
+
+def _throughput_lines(result: Throughput) -> Iterator[Figure]:
+    corpus, run = result.corpus, result.run
+    assert corpus is not None, result
+    assert run is not None, result
+    made = "was there" if corpus.seconds is None else f"made in {corpus.seconds:.1f} s"
+    size = f"{corpus.pages:,} pages, {corpus.size_bytes / 1e9:.2f} GB, {made}"
+    yield Figure("corpus", size)
+    yield Figure("pages/s", f"{result.rate:,.0f}", f"{result.target:,.0f}")
+    yield Figure("  times the target", f"{result.ratio:.2f}")
+    yield Figure(f"  each {STEP:,}", " ".join(f"{rate:,.0f}" for rate in result.rates))
+    yield Figure("  slowest / fastest of these", f"{result.flatness:.2f}")
+    yield Figure("CPU us a page, whole process", f"{result.cpu_us:.1f}")
+    yield Figure("peak memory", mebibytes(run.peak_rss_bytes))
+    yield Figure("kept pages", f"{run.unique:,}")
+    yield Figure("index bytes a kept page", f"{result.index_bytes_a_page:.0f}")
+    yield Figure("duplicates", f"{run.duplicates:,}")
+    yield Figure("  verified on a page that was flushed", f"{run.duplicates_of_flushed:,}")

@@ -18,11 +18,13 @@ import argparse
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from benchmarks.growth import judge_batch
 from benchmarks.lifetimes import BATCH, unique_pages
 from streamer.index.codec import URLS
 from streamer.index.types import IndexSettings
@@ -31,7 +33,7 @@ from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from streamer.index.types import Pages
     from streamer.run.judge import Judge
@@ -53,23 +55,35 @@ def crawled(round_number: int, first: int, urls: int) -> Pages:
     return pages
 
 
+class Spent(NamedTuple):
+    """What judging a crawl took, in seconds: by the clock, and of CPU with what was left to do."""
+
+    clock: float
+    cpu: float
+
+
+def judged(judge: Judge, urls: int, made: Callable[[int], Pages]) -> Spent:
+    """Judge a crawl, of which `made` gives the pages from a URL on; return what that took."""
+    clock = making = 0.0
+    cpu = time.process_time()
+    for first in range(0, urls, BATCH):
+        before = time.thread_time()
+        pages = made(first)
+        making += time.thread_time() - before
+        began = time.perf_counter()
+        judge_batch(judge, int(pages.refs[0]), pages)
+        clock += time.perf_counter() - began
+    judge.finish()
+    return Spent(clock, time.process_time() - cpu - making)
+
+
 def measure(index: Path, urls: int, settings: IndexSettings) -> Iterator[tuple[float, int]]:
     """Judge all rounds; yield the microseconds a page and the bytes of versions after each."""
     judge = replay_judge(IndexFolder.open(index, SignatureSettings(), 1), settings)
-    for round_number in range(len(ROUNDS)):
-        making, began = 0.0, time.process_time()
-        for first in range(0, urls, BATCH):
-            before = time.thread_time()
-            pages = crawled(round_number, first, urls)
-            making += time.thread_time() - before
-            start = int(pages.refs[0])
-            judge.judge(0, start, start + BATCH, pages, judge.look_up(pages))
-            if judge.flush_is_due:
-                judge.begin_flush(lambda: b"")
-        judge.finish()
-        spent = time.process_time() - began - making
+    for number in range(len(ROUNDS)):
+        spent = judged(judge, urls, partial(crawled, number, urls=urls))
         judge.store.settle()  # or the size would be that of a moment
-        yield 1e6 * spent / urls, _bytes_of_versions(judge)
+        yield 1e6 * spent.cpu / urls, _bytes_of_versions(judge)
     judge.close()
 
 
@@ -95,25 +109,14 @@ def measure_recrawl(index: Path, options: argparse.Namespace) -> Iterator[str]:
     )
     folder = IndexFolder.open(index, SignatureSettings(), settings.shards)
     judge = replay_judge(folder, settings)
+    urls, one_in = options.urls, options.one_in
     for crawl in range(options.crawls):
-        seconds = making = 0.0
-        cpu = time.process_time()
-        for first in range(0, options.urls, BATCH):
-            before = time.thread_time()
-            pages = recrawled(crawl, first, options.urls, options.one_in)
-            start = int(pages.refs[0])
-            making += time.thread_time() - before
-            began = time.perf_counter()
-            judge.judge(0, start, start + BATCH, pages, judge.look_up(pages))
-            if judge.flush_is_due:
-                judge.begin_flush(lambda: b"")
-            seconds += time.perf_counter() - began
-        judge.finish()
+        spent = judged(judge, urls, partial(recrawled, crawl, urls=urls, one_in=one_in))
         assert judge.store.meta is not None, "nothing was flushed"
         [own, *_] = judge.store.meta.shards
         yield (
-            f"{options.recrawl}, crawl {crawl}: {options.urls / seconds:,.0f} pages/s, "
-            f"{1e6 * (time.process_time() - cpu - making) / options.urls:.1f} us of CPU a page; "
+            f"{options.recrawl}, crawl {crawl}: {urls / spent.clock:,.0f} pages/s, "
+            f"{1e6 * spent.cpu / urls:.1f} us of CPU a page; "
             f"{own.rows:,} rows, {own.forgotten:,} swept, state of {len(own.state):,} bytes, "
             f"{judge.store.size_bytes() >> 20} MiB"
         )

@@ -9,6 +9,7 @@ of the run.
 from __future__ import annotations
 
 import importlib
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
@@ -47,6 +48,28 @@ class IndexPeer(Protocol):
         """Bring to the disk what belongs there."""
 
 
+class MemoryIndex:
+    """A library's index in memory: `query`, and `insert` where that finds nothing."""
+
+    def __init__(self, index: Any) -> None:  # noqa: ANN401 - a peer's own
+        self._index = index
+        self._documents = 0
+
+    def judge(self, batches: Sequence[list[Any]]) -> int:
+        """Look up and insert, one document after the other; return the duplicates."""
+        index, duplicates = self._index, 0
+        for number, sketch in enumerate(chain.from_iterable(batches), self._documents):
+            if index.query(sketch):
+                duplicates += 1
+            else:
+                index.insert(number, sketch)
+        self._documents += sum(map(len, batches))
+        return duplicates
+
+    def settle(self) -> None:
+        """Do nothing: there is no disk."""
+
+
 class StreamPeer(Protocol):
     """One way to judge a stream of pages."""
 
@@ -59,6 +82,9 @@ class Absent(msgspec.Struct, frozen=True):
 
     name: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is not compared: {self.reason}."
 
 
 Kind = TypeVar("Kind", SigningPeer, IndexPeer, StreamPeer)
@@ -82,22 +108,22 @@ class Entry(NamedTuple, Generic[Kind]):
 
 
 SIGNING_PEERS: tuple[Entry[SigningPeer], ...] = (
-    Entry("streamer", "streamer_signer", "StreamerPeer"),
+    Entry("streamer", "streamer_peers", "StreamerPeer"),
     Entry("gaoya MinHash", "gaoya_minhash", "GaoyaPeer"),
-    Entry("rensa RMinHash", "rensa_minhash", "RMinHashPeer"),
-    Entry("rensa CMinHash", "rensa_minhash", "CMinHashPeer"),
+    Entry("rensa RMinHash", "rensa_peers", "RMinHashPeer"),
+    Entry("rensa CMinHash", "rensa_peers", "CMinHashPeer"),
     Entry("simhash", "simhash_fingerprint", "SimhashPeer"),
     Entry("datatrove MinHash", "datatrove_minhash", "DatatrovePeer"),
-    Entry("datasketch MinHash", "datasketch_minhash", "MinHashPeer"),
+    Entry("datasketch MinHash", "datasketch_peers", "MinHashPeer"),
     Entry("shingles alone, in Python", "shingles", "ShinglesPeer", signs=False),
 )
 LEFT_OUT = (Absent("text-dedup", "it depends on PySpark, PyArrow and ONNX, 0.6 GB to download"),)
 INDEX_PEERS: tuple[Entry[IndexPeer], ...] = (
-    Entry("streamer, on disk", "streamer_index", "StreamerIndex"),
-    Entry("rensa RMinHashLSH", "rensa_lsh", "RensaIndex"),
-    Entry("datasketch MinHashLSH", "datasketch_lsh", "DatasketchIndex"),
+    Entry("streamer, on disk", "streamer_peers", "StreamerIndex"),
+    Entry("rensa RMinHashLSH", "rensa_peers", "RensaIndex"),
+    Entry("datasketch MinHashLSH", "datasketch_peers", "DatasketchIndex"),
 )
 STREAM_PEERS: tuple[Entry[StreamPeer], ...] = (
-    Entry("streamer", "streamer_stream", "StreamerStream"),
-    Entry("datasketch (128)", "datasketch_stream", "DatasketchStream"),
+    Entry("streamer", "streamer_peers", "StreamerStream"),
+    Entry("datasketch (128)", "datasketch_peers", "DatasketchStream"),
 )

@@ -74,6 +74,21 @@ def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
+@contextmanager
+def count_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function to be told (what, done, total); it draws on standard error."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar:
+        task = bar.add_task("")
+        yield lambda what, done, total: bar.update(
+            task, description=what, completed=done, total=total or None
+        )
+
+
 def compile_with_bar(*, main_text: bool = False) -> None:
     """Compile the kernels that this version has not compiled yet; show how many are done.
 

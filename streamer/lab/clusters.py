@@ -6,13 +6,6 @@ refs; then, for the pages that are in a pair, the place of their line, their sco
 that the policy asks for. So only pages in a cluster cost memory, numbers and no text: while they
 are sorted 123 bytes a page, and 8 more for each number of the policy (the peak by tracemalloc).
 
-Verdicts in a file, found again by the place of their line: so that no text has to be kept.
-
-Lines without a `verdict` (dead letters in the same stream) are passed over. A line that is no JSON
-object of this shape ends the reading with its number.
-
-Which page of a cluster survives: policies as numbers, so that a page costs no text.
-
 A policy turns a verdict into a tuple of numbers, of which the least survives; among equal ones it
 is the page that the file has first. A page that the file knows only as a representative was judged
 before the file began: it is earlier than all, and has no length, score or time.
@@ -23,14 +16,10 @@ before the file began: it is earlier than all, and has no length, score or time.
     nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
               Apache Nutch's DeduplicationJob; score and fetch time are carried fields
 
-Scopes: what pages of a cluster must have in common to stay in one, as a number.
-
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
 of the host or the registered domain in a URL, so that a page costs eight bytes. The registered
 domain is what stands below a public suffix (example.co.uk), by the Public Suffix List as the
 package publicsuffixlist carries it; nothing is fetched.
-
-Clusters as rows to write, one a page, and the clusters that are suspiciously large.
 
 A row is read from the verdict file again when it is written, by the place of its line. A cluster
 with a large share of a source is the sign of a block page, a login form, or a template taken for
@@ -51,7 +40,7 @@ from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 from urllib.parse import unquote_plus, urlsplit
 
 import mmh3
@@ -61,22 +50,10 @@ import numpy.typing as npt
 from publicsuffixlist import PublicSuffixList
 
 from streamer.errors import InputError
+from streamer.lab.sample.score import Judged, read_places, verdict_at
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
-
-REPORT_LINES = 10_000  # after so many lines the progress is told
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """What a verdict line says; `verdict` is None on lines that are none."""
-
-    page: Location | None = None
-    url: str = ""
-    verdict: Decision | None = None
-    representative: Representative | None = None
-    text_bytes: int = 0
-    carried: dict[str, Any] = {}
 
 
 def place_of(representative: Representative) -> Location:
@@ -85,51 +62,6 @@ def place_of(representative: Representative) -> Location:
     if index is msgspec.UNSET:
         return page
     return Location(f"{index}:{page.topic}", page.partition, page.offset)
-
-
-_DECODE = msgspec.json.Decoder(Judged).decode
-
-
-def read_places(
-    path: Path, progress: Callable[[int], None] = lambda _bytes: None
-) -> Iterator[tuple[int, Judged, Location]]:
-    """Yield (place of the line in bytes, verdict, its page) of a JSON-lines file, in its order.
-
-    `progress` is told the bytes read so far, now and then.
-
-    Raises:
-        InputError: the file cannot be read, no line is a verdict, or one is none and nothing else
-            that may be there; the message has its number.
-    """
-    try:
-        with path.open("rb") as file:
-            place = found = 0
-            for number, line in enumerate(file, 1):
-                judged = _decoded(line, path, number) if line.strip() else Judged()
-                if judged.verdict is not None and judged.page is not None:
-                    found += 1
-                    yield place, judged, judged.page
-                place += len(line)
-                if number % REPORT_LINES == 0:
-                    progress(place)
-            progress(place)
-            if place and not found:
-                raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-
-
-def verdict_at(file: BinaryIO, place: int) -> Judged:
-    """Return the verdict whose line begins at `place`, as `read_places` has told it."""
-    file.seek(place)
-    return _DECODE(file.readline())
-
-
-def _decoded(line: bytes, path: Path, number: int) -> Judged:
-    try:
-        return _DECODE(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
 
 
 Rank = Callable[[Judged], tuple[float, ...]]
@@ -241,7 +173,7 @@ def group(
     repeated verdicts of a page the first one counts.
 
     Raises:
-        InputError: the file cannot be read, or a line is not a verdict.
+        InputError: the file cannot be read, has no verdict, or a line is not one.
     """
     known = Sources()
     pairs, judged = _read_pairs(path, known, progress)
@@ -249,12 +181,21 @@ def group(
     roots = np.arange(len(refs))
     unite(ends.reshape(-1, 2), roots)
     size = path.stat().st_size
+    if size and not judged:
+        raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
     pages = _Pages(refs, known, rank, scope)
-    for place, verdict, page in read_places(path, lambda read: progress(size + read)):
+    for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)
     order, starts = _ordered(roots, pages)
     sources = (refs[order] >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
     return Grouping(pages.places[order], sources, starts, judged, len(pairs) // 2, known)
+
+
+def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, Judged, Location]]:
+    """Yield (place of the line, verdict, its page)."""
+    for place, judged in read_places(path, progress):
+        if judged.page is not None:
+            yield place, judged, judged.page
 
 
 def _read_pairs(
@@ -263,7 +204,7 @@ def _read_pairs(
     """Return duplicate, representative, duplicate, representative, ... and the number of pages."""
     pairs = array("Q")
     judged = 0
-    for _, verdict, page in read_places(path, progress):
+    for _, verdict, page in _pages_judged(path, progress):
         ref = known.ref(page)
         known.pages[split_ref(ref)[0]] += 1
         judged += 1
@@ -457,7 +398,7 @@ def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
     """Return the URL and place of a page by its line, or by ~place of one that names it."""
     judged = verdict_at(file, place if place >= 0 else ~place)
     if place >= 0:
-        assert judged.page is not None, place  # read_places yields no others
+        assert judged.page is not None, place  # others are passed over
         return judged.url, judged.page
     assert judged.representative is not None, place
     return judged.representative.url, place_of(judged.representative)

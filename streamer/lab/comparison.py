@@ -3,17 +3,6 @@
 Exact shares come from the texts themselves, the similarity of each method from signatures alone, as
 the stream would see it: two pages meet if they share a key or have equal words, and are duplicates
 if their sketches are then similar enough. Pages too short for that can only have equal words.
-
-A comparison as one HTML file: both texts side by side, with what they share highlighted.
-
-The page needs no network and no script. Everything that comes from the texts is escaped by the
-template engine, and a policy in the page forbids whatever might be loaded.
-
-Two texts cut into pieces by the fragments that they share: what is to be coloured, and how.
-
-Fragments may overlap, and one place of a text may answer to several of the other. A character has
-one colour, so the earlier fragment keeps it; a fragment that is covered by others on either side
-takes the colour of the one that covers its start. Every colour therefore occurs in both texts.
 """
 
 from __future__ import annotations
@@ -49,7 +38,11 @@ def hue(group: int) -> int:
 
 
 def side_by_side(report: Report, one: Sequence[Piece], other: Sequence[Piece]) -> str:
-    """Return the page; `one` and `other` are the texts in pieces."""
+    """Return a comparison as one HTML file; `one` and `other` are the texts in pieces.
+
+    The page needs no network and no script. Everything that comes from the texts is escaped by the
+    template engine, and a policy in the page forbids whatever might be loaded.
+    """
     environment = Environment(
         loader=PackageLoader("streamer.lab", "."),
         autoescape=True,
@@ -85,7 +78,12 @@ class Piece(NamedTuple):
 def highlighted(
     one: str, other: str, fragments: Sequence[Fragment]
 ) -> tuple[list[Piece], list[Piece]]:
-    """Return both texts as pieces; joined, the pieces of a text are the text."""
+    """Return both texts as pieces; joined, the pieces of a text are the text.
+
+    Fragments may overlap, and one place of a text may answer to several of the other. A character
+    has one colour, so the earlier fragment keeps it; a fragment that is covered by others on either
+    side takes the colour of the one that covers its start. Every colour occurs in both texts.
+    """
     leaders = list(range(len(fragments)))
     painted = [
         _paint([fragment.one for fragment in fragments], leaders),
@@ -260,16 +258,7 @@ class _Asked(NamedTuple):
 
     scheme: Scheme
     settings: SignatureSettings
-    exact: bool = False
-
-
-class _Pair(NamedTuple):
-    """Two texts, and the words of each by the rules of equal content, found once a pair."""
-
-    one: PageText
-    other: PageText
-    first: list[str]
-    second: list[str]
+    exact: bool
 
 
 class Panel:
@@ -295,36 +284,40 @@ class Panel:
         for name in options:
             if name not in wanted:
                 raise SettingsError(f"The method {name} has options but is not asked; name it too.")
-        asked = {one: _asked(one, options.get(one, {}), canonical) for one in wanted}
         self._asked = {
-            name: one._replace(exact=exact and one.settings.measure == Measure.RESEMBLANCE)
-            for name, one in asked.items()
+            name: _asked(name, options.get(name, {}), canonical, exact=exact) for name in wanted
         }
 
     def ask(self, one: PageText, other: PageText) -> list[MethodResult]:
         """Return what each method says of two texts."""
-        pair = _Pair(one, other, canonical_words(one.text), canonical_words(other.text))
-        return [_result(name, asked, pair) for name, asked in self._asked.items()]
+        words = [canonical_words(page.text) for page in (one, other)]
+        return [_result(name, asked, (one, other), words) for name, asked in self._asked.items()]
 
 
-def _asked(name: str, options: Mapping[str, str], canonical: Sequence[str]) -> _Asked:
+def _asked(
+    name: str, options: Mapping[str, str], canonical: Sequence[str], *, exact: bool
+) -> _Asked:
     given = [f"{option}={value}" for option, value in options.items()]
     settings = choose(name, options=given, canonical=canonical)
-    return _Asked(scheme_of(settings, SECRET), settings)
+    by_sets = exact and settings.measure == Measure.RESEMBLANCE
+    return _Asked(scheme_of(settings, SECRET), settings, by_sets)
 
 
-def _result(name: str, asked: _Asked, pair: _Pair) -> MethodResult:
+def _result(
+    name: str, asked: _Asked, pages: tuple[PageText, PageText], words: Sequence[list[str]]
+) -> MethodResult:
     """Return what a method says, by the rule of index/rule.py: share a key, then be similar.
 
-    Equal words are a key of their own there, and the only one of a page that is too short.
+    Equal words are a key of their own there, and the only one of a page that is too short; `words`
+    are those by the rules of equal content.
     """
     scheme, settings, by_sets = asked
-    one, other = pair.one, pair.other
+    one, other = pages
     if not (one.words and other.words):
         return MethodResult(name, unavailable="A text has no words.")
-    same = pair.first == pair.second
+    same = words[0] == words[1]
     width = settings.shingle_width if settings.method == NATIVE else 1
-    least = min(len(set(shingles(words, width))) for words in (pair.first, pair.second))
+    least = min(len(set(shingles(each, width))) for each in words)
     if least < settings.min_shingles and not same:
         what = "shingles" if width > 1 else "words"
         return MethodResult(

@@ -1,16 +1,12 @@
 """A corpus in memory: texts under labels, and which of them are near-duplicates of which.
 
 The small way to use the package's signatures: in one process, without an index on disk. A text is
-signed once and then forgotten; its band keys and its sketch are kept (corpus.py). Texts that
-share a band key are compared by their sketches. The native kernels that sign are compiled at the
-first use of a version. One thread at a time may change a corpus.
-
-Texts to band keys and sketches, for callers who have strings and no pages.
+signed once and then forgotten; its band keys and its sketch are kept. Texts that share a band key
+are compared by their sketches. The native kernels that sign are compiled at the first use of a
+version. One thread at a time may change a corpus.
 
 Shingles are of words, or of characters: the native kernel then gets each character as a word of its
 own. The seed stands in place of an index's secret: equal seeds, equal signatures.
-
-Signatures in memory, by row: which rows share band keys with one, and how alike they are.
 
 Keys and sketches lie in numpy arrays, a row a text; a dictionary leads from each band key to its
 rows. A row that is removed is given to the next signature. What a row stands for is not known here.
@@ -38,37 +34,6 @@ from streamer.sketch.signer import Signatures, Signer
 
 Words = npt.NDArray[np.uint64]
 _WHITE_SPACE = re.compile(r"\s+")
-
-
-class TextSigner:
-    """Sign texts by the native method; one instance a thread."""
-
-    def __init__(
-        self,
-        n_gram: int,
-        n_gram_type: Literal["word", "character"],
-        permutations: int,
-        bands: int,
-        seed: int,
-    ) -> None:
-        """Take the parameters as `Corpus` explains them.
-
-        Raises:
-            SettingsError: one of these cannot be as given.
-        """
-        if n_gram_type not in {"word", "character"}:
-            raise SettingsError(f"n_gram_type is word or character, not {n_gram_type!r}.")
-        settings = _signature_settings(n_gram, permutations, bands)
-        self._of_characters = n_gram_type == "character"
-        self._signer = Signer(settings, hashlib.sha256(str(seed).encode()).digest())
-
-    def sign(self, texts: Iterable[str]) -> tuple[Words, Words]:
-        """Return the band keys, uint64[n, bands], and the sketches of texts."""
-        if self._of_characters:
-            texts = map(characters_as_words, texts)
-        bodies = [text.encode(errors="replace") for text in texts]
-        signed = self._signer.sign(bodies, [0] * len(bodies))
-        return _band_keys(signed), signed.sketches
 
 
 def _signature_settings(n_gram: int, permutations: int, bands: int) -> SignatureSettings:
@@ -115,7 +80,6 @@ def characters_as_words(text: str) -> str:
 ROWS_FIRST = 1024
 
 Keys = npt.NDArray[np.uint32 | np.uint64]
-Sketches = npt.NDArray[np.uint64]
 
 
 class SignatureTable:
@@ -123,7 +87,7 @@ class SignatureTable:
 
     def __init__(self, bands: int, key_type: type[np.uint32 | np.uint64]) -> None:
         self._keys: Keys = np.zeros((ROWS_FIRST, bands), key_type)
-        self._sketches: Sketches = np.zeros((ROWS_FIRST, SKETCH_WORDS), np.uint64)
+        self._sketches: Words = np.zeros((ROWS_FIRST, SKETCH_WORDS), np.uint64)
         self._buckets: dict[int, list[int]] = {}
         self._free: list[int] = []
         self._end = 0  # rows from here on were never used
@@ -138,7 +102,7 @@ class SignatureTable:
         self._end += 1
         return self._end - 1
 
-    def put(self, rows: Sequence[int], keys: npt.NDArray[np.uint64], sketches: Sketches) -> None:
+    def put(self, rows: Sequence[int], keys: npt.NDArray[np.uint64], sketches: Words) -> None:
         """Write signatures into distinct rows that are in no bucket; keys keep their low bits."""
         self._keys[rows] = keys.astype(self._keys.dtype)
         self._sketches[rows] = sketches
@@ -167,17 +131,12 @@ class SignatureTable:
         self, row: int, min_jaccard: float, sensitivity: int, after: int = -1
     ) -> list[tuple[int, float]]:
         """Return the other rows behind `after` that are like `row`, as `similar` does."""
-        keys, sketch = self._keys[row], self._sketches[row]
-        found = self.similar(keys, sketch, min_jaccard, sensitivity, after)
+        own = self._keys[row], self._sketches[row]
+        found = self.similar(*own, min_jaccard, sensitivity, after)
         return [(other, value) for other, value in found if other != row]
 
     def similar(
-        self,
-        keys: Keys,
-        sketch: Sketches,
-        min_jaccard: float,
-        sensitivity: int,
-        after: int = -1,
+        self, keys: Keys, sketch: Words, min_jaccard: float, sensitivity: int, after: int = -1
     ) -> list[tuple[int, float]]:
         """Return (row, estimated resemblance) of the rows behind `after` that are like a signature.
 
@@ -251,8 +210,12 @@ class Corpus(Generic[L]):
         """
         if bits not in KEY_TYPES:
             raise SettingsError(f"bits is 32 or 64, not {bits!r}.")
+        if n_gram_type not in {"word", "character"}:
+            raise SettingsError(f"n_gram_type is word or character, not {n_gram_type!r}.")
+        settings = _signature_settings(n_gram, permutations, bands)
         self.bands = bands
-        self._signer = TextSigner(n_gram, n_gram_type, permutations, bands, seed)
+        self._of_characters = n_gram_type == "character"
+        self._signer = Signer(settings, hashlib.sha256(str(seed).encode()).digest())
         self._rows: dict[L, int] = {}
         self._labels: dict[int, L] = {}
         self._table = SignatureTable(bands, KEY_TYPES[bits])
@@ -281,7 +244,7 @@ class Corpus(Generic[L]):
         """
         waiting = iter(documents)
         while batch := dict(islice(waiting, BATCH_TEXTS)):
-            keys, sketches = self._signer.sign(batch.values())
+            keys, sketches = self._sign(batch.values())
             rows = [self._row_for(label) for label in batch]
             self._table.put(rows, keys, sketches)
 
@@ -331,7 +294,7 @@ class Corpus(Generic[L]):
         [('a', 1.0)]
         """
         self._check(min_jaccard, sensitivity)
-        keys, sketches = self._signer.sign([text])
+        keys, sketches = self._sign([text])
         found = self._table.similar(keys[0], sketches[0], min_jaccard, sensitivity)
         return [(self._labels[row], value) for row, value in found]
 
@@ -380,6 +343,14 @@ class Corpus(Generic[L]):
         if jaccard_weighted:
             return weighted
         return [(one, other) for one, other, _ in weighted]
+
+    def _sign(self, texts: Iterable[str]) -> tuple[Words, Words]:
+        """Return the band keys, uint64[n, bands], and the sketches of texts."""
+        if self._of_characters:
+            texts = map(characters_as_words, texts)
+        bodies = [text.encode(errors="replace") for text in texts]
+        signed = self._signer.sign(bodies, [0] * len(bodies))
+        return _band_keys(signed), signed.sketches
 
     def _row_for(self, label: L) -> int:
         """Return the row for a label's text: its own, out of its buckets, or a new one."""

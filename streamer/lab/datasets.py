@@ -8,14 +8,10 @@
 True duplicates are in all of them those of exact resemblance, by the plain reference; labels are
 counted beside that.
 
-Reuters-21578 as pages: the <REUTERS> documents of its SGML files, in their order.
-
-The collection has no truth about near-duplicates; what is true is exact resemblance by the plain
+Reuters-21578 has no truth about near-duplicates; what is true is exact resemblance by the plain
 reference, as everywhere. An article's page is its title and body as plain text, without its
 dateline, under the number that the collection gives it (NEWID). Of an unprocessed article, whose
 parts are not marked (TYPE="UNPROC"), it is the whole text.
-
-How far two partitions of the same pages agree: pairs, and the adjusted Rand index.
 
 A partition is a label for each page. The true one is that of a detector without error: each page
 goes to the kept page of the greatest exact resemblance, the earliest of several, or is kept.
@@ -30,7 +26,6 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -44,11 +39,6 @@ from streamer.pages.files import open_sources
 from streamer.pages.parse import PageParser
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
 
 ARTICLE = "reuters"
 TEXTS = frozenset({"title", "body"})

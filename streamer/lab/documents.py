@@ -4,11 +4,7 @@ What has a page file's name (JSON lines, WARC) is read as a replay reads it. Eve
 text: its charset is found, and HTML gives its visible text. A file of pairs has two texts a line,
 parted by a tab or as a JSON object.
 
-The pages of sources as texts, for what looks at words instead of signatures.
-
 Records that are no pages are passed over, as a replay passes them over.
-
-Texts of a few pages, found in page files by URL or by place.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import msgspec
 
 from streamer.errors import InputError
 from streamer.model import Location
-from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.chunk import PAGE_BYTES_MAX, PageBatch
 from streamer.pages.files import Source, is_page_file, open_sources
 from streamer.pages.parse import PageParser
 from streamer.sketch.method import PageText
@@ -29,16 +25,15 @@ from streamer.text.charset import decode_body
 from streamer.text.visible import HTML, Buffer, TextPart, looks_like_html, text_parts
 from streamer.text.words import CanonicalOptions
 
-Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
 
-
-def page_texts(
+def batches(
     sources: Sequence[Source],
     parser: PageParser,
-    canonical: CanonicalOptions,
-    progress: Progress = lambda _bytes, _pages: None,
-) -> Iterator[PageText]:
-    """Yield the pages of `sources` in order.
+    progress: Callable[[int, int], None] = lambda _bytes, _pages: None,
+) -> Iterator[tuple[str, PageBatch]]:
+    """Yield the pages of `sources` in order, with the name of their source.
+
+    `progress` is told the bytes read of all sources and the pages found.
 
     Raises:
         InputError: a source cannot be read.
@@ -48,12 +43,22 @@ def page_texts(
         read = 0
         for chunk in source.read():
             batch = parser.parse(chunk)
-            for body, flags in zip(batch.bodies, batch.flags, strict=True):
-                pages += 1
-                yield PageText.of_body(body, flags, canonical)
-            read = chunk.amount
+            yield source.name, batch
+            read, pages = chunk.amount, pages + len(batch)
             progress(before + read, pages)
         before += read
+
+
+def page_texts(
+    sources: Sequence[Source],
+    parser: PageParser,
+    canonical: CanonicalOptions,
+    progress: Callable[[int, int], None] = lambda _bytes, _pages: None,
+) -> Iterator[PageText]:
+    """Yield the texts of the pages of `sources`, as `batches` does."""
+    for _, batch in batches(sources, parser, progress):
+        for body, flags in zip(batch.bodies, batch.flags, strict=True):
+            yield PageText.of_body(body, flags, canonical)
 
 
 class FoundText(NamedTuple):
@@ -81,27 +86,15 @@ def find_texts(
     wanted = set(names)
     by_place = {_without_folder(name): name for name in wanted}
     found: dict[str, FoundText] = {}
-    parser = PageParser()
-    before = 0
-    for source in open_sources(files).sources:
-        read = 0
-        own = Path(source.name).name
-        for chunk in source.read():
-            batch = parser.parse(chunk)
-            for url, number, body, flags in zip(
-                map(bytes.decode, batch.urls),
-                batch.sequences,
-                batch.bodies,
-                batch.flags,
-                strict=True,
-            ):
-                place = by_place.get(f"{own}:{number}", url)
-                for name in wanted.intersection((url, place)):
-                    at = Location(source.name, 0, number)
-                    found.setdefault(name, FoundText(url, at, bytes(body), flags))
-            read = chunk.amount
-            progress(before + read)
-        before += read
+    sources = open_sources(files).sources
+    for name, batch in batches(sources, PageParser(), lambda read, _pages: progress(read)):
+        own = Path(name).name
+        columns = map(bytes.decode, batch.urls), batch.sequences, batch.bodies, batch.flags
+        for url, number, body, flags in zip(*columns, strict=True):
+            place = by_place.get(f"{own}:{number}", url)
+            for each in wanted.intersection((url, place)):
+                at = Location(name, 0, number)
+                found.setdefault(each, FoundText(url, at, bytes(body), flags))
     return found
 
 
@@ -198,9 +191,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 def _bodies(path: Path) -> Iterator[Body]:
     """Yield the pages of a page file, under their URLs."""
-    parser = PageParser()
-    for chunk in Source(str(path), is_regular=True).read():
-        batch = parser.parse(chunk)
+    for _, batch in batches([Source(str(path), is_regular=True)], PageParser()):
         yield from map(Body, map(bytes.decode, batch.urls), batch.bodies, batch.flags)
 
 

@@ -5,15 +5,9 @@ words), and how much of one lies in the other (containment, the covered share of
 alone tells a quotation in a text many times its length. All need both texts, so nothing here runs
 in a stream; the estimates are held against it.
 
-A text's shingles as the method of an index takes them, as plain text and without hashing.
-
-How many edits lie between two pages and another verdict.
-
 Sets of shingles with c in common and u in their union have the resemblance c / u. If x of the
 common ones change on one page, c falls by x and u rises by x; if x that differ become equal, the
 reverse. So the threshold t is crossed at x = (c - t*u) / (1 + t) shingles.
-
-The fragments that two texts share, located in both.
 
 A fragment is a run of consecutive shingles that stands in both texts and cannot be longer where it
 stands. Fragments are found from left to right in one text, each where it reaches farthest in the

@@ -5,16 +5,10 @@ be explained from the index alone, by the other one nearest to it; a duplicate, 
 kept, by its text, which is signed again. All kept rows are read: the nearest page may share no key,
 and that is an answer too. Nothing is written, and pages since the last flush are not seen.
 
-The kept row that decides over a page: all rows of all shards are read, and the best one ranked.
-
-Those that share a key come first, as in the stream, where no others are compared; but a page that
+Rows that share a key come first, as in the stream, where no others are compared; but a page that
 shares none is still told which row is most similar.
 
-The kept pages of an index that a text is nearest to: its look-up without its verdict.
-
-The index is read beside its writer, and nothing is written. It has signatures, not texts: what is
-found are estimates, of pages that share a band key with the text. Pages that the index called
-duplicates were never kept, and pages since the last flush are not seen.
+The index is read beside its writer. It has signatures, not texts: what is found are estimates.
 """
 
 from __future__ import annotations
@@ -22,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +29,7 @@ from streamer.index.forgetting import Forgetting
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.stored_rows import ScannedRows, scan_rows
-from streamer.index.types import IndexSettings, KeptRows, key_columns
+from streamer.index.types import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.catalogue import own_catalogue
@@ -45,7 +39,6 @@ from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
-from streamer.sketch.signer import Signatures
 from streamer.text.visible import Buffer
 
 Progress = Callable[[int], None]  # rows read
@@ -67,17 +60,25 @@ class Target(NamedTuple):
     shingles: bytes = b""
 
 
-class FoundRow(NamedTuple):
-    """A row by its page ref: keys it shares, similarity in ten-thousandths, equal content.
+class KeptPage(NamedTuple):
+    """A kept page by its URL, its place, and the page ref that the index has it under."""
 
-    `exact` tells whether the similarity is that of sets of shingles.
+    url: str
+    place: Location
+    ref: int
+
+
+class Nearest(NamedTuple):
+    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
+
+    `equal_content` tells whether it has the same words in the same order, `exact` whether the
+    similarity is that of sets of shingles, and no estimate.
     """
 
-    shared: int
-    similarity: int
-    ref: int
-    url: bytes
-    equal: bool
+    page: KeptPage
+    similarity: float
+    shared_keys: int
+    equal_content: bool
     exact: bool
 
 
@@ -87,45 +88,6 @@ def answering_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
     assert meta is not None, "a store without a flush has no rows"
     forgotten = unpack_state(meta.shards[shard].state).forgotten
     yield from scan_rows(store, shard, Forgetting(forgotten))
-
-
-def nearest_row(
-    store: Store, meta: StoreMeta, target: Target, rule: IndexSettings, progress: Progress
-) -> FoundRow | None:
-    """Return the row that decides: of those that share a key the most similar, else of all."""
-    least, measure = rule.similarity_min, int(rule.measure)
-    shared: dict[int, int] = {}
-    best: FoundRow | None = None
-    read = 0
-    for number in reversed(range(len(meta.shards))):  # the first shard last: it has all rows' keys
-        own = target.marks[key_columns(number, len(meta.shards), len(target.marks) - 1)]
-        for rows, marks, slots in answering_rows(store, number):
-            agreeing = (marks == own) & (own != 0)
-            for i, count in enumerate(agreeing.sum(axis=1).tolist()):
-                ref = rows.refs[i]
-                shared[ref] = shared.get(ref, 0) + count
-                if number or ref == target.ref:
-                    continue
-                sketch = np.ascontiguousarray(rows.sketches[i])
-                sets = None
-                if shared[ref] and store.has_shingles:
-                    sets = partial(_sets, store, target.shingles, int(slots[i]))
-                similarity, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
-                equal = bool(agreeing[i, -1])
-                one = FoundRow(shared[ref], similarity, ref, rows.urls[i], equal, exact)
-                if best is None or _rank(one) < _rank(best):
-                    best = one
-            read += len(rows.refs)
-            progress(read)
-    return best
-
-
-def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
-    return own, store.shingles([slot])[0]
-
-
-def _rank(found: FoundRow) -> tuple[bool, bool, int, int]:
-    return (not found.shared, not found.equal, -found.similarity, found.ref)
 
 
 _NUMBERS = ("shingle_width", "bands", "rows")
@@ -143,48 +105,11 @@ class Near(NamedTuple):
     shared_keys: int
 
 
-class NearestKept(NamedTuple):
-    """The kept pages near a text, nearest first, and the settings of the index's signatures."""
-
-    pages: list[Near]
-    signature: SignatureSettings
-
-
-def nearest_kept(
-    folder: Path,
-    body: Buffer,
-    flags: int = 0,
-    key_file: Path | None = None,
-    before: Callable[[SignatureSettings], None] = lambda _: None,
-) -> NearestKept:
-    """Return the kept pages of the index in `folder` that share a key with a body.
-
-    The body is UTF-8 as `flags` tell (text/visible.py). `before` is told how the index signs,
-    before anything is: what that needs may have to be compiled.
-
-    Raises:
-        SettingsError: the key file is unusable or missing.
-        StoreMismatch: the index cannot be read by this version, or its method needs a collection.
-        StoreUnavailable: there is no index, or an empty one.
-    """
-    store, meta = read_meta(folder)
-    try:
-        secret = obtain_existing_secret(folder, key_file)
-        signature = signature_of(meta.identity)
-        _check(folder, meta, signature, secret)
-        before(signature)
-        signed = make_signer(signature, secret).sign([body], [flags])
-        found = _look_up(store, meta, signed, int(signature.measure))
-        return NearestKept(found, signature)
-    finally:
-        store.close()
-
-
 def signature_of(identity: Identity) -> SignatureSettings:
     """Return the settings that an index's identity tells."""
     name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
     numbers = {key: int(identity[key]) for key in _NUMBERS if key in identity}
-    options = _pairs(identity, "option.")
+    options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
     return SignatureSettings.model_validate(
         {
             **numbers,
@@ -193,88 +118,17 @@ def signature_of(identity: Identity) -> SignatureSettings:
             "options": options,
             "parameters": options,
             "canonical": _pairs(identity, "canonical."),
-            "text_rules": _text_rules(identity),
+            "text_rules": tuple(filter(None, rules.split(BETWEEN))),
             "measure": method_class(accept or name).measure,
             "exact": "exact" in identity,
         }
     )
 
 
-def _text_rules(identity: Identity) -> tuple[str, ...]:
-    found = str(identity.get("text_rules", ""))
-    return tuple(found.split(BETWEEN)) if found else ()
-
-
 def _pairs(identity: Identity, kind: str) -> tuple[str, ...]:
     """Return the parts of one kind as `name=value`, ascending."""
     names = sorted(name for name in identity if name.startswith(kind))
     return tuple(f"{name.removeprefix(kind)}={identity[name]}" for name in names)
-
-
-def _check(folder: Path, meta: StoreMeta, signature: SignatureSettings, secret: bytes) -> None:
-    """Raise StoreMismatch unless signatures made now are those of the index."""
-    found = meta.identity
-    wanted = identity_of(signature, len(meta.shards), secret)
-    if found["key"] != wanted["key"]:
-        raise StoreMismatch(
-            f"The index {folder} was made with another key file. Give that with --key-file."
-        )
-    if any(found.get(name) for name in _COLLECTIONS):
-        raise StoreMismatch(
-            f"The index {folder} has a method that weighs words by a collection, of which it knows "
-            "the fingerprint only. Compare with texts instead (--against)."
-        )
-    if found["fingerprint"] != wanted["fingerprint"]:
-        raise StoreMismatch(
-            f"The index {folder} was made by another version. Compare with texts instead "
-            "(--against), or make the index anew."
-        )
-
-
-def _look_up(store: Store, meta: StoreMeta, signed: Signatures, measure: int) -> list[Near]:
-    """Return the pages under any of the keys of a page, over all shards, nearest first."""
-    keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
-    shared: Counter[int] = Counter()
-    pages: dict[int, tuple[str, int]] = {}
-    for number in range(len(meta.shards)):
-        columns = key_columns(number, len(meta.shards), keys.shape[1] - 1)
-        lookup = StoredLookup(store, number)
-        hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
-        rows, counts = np.unique(hits.rows, return_counts=True)
-        kept = lookup.rows(rows)
-        left = np.flatnonzero(meta.shards[number].horizon.has(kept.times, rows))
-        kept, counts = kept.take(left), counts[left]
-        sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
-        for ref, url, other, of_other, count in zip(
-            kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
-        ):
-            shared[ref] += count
-            similarity = set_similarity(own, of_other)
-            if similarity == UNKNOWN:
-                similarity = int(sketch_similarity(measure, sketch, np.ascontiguousarray(other)))
-            pages[ref] = (url.decode("utf-8", "replace"), similarity)
-    order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
-    return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
-
-
-class KeptPage(NamedTuple):
-    """A kept page by its URL, its place, and the page ref that the index has it under."""
-
-    url: str
-    place: Location
-    ref: int
-
-
-class Nearest(NamedTuple):
-    """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
-
-    `exact` tells whether the similarity is that of sets of shingles, and no estimate.
-    """
-
-    page: KeptPage
-    similarity: float
-    shared_keys: int
-    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +139,6 @@ class Explained:
         kept: the page itself where it is kept, else None.
         nearest: the most similar kept page among those that share a key, or among all where none
             does; None where nothing else is kept.
-        equal_content: the nearest page has the same words in the same order.
         too_short: fewer distinct shingles than are compared; None of a kept page, which no longer
             tells.
         settings: what holds for the page.
@@ -293,11 +146,9 @@ class Explained:
 
     kept: KeptPage | None
     nearest: Nearest | None
-    equal_content: bool
     too_short: bool | None
     keys: int
     settings: IndexSettings
-    signature: SignatureSettings
 
     @property
     def is_duplicate(self) -> bool:
@@ -305,7 +156,7 @@ class Explained:
         if self.nearest is None or not self.nearest.shared_keys:
             return False
         passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min
-        return self.equal_content or (passes and not self.too_short)
+        return self.nearest.equal_content or (passes and not self.too_short)
 
 
 class KeptIndex:
@@ -316,7 +167,6 @@ class KeptIndex:
 
         Raises:
             SettingsError: the key file is unusable or missing.
-            StoreMismatch: the index is a worker's.
             StoreUnavailable: there is no index, or an empty one.
         """
         self._folder = folder
@@ -324,16 +174,79 @@ class KeptIndex:
         try:
             self.signature = signature_of(self._meta.identity)
             self.secret = obtain_existing_secret(folder, key_file)
-            self._locate = own_catalogue(self._meta.owner, str(folder)).locator()
             self.settings = _settings_in_force(self._meta)
         except BaseException:
             self.close()
             raise
         self.rows = sum(shard.rows for shard in self._meta.shards)
 
+    @cached_property
+    def _locate(self) -> Callable[[int], Location]:
+        """Return what tells places of page refs; raise StoreMismatch of a worker's index."""
+        return own_catalogue(self._meta.owner, str(self._folder)).locator()
+
+    @property
+    def _wanted(self) -> Identity:
+        """Return who the index would be if it were made now."""
+        return identity_of(self.signature, len(self._meta.shards), self.secret)
+
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+    def near(self, body: Buffer, flags: int = 0) -> list[Near]:
+        """Return the kept pages that share a key with a body, nearest first.
+
+        The body is UTF-8 as `flags` tell (text/visible.py). This is the look-up of the index
+        without its verdict: pages that it called duplicates were never kept.
+
+        Raises:
+            StoreMismatch: signatures made now are not those of the index.
+        """
+        self._check_for_texts()
+        signed = make_signer(self.signature, self.secret).sign([body], [flags])
+        keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
+        shared: Counter[int] = Counter()
+        pages: dict[int, tuple[str, int]] = {}
+        shards = self._meta.shards
+        for number in range(len(shards)):
+            columns = key_columns(number, len(shards), keys.shape[1] - 1)
+            lookup = StoredLookup(self._store, number)
+            hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
+            rows, counts = np.unique(hits.rows, return_counts=True)
+            kept = lookup.rows(rows)
+            left = np.flatnonzero(shards[number].horizon.has(kept.times, rows))
+            kept, counts = kept.take(left), counts[left]
+            sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
+            for ref, url, other, of_other, count in zip(
+                kept.refs, kept.urls, kept.sketches, sets, counts.tolist(), strict=True
+            ):
+                shared[ref] += count
+                similarity = set_similarity(own, of_other)
+                if similarity == UNKNOWN:
+                    measure, theirs = int(self.signature.measure), np.ascontiguousarray(other)
+                    similarity = int(sketch_similarity(measure, sketch, theirs))
+                pages[ref] = (url.decode("utf-8", "replace"), similarity)
+        order = sorted(pages, key=lambda ref: (-pages[ref][1], -shared[ref], ref))
+        return [Near(pages[ref][0], pages[ref][1] / SIMILARITY_ONE, shared[ref]) for ref in order]
+
+    def _check_for_texts(self) -> None:
+        """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
+        found, wanted, folder = self._meta.identity, self._wanted, self._folder
+        if found["key"] != wanted["key"]:
+            raise StoreMismatch(
+                f"The index {folder} was made with another key file. Give that with --key-file."
+            )
+        if any(found.get(name) for name in _COLLECTIONS):
+            raise StoreMismatch(
+                f"The index {folder} has a method that weighs words by a collection, of which it "
+                "knows the fingerprint only. Compare with texts instead (--against)."
+            )
+        if found["fingerprint"] != wanted["fingerprint"]:
+            raise StoreMismatch(
+                f"The index {folder} was made by another version. Compare with texts instead "
+                "(--against), or make the index anew."
+            )
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> KeptPage:
         """Return the first kept page with this URL, or at this place (`place_name`).
@@ -341,11 +254,9 @@ class KeptIndex:
         Raises:
             InputError: none is kept.
         """
-        for rows in self._scan(0, progress):
-            for ref, url in zip(rows[0].refs, rows[0].urls, strict=True):
-                page = self._page(ref, url)
-                if name in (page.url, place_name(page.place)):
-                    return page
+        for page in self._pages(progress):
+            if name in (page.url, place_name(page.place)):
+                return page
         raise InputError(
             f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
             " kept: give the files with their texts (--texts), or the page's own file."
@@ -381,8 +292,7 @@ class KeptIndex:
         Raises:
             StoreMismatch: signatures made now are not those of the index.
         """
-        wanted = identity_of(self.signature, len(self._meta.shards), self.secret)
-        if wanted["fingerprint"] != self._meta.identity["fingerprint"]:
+        if self._wanted["fingerprint"] != self._meta.identity["fingerprint"]:
             raise StoreMismatch(
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
@@ -408,19 +318,44 @@ class KeptIndex:
         *,
         too_short: bool | None = None,
     ) -> Explained:
-        found = nearest_row(self._store, self._meta, target, settings, progress)
-        nearest = None
-        if found is not None:
-            page = self._page(found.ref, found.url)
-            nearest = Nearest(page, found.similarity / SIMILARITY_ONE, found.shared, found.exact)
-        equal = found is not None and found.equal
-        keys = len(target.marks) - 1
-        return Explained(kept, nearest, equal, too_short, keys, settings, self.signature)
+        nearest = self._nearest(target, settings, progress)
+        return Explained(kept, nearest, too_short, len(target.marks) - 1, settings)
 
-    def _scan(self, shard: int, progress: Progress) -> Iterator[tuple[KeptRows, Marks]]:
+    def _nearest(self, target: Target, rule: IndexSettings, progress: Progress) -> Nearest | None:
+        """Return the page that decides: of those that share a key the most similar, else of all."""
+        store, shards = self._store, len(self._meta.shards)
+        least, measure = rule.similarity_min, int(rule.measure)
+        shared: Counter[int] = Counter()
+        best: tuple[tuple[bool, bool, int, int], Nearest] | None = None
         read = 0
-        for rows, marks, _ in answering_rows(self._store, shard):
-            yield rows, marks
+        for number in reversed(range(shards)):  # the first shard last: it has all rows' keys
+            own = target.marks[key_columns(number, shards, len(target.marks) - 1)]
+            for rows, marks, slots in answering_rows(store, number):
+                agreeing = (marks == own) & (own != 0)
+                for i, count in enumerate(agreeing.sum(axis=1).tolist()):
+                    ref = rows.refs[i]
+                    shared[ref] += count
+                    if number or ref == target.ref:
+                        continue
+                    sketch = np.ascontiguousarray(rows.sketches[i])
+                    sets = None
+                    if shared[ref] and store.has_shingles:
+                        sets = partial(_sets, store, target.shingles, int(slots[i]))
+                    found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
+                    equal = bool(agreeing[i, -1])
+                    rank = (not shared[ref], not equal, -found, ref)  # of equals the earliest
+                    if best is None or rank < best[0]:
+                        page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
+                        best = rank, Nearest(page, similarity, shared[ref], equal, exact)
+                read += len(rows.refs)
+                progress(read)
+        return best and best[1]
+
+    def _pages(self, progress: Progress = lambda _rows: None) -> Iterator[KeptPage]:
+        """Yield all kept pages, which the first shard has."""
+        read = 0
+        for rows, _, _ in answering_rows(self._store, 0):
+            yield from map(self._page, rows.refs, rows.urls)
             read += len(rows.refs)
             progress(read)
 
@@ -437,13 +372,16 @@ class KeptIndex:
 
     def _kept_at(self, place: Location) -> KeptPage | None:
         """Return the kept page at a place, of a file by its name without folders."""
-        for rows, _ in self._scan(0, lambda _rows: None):
-            for ref, url in zip(rows.refs, rows.urls, strict=True):
-                at = self._locate(ref)
-                same = Path(at.topic).name == Path(place.topic).name
-                if same and (at.partition, at.offset) == (place.partition, place.offset):
-                    return self._page(ref, url)
+        wanted = Path(place.topic).name, place.partition, place.offset
+        for page in self._pages():
+            at = page.place
+            if (Path(at.topic).name, at.partition, at.offset) == wanted:
+                return page
         return None
+
+
+def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
+    return own, store.shingles([slot])[0]
 
 
 def place_name(place: Location) -> str:

@@ -4,11 +4,9 @@ The pass is that of `streamer replay --method`, with a temporary index and one s
 verdicts are the same. The key is fixed by a seed: the same seed, the same verdicts. Speed is pages
 a second of CPU time of the process, so that what else runs on the machine counts little.
 
-Which methods an evaluation runs, as the command line names them.
-
-NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision of the other, as
-Henzinger combined them. Either may be followed by parameters: `digests:variant=con:keywords=8`;
-`minhash:exact` is minhash with --exact.
+On the command line NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision
+of the other, as Henzinger combined them. Either may be followed by parameters:
+`digests:variant=con:keywords=8`; `minhash:exact` is minhash with --exact.
 """
 
 from __future__ import annotations
@@ -96,7 +94,13 @@ def _selected(name: str, collection: Path | None) -> Selected:
         options = [*_collection_options(own, accept, collection), *options]
     signature = choose(both, options=options).model_copy(update={"exact": exact})
     check_exact(signature)
-    return Selected(name, signature, _index_settings(signature))
+    rules = IndexSettings(
+        threshold=signature.threshold,
+        measure=signature.measure,
+        shingles_min=signature.min_shingles,
+        exact=signature.exact,
+    )
+    return Selected(name, signature, rules)
 
 
 def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
@@ -108,16 +112,6 @@ def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
     ]
 
 
-def _index_settings(signature: SignatureSettings) -> IndexSettings:
-    return IndexSettings(
-        threshold=signature.threshold,
-        measure=signature.measure,
-        shingles_min=signature.min_shingles,
-        exact=signature.exact,
-    )
-
-
-Progress = Callable[[int], None]  # pages judged so far
 KEY_BYTES = 8
 
 
@@ -212,14 +206,12 @@ class _Measuring:
 
 def try_method(
     yardstick: Yardstick,
-    name: str,
-    signature: SignatureSettings,
-    index: IndexSettings,
+    method: Selected,
     *,
     seed: int = 0,
-    progress: Progress = lambda _pages: None,
+    progress: Callable[[int], None] = lambda _pages: None,
 ) -> Trial:
-    """Judge a dataset by a method, called `name` in the result.
+    """Judge a dataset by a method; `progress` is told the pages judged so far.
 
     Raises:
         StreamerError: as a replay raises it.
@@ -227,12 +219,12 @@ def try_method(
     dataset = yardstick.dataset
     with TemporaryDirectory(prefix="streamer-") as scratch:
         verdicts = Path(scratch) / "verdicts.jsonl"
-        signer, seconds = _judge(dataset.files, signature, index, seed, verdicts, progress)
+        signer, seconds = _judge(dataset.files, method, seed, verdicts, progress)
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
         labels = said_labels(dataset.pages, verdicts)
     return Trial(
         dataset.name,
-        name,
+        method.name,
         ratios(scored.outcomes),
         ratios(pair_outcomes(labels, yardstick.pairs)),
         adjusted_rand_index(labels, yardstick.labels),
@@ -276,18 +268,18 @@ def said_labels(pages: Pages, verdicts: Path) -> list[int]:
 
 def _judge(
     files: Sequence[Path],
-    signature: SignatureSettings,
-    index: IndexSettings,
+    method: Selected,
     seed: int,
     verdicts: Path,
-    progress: Progress,
+    progress: Callable[[int], None],
 ) -> tuple[_Measuring, float]:
     """Write the verdicts; return the signer with its counts, and seconds of CPU time."""
     key_file = verdicts.with_name("key")
     key_file.write_text(secret_of(seed).hex())
     key_file.chmod(0o600)
-    folder = IndexFolder.open(verdicts.with_name("index"), signature, index.shards, key_file)
-    judge = replay_judge(folder, index)
+    _, signature, rules = method
+    folder = IndexFolder.open(verdicts.with_name("index"), signature, rules.shards, key_file)
+    judge = replay_judge(folder, rules)
     output = OutputFile.open(str(verdicts), None, lasting=False)
     try:
         signer = _Measuring(make_signer(signature, folder.secret))

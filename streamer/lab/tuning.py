@@ -1,4 +1,4 @@
-"""What bandings find on a sample of pages: candidates, and how many of them are duplicates.
+"""Which bands and rows serve a threshold: by the S-curve alone, and by what they find on a sample.
 
 All pages of the sample are signed under each banding in one pass, and each page's candidates are
 counted as the index would: earlier pages under one of its band keys, of each bucket the earliest
@@ -7,8 +7,6 @@ is told against the widest one, which finds practically all true pairs. In the i
 not posted, so there a page has fewer candidates as a rule.
 
 A page takes 264 bytes for its sketch and 8 a band of each banding.
-
-Which bands and rows serve a threshold: those whose S-curve errs least on both sides of it.
 
 Two pages of resemblance s share one of `bands` band keys of `rows` min-hashes with probability
 P(s) = 1 - (1 - s**rows)**bands: an S-curve that rises about (1/bands)**(1/rows). What lies under it
@@ -28,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError
+from streamer.lab.documents import batches
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
@@ -227,22 +226,17 @@ def _sign_all(
         Signer(SignatureSettings(shingle_width=shingle_width, bands=bands, rows=rows), _SECRET)
         for bands, rows in bandings
     ]
-    parser = PageParser()
-    pages = before = 0
+    pages = 0
     sketches: list[npt.NDArray[np.uint64]] = []
     keys: list[list[npt.NDArray[np.uint64]]] = [[] for _ in signers]
-    for source in sources:
-        for chunk in source.read():
-            batch = parser.parse(chunk)
-            pages += len(batch)
-            for number, signer in enumerate(signers):
-                signed = signer.sign(batch.bodies, batch.flags)
-                comparable = signed.distinct >= SHINGLES_MIN
-                keys[number].append(signed.keys[comparable, :-1])
-                if number == 0:
-                    sketches.append(signed.sketches[comparable])
-            progress(before + chunk.amount)
-        before += source.total_bytes or 0
+    for _, batch in batches(sources, PageParser(), lambda read, _pages: progress(read)):
+        pages += len(batch)
+        for number, signer in enumerate(signers):
+            signed = signer.sign(batch.bodies, batch.flags)
+            comparable = signed.distinct >= SHINGLES_MIN
+            keys[number].append(signed.keys[comparable, :-1])
+            if number == 0:
+                sketches.append(signed.sketches[comparable])
     if not sketches:
         return 0, np.empty((0, 1), np.uint64), [np.empty((0, 1), np.uint64) for _ in signers]
     return pages, np.concatenate(sketches), [np.concatenate(parts) for parts in keys]

@@ -24,7 +24,7 @@ import msgspec
 
 from benchmarks.corpus import SYLLABLES
 from streamer.lab.sample.reference import Exact, Shingler, resemblance
-from streamer.lab.sample.score import Said, read_verdicts
+from streamer.lab.sample.score import Judged, read_verdicts
 from streamer.model import Decision
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.replayed import replay
@@ -159,7 +159,7 @@ def _tallies(made: list[Made], exact: list[Exact]) -> dict[int, Tally]:
 
 
 def _count(
-    said: Said,
+    said: Judged,
     made: list[Made],
     exact: list[Exact],
     buckets: dict[float, Bucket],

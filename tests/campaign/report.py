@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from benchmarks.figures import markdown
 from benchmarks.machine import Machine
-from benchmarks.report_tables import markdown
 from tests.campaign.campaign import ELSEWHERE, Campaign, Outcome
 
 FILE = "outcomes.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from benchmarks import machine
-from benchmarks.report_tables import markdown
+from benchmarks.figures import markdown
 from tests.cluster.life import Step
 from tests.cluster.machines import Machines, run
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +41,6 @@ from tests.helpers.signed_pages import BANDS, family_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from streamer.lab.audit.scene import Report
 
@@ -87,7 +88,7 @@ class SmallIndex:
     applied: list[int] = field(default_factory=list)
     emitted_at: dict[tuple[int, int], int] = field(default_factory=dict)  # of verdicts, by number
 
-    def audit(self, folder: Path, **changed: Any) -> Report:
+    def audit(self, **changed: Any) -> Report:
         """Audit it, with what is changed in the scene."""
         ends = {p: 1 + max(m.offset for m in self.records if m.partition == p) for p in self.signed}
         scene = Scene(
@@ -95,7 +96,11 @@ class SmallIndex:
             VERDICT_PARTITIONS, self.signed, self.applied, [len(log) for log in self.logs],
             PageParser(),
         )  # fmt: skip
-        audit = IndexAudit(replace(scene, **changed), folder)
+        with TemporaryDirectory() as folder:
+            return self._feed(IndexAudit(replace(scene, **changed), Path(folder)))
+
+    def _feed(self, audit: IndexAudit) -> Report:
+        """Give an audit all that there is; return what it finds."""
         for number, records in enumerate(self.logs):
             with audit.log(number) as log:
                 for offset, data in enumerate(records):

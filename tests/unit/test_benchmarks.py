@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import (
     corpus,
     corpus_file,
     lsh,
-    lsh_documents,
     machine,
     quality,
     results,
     run,
     signing,
-    tables,
     throughput,
+    timed_replay,
 )
 from benchmarks.corpus_file import DiskTooSmall, obtain
+from benchmarks.figures import markdown
 from benchmarks.peers.peer import (
     INDEX_PEERS,
     LEFT_OUT,
@@ -42,27 +41,20 @@ from benchmarks.peers.peer import (
     SigningPeer,
 )
 from benchmarks.peers.shingles import shingles
-from benchmarks.subjects import SUBJECTS, Options, Subject
+from benchmarks.run import SUBJECTS, Options, Subject
 from streamer.lab.sample.score import read_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 PAGES = 5000  # of 4 kB: three chunks, so that flushes come between
-
-
-def printed(parts: Iterable[Table | str]) -> str:
-    text = io.StringIO()
-    for part in parts:
-        Console(file=text, width=160).print(part)
-    return text.getvalue()
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[throughput.Throughput]:
     folder = tmp_path_factory.mktemp("bench")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(throughput, "WARM_PAGES", 10)
+        patch.setattr(timed_replay, "WARM_PAGES", 10)
         yield throughput.measure(folder, PAGES, step=200, head_pages=16)
     assert [path.suffix for path in folder.iterdir()] == [".jsonl"] * 2, "scratch was left"
 
@@ -77,11 +69,8 @@ def test_a_replay_is_measured_over_all_of_its_pages(measured: throughput.Through
     assert measured.ratio == pytest.approx(measured.rate / measured.target)
     assert replay.peak_rss_bytes > 50 << 20
     assert measured.index_bytes_a_page > 256, "less than the sketches alone"
-
-
-def test_matches_in_the_runs_are_counted(measured: throughput.Throughput) -> None:
-    assert measured.run is not None
-    assert 0 < measured.run.duplicates_of_flushed <= measured.run.duplicates
+    assert 0 < replay.duplicates_of_flushed <= replay.duplicates
+    assert replay.stages == {}, "left alone"
 
 
 def test_every_stage_of_a_replay_is_timed(measured: throughput.Throughput) -> None:
@@ -93,15 +82,10 @@ def test_every_stage_of_a_replay_is_timed(measured: throughput.Throughput) -> No
     assert 0 < measured.overhead_us < sum(times.values())
 
 
-def test_a_run_left_alone_has_no_stages(measured: throughput.Throughput) -> None:
-    assert measured.run is not None
-    assert measured.run.stages == {}
-
-
 def test_the_throughput_is_printed_beside_target_and_budgets(
     measured: throughput.Throughput,
 ) -> None:
-    text = printed(tables.throughput_tables(measured))
+    text = markdown(throughput.tables(measured))
     for word in (
         "25,000",
         "made in",
@@ -119,7 +103,7 @@ def test_a_disk_that_is_too_small_is_one_sentence(
     usage = shutil.disk_usage(tmp_path)._replace(free=1_000_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     result = throughput.measure(tmp_path, 1_000_000)
-    assert "1.0 GB free" in printed(tables.throughput_tables(result))
+    assert "1.0 GB free" in markdown(throughput.tables(result))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,7 +124,7 @@ def test_the_corpus_of_another_generator_makes_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = obtain(tmp_path, 20).path
-    monkeypatch.setattr(corpus_file, "_version", lambda: "other")
+    monkeypatch.setattr(corpus_file, "_version", lambda *_sources: "other")
     assert obtain(tmp_path, 20).seconds is not None
     assert not old.exists()
 
@@ -175,7 +159,8 @@ def test_a_corpus_that_is_there_needs_room_for_its_replay_only(
         obtain(tmp_path, 20)
 
 
-def test_every_peer_signs_or_is_named_with_the_reason() -> None:
+def test_every_peer_signs_or_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing, "TURN_SECONDS", 0.0)
     result = signing.measure(pages=12, rounds=2)
     names = [peer.name for peer in result.peers]
     absent = {peer.name: peer.reason for peer in result.absent}
@@ -184,7 +169,7 @@ def test_every_peer_signs_or_is_named_with_the_reason() -> None:
     assert names[0] == "streamer"
     assert result.peers[0].ratio == 1
     assert all(0 < peer.fastest_us <= peer.median_us for peer in result.peers)
-    text = printed(tables.signing_tables(result))
+    text = markdown(signing.tables(result))
     assert all(name in text for name in expected)
     assert all(reason in text for reason in absent.values())
 
@@ -262,16 +247,15 @@ def test_the_target_is_set_against_the_fastest_peer_that_signs(
 def test_a_library_that_is_not_installed_makes_its_peer_absent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    entry: Entry[SigningPeer] = Entry("rensa", "rensa_minhash", "RMinHashPeer")
-    monkeypatch.delitem(sys.modules, "benchmarks.peers.rensa_minhash", raising=False)
+    entry: Entry[SigningPeer] = Entry("rensa", "rensa_peers", "RMinHashPeer")
+    monkeypatch.delitem(sys.modules, "benchmarks.peers.rensa_peers", raising=False)
     monkeypatch.setitem(sys.modules, "rensa", None)
     assert entry.load() is None
 
 
 def test_shingles_are_runs_of_five_tokens() -> None:
-    words = list("abcdefg")
-    assert shingles(words) == ["a b c d e", "b c d e f", "c d e f g"]
-    assert shingles(words[:3]) == ["a b c"]
+    assert shingles(list("abcdefg")) == ["a b c d e", "b c d e f", "c d e f g"]
+    assert shingles(list("abc")) == ["a b c"]
 
 
 @pytest.fixture(scope="session")
@@ -302,7 +286,7 @@ def test_a_collection_is_judged_under_every_key(data: Path, tmp_path: Path) -> N
 def test_the_quality_is_printed_with_its_targets_and_what_is_absent(
     data: Path, tmp_path: Path
 ) -> None:
-    text = printed(tables.quality_tables(quality.measure(tmp_path, keys=1, data=data)))
+    text = markdown(quality.tables(quality.measure(tmp_path, keys=1, data=data)))
     for word in ("set7_mccormick", "streamer", "20 right", "set3_llvm_docs is not measured"):
         assert word in text, word
 
@@ -329,7 +313,7 @@ def test_datasketch_calls_equal_pages_duplicates_of_the_earliest(tmp_path: Path)
 
 
 def test_one_document_in_five_is_a_near_copy_of_any_earlier_one() -> None:
-    documents = list(chain(*lsh_documents.batches(0, 5_000, 700)))
+    documents = list(chain(*lsh.batches(0, 5_000, 700)))
     seen: dict[tuple[int, bytes], int] = {}
     distances: list[int] = []
     exact = 0
@@ -346,9 +330,9 @@ def test_one_document_in_five_is_a_near_copy_of_any_earlier_one() -> None:
 
 
 def test_a_document_is_a_function_of_its_number() -> None:
-    whole = list(chain(*lsh_documents.batches(0, 300, 100)))
-    assert list(chain(*lsh_documents.batches(150, 300, 7))) == whole[150:]
-    assert set(whole).isdisjoint(chain(*lsh_documents.batches(0, 300, 100, seed=2)))
+    whole = list(chain(*lsh.batches(0, 300, 100)))
+    assert list(chain(*lsh.batches(150, 300, 7))) == whole[150:]
+    assert set(whole).isdisjoint(chain(*lsh.batches(0, 300, 100, seed=2)))
 
 
 def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -> None:
@@ -362,7 +346,7 @@ def test_every_index_finds_the_copies_among_the_last_documents(tmp_path: Path) -
         assert one.us > 0
         assert one.rounds == 1
         assert one.ratio == one.ratio_least == pytest.approx(one.us / indexed.systems[0].us)
-    text = printed(tables.lsh_tables(indexed))
+    text = markdown(lsh.tables(indexed))
     assert all(entry.name in text for entry in INDEX_PEERS)
     assert "of 400" in text
 
@@ -436,19 +420,19 @@ def test_an_index_that_takes_too_much_is_given_fewer_documents_and_that_is_said(
     assert (result.indexed, result.timed) == (lsh.BATCH, 6_000)
     assert result.sentence is not None
     assert said in result.sentence
-    text = printed(tables.lsh_tables(lsh.Lsh(30_000, [result], [])))
+    text = markdown(lsh.tables(lsh.Lsh(30_000, [result], [])))
     assert f"x was given {lsh.BATCH:,} documents only: {result.sentence}." in text
 
 
 def test_the_results_are_json_with_the_machine(tmp_path: Path) -> None:
     text = io.StringIO()
-    asked = run.parse(["--only", "signing", "--signing-pages", "5", "--folder", str(tmp_path)])
+    asked = run.parse(["--only", "library", "--library-texts", "20", "--folder", str(tmp_path)])
     run.run(*asked, Console(file=text, width=120))
     found = json.loads((tmp_path / results.RESULTS_FILE).read_bytes())
     assert found["machine"]["cores"] >= 1
     assert found["machine"]["packages"].keys() == set(machine.PACKAGES)
-    assert found["subjects"].keys() == {"signing"}
-    assert found["subjects"]["signing"]["result"]["pages"] == 5
+    assert found["subjects"].keys() == {"library"}
+    assert found["subjects"]["library"]["result"]["texts"] == 20
     assert "cores" in text.getvalue()
 
 

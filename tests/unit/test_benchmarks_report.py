@@ -18,6 +18,7 @@ from benchmarks.beside import Beside, Resharding
 from benchmarks.beside import Run as BesideRun
 from benchmarks.collisions import Collisions, Hash
 from benchmarks.corpus_file import CorpusFile
+from benchmarks.figures import markdown
 from benchmarks.flushes import Sample as FlushSample
 from benchmarks.growth import Growth
 from benchmarks.growth import Sample as GrowthSample
@@ -30,19 +31,17 @@ from benchmarks.lsh import IndexTime, Lsh
 from benchmarks.memory import Memory, Part
 from benchmarks.peers.peer import Absent
 from benchmarks.quality import Quality, Trial
-from benchmarks.report_tables import markdown
 from benchmarks.resident import Resident
 from benchmarks.results import Results
+from benchmarks.run import SUBJECTS
 from benchmarks.run_kafka import Results as KafkaResults
 from benchmarks.salted_source import SourceCost
-from benchmarks.sampled_replay import Sample, SampledRun
 from benchmarks.scale import Scale
 from benchmarks.shards import Costs, Measured, Plan, ShardRates
 from benchmarks.signing import PeerTime, Signing
 from benchmarks.start_time import StartTime
-from benchmarks.subjects import SUBJECTS
 from benchmarks.throughput import StageTime, Throughput
-from benchmarks.timed_replay import Run, Span
+from benchmarks.timed_replay import Run, Sample, Span
 
 HERE = machine.Machine(
     "a processor", 2, 24 << 30, 0.1, "a system", "3.11.7", {"numpy": "2.4"}, "0123456789ab"
@@ -64,22 +63,20 @@ LSH = Lsh(
     ],
     [],
 )
+RUN = Run(
+    pages=1000,
+    unique=800,
+    duplicates=200,
+    seconds=0.03,
+    cpu_seconds=0.05,
+    spans=[Span(500, 0.014), Span(500, 0.015)],
+    index_bytes=400_000,
+    index_pages=800,
+    peak_rss_bytes=300 << 20,
+)
 THROUGHPUT = Throughput(
     corpus=CorpusFile(Path("corpus.jsonl"), 1000, 4_000_000, None),
-    run=Run(
-        pages=1000,
-        unique=800,
-        duplicates=200,
-        duplicates_of_flushed=100,
-        seconds=0.03,
-        cpu_seconds=0.05,
-        spans=[Span(500, 0.014), Span(500, 0.015)],
-        peak_rss_bytes=300 << 20,
-        index_bytes=400_000,
-        index_pages=800,
-        stages={},
-        overhead_seconds=0.0,
-    ),
+    run=RUN,
     rate=33_333.0,
     rates=[35_000.0, 33_000.0],
     flatness=0.94,
@@ -97,18 +94,10 @@ RESIDENT = Resident(900 << 20, 500 << 20, 950 << 20)
 SCALE = Scale(
     source_alone=SourceCost(1000, 0.01),
     source=SourceCost(1000, 0.01),
-    run=SampledRun(
-        pages=1000,
-        unique=800,
-        duplicates=200,
-        seconds=0.03,
-        cpu_seconds=0.05,
-        spans=[Span(500, 0.014), Span(500, 0.015)],
+    run=msgspec.structs.replace(
+        RUN,
         samples=[Sample(500, 800 << 20, 400 << 20), Sample(1000, 900 << 20, 500 << 20)],
         memory=Memory(RESIDENT, 800, [Part("all", 900 << 20)], []),
-        hops=0,
-        index_bytes=400_000,
-        index_pages=800,
     ),
     rate=33_333.0,
     rates=[35_000.0, 33_000.0],

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from mmap import mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from benchmarks import (
     corpus,
@@ -24,29 +22,19 @@ from benchmarks import (
     scale,
     shards,
     start_time,
+    timed_replay,
 )
 from benchmarks.corpus_file import PAGE_BYTES
+from benchmarks.figures import markdown
 from benchmarks.peers.shingles import shingles
-from benchmarks.sampled_replay import sampled_replay
 from benchmarks.shards import Costs, Measured, cpu_us, fitted, plan, predict
 from benchmarks.timed_replay import Span
 from streamer.pages.chunk import CHUNK_BYTES_MAX
 from streamer.run.index_folder import read_meta
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 BASE_PAGES = 60
 PASSES = 4
 CORES = range(2, 65)
-
-
-def printed(*parts: Table | str) -> str:
-    text = io.StringIO()
-    console = Console(file=text, width=160)
-    for part in parts:
-        console.print(part)
-    return text.getvalue()
 
 
 # ---- the salted source ---------------------------------------------------------------------------
@@ -86,18 +74,6 @@ def test_a_salted_page_is_its_base_page_with_vowels_shifted_and_nothing_else(bas
         assert page["content_type"] == original["content_type"]
 
 
-def test_no_two_salted_pages_have_one_url(base: Path) -> None:
-    urls = [page["url"] for page in salted(base, PASSES * BASE_PAGES)]
-    assert len(set(urls)) == PASSES * BASE_PAGES
-
-
-def test_every_salt_moves_every_vowel_to_another_letter() -> None:
-    table = salted_source.shifted_vowels()
-    assert len(table) == salted_source.PASSES_MAX
-    for vowel in table.T:
-        assert len(set(vowel.tolist())) == salted_source.PASSES_MAX
-
-
 def test_pages_of_two_salts_share_no_shingle(base: Path) -> None:
     body = json.loads(base.read_bytes().splitlines()[0])["body"]
     sets = [set(shingles(shifted(body, salt).split())) for salt in range(6)]
@@ -106,27 +82,12 @@ def test_pages_of_two_salts_share_no_shingle(base: Path) -> None:
         assert not any(one & other for other in sets[:salt])
 
 
-def test_copies_stay_copies_under_a_salt(base: Path) -> None:
-    generator = corpus.Corpus()
-    origins, is_copy = generator._origins(np.arange(BASE_PAGES, dtype=np.uint64))  # noqa: SLF001 - only it knows
-    bodies = [json.loads(line)["body"] for line in base.read_bytes().splitlines()]
-    copies = np.flatnonzero(is_copy).tolist()
-    assert len(copies) > 5
-    for copy in copies:
-        pair = [set(shingles(shifted(bodies[i], 7).split())) for i in (copy, int(origins[copy]))]
-        assert len(pair[0] & pair[1]) / len(pair[0] | pair[1]) > 0.75
-
-
 def test_copies_are_spread_over_all_passes_so_far_and_originals_are_new() -> None:
     copies = np.arange(40_000) % 5 == 0
     salts = salted_source.salts_of_pass(3, copies)
     assert set(salts[~copies].tolist()) == {3}
     shares = np.bincount(salts[copies], minlength=4) / copies.sum()
     assert shares == pytest.approx(np.full(4, 0.25), abs=0.03)
-
-
-def test_the_first_pass_has_nothing_to_repeat() -> None:
-    assert not salted_source.salts_of_pass(0, np.ones(100, np.bool_)).any()
 
 
 def test_where_blocks_end_does_not_show(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +143,7 @@ PAGES, STEP = 5400, 1800  # of 4 kB: a chunk is a little more than a step
 def measured(tmp_path_factory: pytest.TempPathFactory) -> scale.Scale:
     folder = tmp_path_factory.mktemp("scale")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scale, "WARM_PAGES", 10)
+        patch.setattr(timed_replay, "WARM_PAGES", 10)
         patch.setattr(start_time, "measure", no_starts)
         result = scale.measure(
             folder,
@@ -209,6 +170,21 @@ def test_a_run_at_scale_is_measured_over_all_of_its_pages(measured: scale.Scale)
     assert measured.index_bytes_a_page > 256, "less than the sketches alone"
     assert measured.last_to_first == pytest.approx(measured.rates[-1] / measured.rates[0])
     assert run.hops == 0
+    assert measured.source_alone is not None
+    assert measured.source is not None
+    assert (measured.source_alone.pages, measured.source.pages) == (300, PAGES)
+    assert measured.source.cpu_us > 0
+    assert measured.start is not None
+    assert (measured.start.index_pages, len(measured.start.clean)) == (run.unique, 2)
+
+
+def test_a_result_at_scale_survives_being_written_and_is_shown_beside_its_targets(
+    measured: scale.Scale,
+) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(measured), type=scale.Scale) == measured
+    text = markdown(scale.tables(measured))
+    for word in ("41,667", "0.85", "600", "2,048 MiB", "after a kill", memory.REST):
+        assert word in text, word
 
 
 def test_memory_is_sampled_on_the_way(measured: scale.Scale) -> None:
@@ -222,6 +198,7 @@ def test_memory_is_sampled_on_the_way(measured: scale.Scale) -> None:
 def test_the_parts_of_the_memory_add_up(measured: scale.Scale) -> None:
     assert measured.run is not None
     whole = measured.run.memory
+    assert whole is not None
     parts = {part.name: part.size_bytes for part in whole.parts}
     assert sum(parts.values()) == whole.resident.total_bytes
     assert {memory.BASE, memory.REST, "head", "key table", *memory.ROCKSDB} <= parts.keys()
@@ -230,27 +207,13 @@ def test_the_parts_of_the_memory_add_up(measured: scale.Scale) -> None:
     assert whole.kept_pages == measured.run.unique
 
 
-def test_the_source_is_charged(measured: scale.Scale) -> None:
-    assert measured.source_alone is not None
-    assert measured.source is not None
-    assert measured.source_alone.pages == 300
-    assert measured.source.pages == PAGES
-    assert measured.source.cpu_us > 0
-
-
-def test_starts_are_over_the_index_that_the_run_has_left(measured: scale.Scale) -> None:
-    assert measured.start is not None
-    assert measured.run is not None
-    assert measured.start.index_pages == measured.run.unique
-    assert len(measured.start.clean) == 2
-
-
 def test_starts_are_timed_after_a_stop_and_after_a_kill(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start_time, "SMALL_PAGES", 20)
-    monkeypatch.setattr(memory, "base_bytes", lambda: 0)
-    sampled_replay(str(base), tmp_path, step=100, head_pages=None, shards=None)
+    timed_replay.timed_replay(
+        timed_replay.parse([str(base), "result.json", "--folder", str(tmp_path)])
+    )
     index = tmp_path / "index"
     # The verdicts on half of these are more than a pipe holds.
     start = start_time.measure(tmp_path, index, rounds=1, killed_pages=1500)
@@ -259,7 +222,7 @@ def test_starts_are_timed_after_a_stop_and_after_a_kill(
     assert 0 < start.index_pages < meta.shards[0].rows
     assert 0.1 < start.clean_s == start.clean[0]
     assert 0.1 < start.killed_s <= start.caught_up_s == start.caught_up[0]
-    assert "after a kill" in printed(start_time.table(start))
+    assert "after a kill" in markdown([start_time.table(start)])
 
 
 def test_a_command_that_ends_before_its_verdicts_is_no_start(
@@ -273,32 +236,20 @@ def test_a_command_that_ends_before_its_verdicts_is_no_start(
     assert "no such file" in capsys.readouterr().err
 
 
-def test_scale_is_shown_beside_its_targets(measured: scale.Scale) -> None:
-    text = printed(*scale.tables(measured))
-    for word in ("41,667", "0.85", "600", "2,048 MiB", "after a kill", memory.REST):
-        assert word in text, word
-
-
-def test_the_result_survives_being_written(measured: scale.Scale) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(measured), type=scale.Scale) == measured
-
-
 def test_a_disk_that_is_too_small_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scale, "REPLAY_BYTES", 1 << 50)
-    monkeypatch.setattr(scale, "WARM_PAGES", 10)
     result = scale.measure(tmp_path, 100, base_pages=20, killed_pages=20)
-    assert "GB free" in printed(*scale.tables(result))
+    assert "GB free" in markdown(scale.tables(result))
     assert not (tmp_path / "scale").exists()
 
 
 def test_a_replay_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scale, "WARM_PAGES", 10)
-    monkeypatch.setattr(scale, "replay", lambda *_arguments, **_options: None)
-    monkeypatch.setattr(scale, "RUN_MODULE", "benchmarks.no_such_module")
+    monkeypatch.setattr(scale, "warm", lambda _folder: None)
+    monkeypatch.setattr(timed_replay, "MODULE", "benchmarks.no_such_module")
     with pytest.raises(subprocess.CalledProcessError):
         scale.measure(tmp_path, 60, base_pages=20, killed_pages=20)
     assert not (tmp_path / "scale").exists()
@@ -320,10 +271,7 @@ def test_each_array_counts_once_under_its_path() -> None:
     assert sizes[".words"] + sizes[".view"] == 800
     assert sizes[".again[][]"] == 5
     assert sizes[".mapped"] == 4096
-
-
-def test_a_path_tells_the_part() -> None:
-    kinds = [memory._kind(path) for path in (".shards[].head.keys", "._lookups[].table._memory[]")]  # noqa: SLF001
+    kinds = [memory._kind(path) for path in (".shards[].head.keys", "._lookups[].table._memory[]")]  # noqa: SLF001 - its parts
     assert kinds == ["head", "key table"]
 
 
@@ -374,12 +322,12 @@ def test_an_html_file_is_made_once(tmp_path: Path) -> None:
 
 
 def test_html_pages_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_pages, "WARM_PAGES", 10)
+    monkeypatch.setattr(html_pages, "warm", lambda _folder: None)
     result = html_pages.measure(tmp_path, 40, rounds=1)
     assert result.pages == 40
     assert result.megabytes_s == pytest.approx(result.rate * result.html_bytes / 1e6)
     assert 0 < result.rate == result.rates[0]
-    text = printed(html_pages.table(result))
+    text = markdown([html_pages.table(result)])
     assert "12,000" in text
     assert "300" in text
     assert msgspec.json.decode(msgspec.json.encode(result), type=html_pages.HtmlPages) == result
@@ -459,7 +407,7 @@ def test_shards_are_measured_over_more_than_300_flushes() -> None:
 
 
 def test_shards_are_measured_and_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "WARM_PAGES", 10)
+    monkeypatch.setattr(shards, "warm", lambda _folder: None)
     result = shards.measure(tmp_path, 400, shards=(1, 2), head_pages=100)
     one, two = result.measured
     assert (one.flushes, two.flushes) == (3, 3), "at the start, after the chunk, at the end"
@@ -468,8 +416,8 @@ def test_shards_are_measured_and_predicted(tmp_path: Path, monkeypatch: pytest.M
     assert result.costs.sign_us > 0
     assert result.costs.shard_us > 0
     assert result.plans[2][4] == plan(result.costs, 2, 4)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"] * 2, "scratch was left"
-    text = printed(*shards.tables(result))
+    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"], "scratch was left"
+    text = markdown([shards.table(result), shards.prediction_table(result)])
     assert "64 cores" in text
     assert f"{one.rate:,.0f}" in text
     assert msgspec.json.decode(msgspec.json.encode(result), type=shards.ShardRates) == result

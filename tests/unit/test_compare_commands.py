@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from streamer.cli.replay import replay
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.lab.cli.compare import compare, uniqueness
 from streamer.lab.comparison import Panel
+from streamer.lab.explanation import KeptIndex, Near
 from streamer.sketch.collection import count_words
 from streamer.sketch.method import PageText
 from streamer.text.words import CanonicalOptions
@@ -47,6 +49,19 @@ def refusal(*arguments: str | Path) -> StreamerError:
     result = runner.invoke(app, [*map(str, arguments)])
     assert isinstance(result.exception, StreamerError), result.output
     return result.exception
+
+
+def judge(
+    folder: Path, pages: dict[str, str], *options: str | Path, kind: str | None = None
+) -> list[str | Path]:
+    """Judge `pages` in their order; return the options that name the index."""
+    lines = [
+        json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
+    ]
+    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
+    index: list[str | Path] = ["--index", folder / "index"]
+    run("replay", folder / "pages.jsonl", "--verdicts", folder / "v.jsonl", *index, *options)
+    return index
 
 
 def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Path, Path]) -> None:
@@ -292,12 +307,11 @@ def test_an_index_tells_the_kept_pages_that_a_text_is_near(
     tmp_path: Path, options: list[str]
 ) -> None:
     bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
-    lines = [json.dumps({"url": f"http://a.example/{i}", "body": b}) for i, b in enumerate(bodies)]
-    (tmp_path / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     # A key of its own would, now and then, put no key of the two texts in common.
     (tmp_path / "key").write_text("5a" * 32, "utf-8")
-    index: list[str | Path] = ["--index", tmp_path / "index", "--key-file", tmp_path / "key"]
-    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    key = "--key-file", tmp_path / "key"
+    pages = {f"http://a.example/{i}": body for i, body in enumerate(bodies)}
+    index = [*judge(tmp_path, pages, *key, *options), *key]
     (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
     report = json.loads(run("uniqueness", tmp_path / "text.txt", *index, "--json"))
     nearest = report["nearest"][0]
@@ -312,27 +326,70 @@ def test_an_index_tells_the_kept_pages_that_a_text_is_near(
 
 def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_path: Path) -> None:
     html = "<html><head><meta name=description content='In short'></head><p>{} of many words</p>"
-    page = {
-        "url": "http://a.example/",
-        "body": html.format("one body"),
-        "content_type": "text/html",
-    }
-    (tmp_path / "pages.jsonl").write_text(json.dumps(page) + "\n", "utf-8")
-    index: list[str | Path] = ["--index", tmp_path / "index"]
     options = ["--method", "digests", "--method-option", "variant=description"]
-    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    pages = {"http://a.example/": html.format("one body")}
+    index = judge(tmp_path, pages, *options, kind="text/html")
     (tmp_path / "text.html").write_text(html.format("another body"), "utf-8")
     (near,) = json.loads(run("uniqueness", tmp_path / "text.html", *index, "--json"))["nearest"]
     assert (near["url"], near["similarity"], near["shared_keys"]) == ("http://a.example/", 1.0, 1)
 
 
 def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:
-    (tmp_path / "pages.jsonl").write_text('{"url": "u", "body": "one page"}\n', "utf-8")
     words = tmp_path / "words.json"
     words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
-    index: list[str | Path] = ["--index", tmp_path / "index"]
-    options: list[str | Path] = ["--method", "lexicon", "--method-option", f"collection={words}"]
-    run("replay", tmp_path / "pages.jsonl", "--verdicts", tmp_path / "v.jsonl", *index, *options)
+    options = ["--method", "lexicon", "--method-option", f"collection={words}"]
+    index = judge(tmp_path, {"u": "one page"}, *options)
     error = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
     assert isinstance(error, StoreMismatch)
     assert "--against" in str(error)
+
+
+# ---- in which order kept pages near a text come, and how near each is said to be -----------------
+
+PIECES, PIECE_WORDS = 10, 20
+TEXT = [f"word{n}" for n in range(PIECES * PIECE_WORDS)]
+
+
+def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]:
+    """Judge `pages` in their order, and look up TEXT in the index."""
+    judge(folder, {url: " ".join(words) for url, words in pages.items()}, *options)
+    with closing(KeptIndex(folder / "index")) as kept:
+        return kept.near(" ".join(TEXT).encode())
+
+
+def changed(name: str, pieces: int, every: int = 1) -> list[str]:
+    """Return TEXT with each `every`-th word of its first pieces replaced by one of its own."""
+    last = pieces * PIECE_WORDS
+    return [f"{name}{n}" if n < last and n % every == 0 else word for n, word in enumerate(TEXT)]
+
+
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_the_most_similar_page_comes_first_and_a_stranger_not_at_all(
+    tmp_path: Path, shards: str
+) -> None:
+    pages = {name: changed(name, pieces) for name, pieces in (("a", 8), ("b", 6), ("c", 7))}
+    pages["stranger"] = changed("stranger", PIECES)
+    found = near(tmp_path, pages, "--method", "segments", "--shards", shards)
+    assert found == [Near("b", 0.4, 4), Near("c", 0.3, 3), Near("a", 0.2, 2)]
+
+
+def test_similarity_goes_before_shared_keys_and_these_before_the_place(tmp_path: Path) -> None:
+    pages = {
+        "few": changed("few", 6),
+        "more": changed("more", 6, every=PIECE_WORDS),
+        "nearer": changed("nearer", 5),
+    }
+    options = ["--method", "banding", "--accept", "segments", "--bands", "48", "--rows", "1"]
+    nearer, more, few = near(tmp_path, pages, *options)
+    assert (nearer.url, nearer.similarity) == ("nearer", 0.5)
+    assert (more.url, more.similarity) == ("more", 0.4)
+    assert (few.url, few.similarity) == ("few", 0.4)
+    assert more.shared_keys > nearer.shared_keys
+    assert more.shared_keys > few.shared_keys
+
+
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_of_pages_alike_in_all_the_earlier_one_comes_first(tmp_path: Path, shards: str) -> None:
+    pages = {name: changed(name, 6) for name in ("z", "m", "a")}
+    found = near(tmp_path, pages, "--method", "segments", "--shards", shards)
+    assert found == [Near(name, 0.4, 4) for name in ("z", "m", "a")]

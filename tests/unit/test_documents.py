@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import InputError
-from streamer.lab.documents import files_of, read_document, read_documents
+from streamer.lab.documents import batches, files_of, read_document, read_documents
+from streamer.pages.files import open_sources
+from streamer.pages.parse import PageParser
 from streamer.text.words import CanonicalOptions
 
 FORM = CanonicalOptions()
@@ -72,3 +74,13 @@ def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty folder"):
         files_of([tmp_path / "empty"])
+
+
+def test_what_is_read_is_told_over_all_sources(tmp_path: Path) -> None:
+    files = [pages(tmp_path / "a.jsonl", "one", "two"), pages(tmp_path / "b.jsonl", "three")]
+    told: list[tuple[int, int]] = []
+    sources = open_sources([str(file) for file in files]).sources
+    found = [name for name, _ in batches(sources, PageParser(), lambda *each: told.append(each))]
+    assert found == [str(file) for file in files]
+    sizes = [file.stat().st_size for file in files]
+    assert told == [(sizes[0], 2), (sum(sizes), 3)]

@@ -1,19 +1,32 @@
-"""Evaluating methods: which datasets and methods there are, and what a pass over them gives."""
+"""Evaluating methods: datasets, partitions of their pages, and what a pass over them gives."""
 
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks import methods_page, short_texts
 from streamer.cli.main import app
 from streamer.errors import InputError, SettingsError
-from streamer.lab.datasets import open_dataset, reuters_pages, write_collection
+from streamer.lab.datasets import (
+    adjusted_rand_index,
+    open_dataset,
+    pair_outcomes,
+    reuters_pages,
+    true_labels,
+    true_pairs,
+    write_collection,
+)
 from streamer.lab.sample.crawl import write_crawl
+from streamer.lab.sample.reference import MIN_SHINGLES, Pages, Shingler, resemblance
+from streamer.lab.sample.score import KeptPages, Outcomes
 from streamer.lab.trial import (
     Ratios,
     Trial,
@@ -208,7 +221,7 @@ def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_pat
 def _try(path: Path, name: str, scratch: Path) -> Trial:
     (one,) = select([name])
     yardstick = Yardstick(open_dataset(path, scratch))
-    return try_method(yardstick, name, one.signature, one.rules)
+    return try_method(yardstick, one)
 
 
 def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(
@@ -258,3 +271,85 @@ def test_the_page_quotes_the_published_figures_beside_ours_and_the_advice_of_eac
     assert "| Zelenkov and Segalovich 2007 | long sentences | 0.80 | 0.84 | 0.82 |" in text
     assert "not verified" in text
     assert all(f"- `{name}`: {method.advice}" in text for name, method in methods().items())
+
+
+labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
+texts = st.lists(
+    st.lists(st.sampled_from("abc"), min_size=3, max_size=12).map(" ".join), max_size=10
+)
+THRESHOLD = 0.5
+
+
+def pages_of(bodies: list[str]) -> Pages:
+    pages, shingler = Pages(), Shingler()
+    for number, body in enumerate(bodies):
+        pages.add(("file",), number, f"u{number}", shingler.exact(body))
+    return pages
+
+
+@given(labels)
+def test_the_adjusted_rand_index_is_that_of_counting_pairs(rows: list[tuple[int, int]]) -> None:
+    one, other = [row[0] for row in rows], [row[1] for row in rows]
+    both = neither = first = second = 0
+    for a, b in combinations(rows, 2):
+        both += a[0] == b[0] and a[1] == b[1]
+        neither += a[0] != b[0] and a[1] != b[1]
+        first += a[0] == b[0] and a[1] != b[1]
+        second += a[0] != b[0] and a[1] == b[1]
+    # The form over pairs, as Steinley 2004 gives it.
+    chance = (both + first) * (first + neither) + (both + second) * (second + neither)
+    expected = 2 * (both * neither - first * second) / chance if chance else 1.0
+    assert adjusted_rand_index(one, other) == pytest.approx(expected)
+
+
+def test_the_adjusted_rand_index_has_the_published_value() -> None:
+    # The example of Yeung and Ruzzo 2001, Details of the adjusted Rand index.
+    table = [[1, 1, 0], [1, 2, 1], [0, 0, 4]]
+    cells = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
+    one, other = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    assert adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)
+
+
+@given(texts)
+def test_true_pairs_are_all_pairs_at_the_threshold(bodies: list[str]) -> None:
+    pages = pages_of(bodies)
+    expected = {
+        (a, b)
+        for a, b in combinations(range(len(pages)), 2)
+        if resemblance(pages.exact[a], pages.exact[b]) >= THRESHOLD
+    }
+    assert true_pairs(pages, THRESHOLD) == expected
+
+
+@given(texts)
+def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies: list[str]) -> None:
+    pages = pages_of(bodies)
+    kept: list[int] = []
+    expected = []
+    for page in range(len(pages)):
+        values = [(resemblance(pages.exact[page], pages.exact[k]), -k) for k in kept]
+        best = max(values, default=(0.0, 0))
+        if best[0] >= THRESHOLD:
+            expected.append(-best[1])
+        else:
+            kept.append(page)
+            expected.append(page)
+    assert true_labels(pages, THRESHOLD) == expected
+
+
+def test_of_equally_near_kept_pages_the_earliest_is_the_representative() -> None:
+    words = [f"w{n}" for n in range(14)]
+    pages = pages_of([" ".join(part) for part in (words[:11], words[3:], words)])
+    assert true_labels(pages, THRESHOLD) == [0, 1, 0]
+
+
+def test_a_kept_page_of_equal_text_matches_once() -> None:
+    pages = pages_of(["a b c d e f g h i j k"] * 2)
+    index = KeptPages(pages.exact, THRESHOLD, MIN_SHINGLES)
+    index.keep(0)
+    assert list(index.matches(1)) == [(0, 1.0)]
+
+
+def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
+    found = pair_outcomes([0, 0, 0, 3], {(0, 1), (2, 3)})
+    assert found == Outcomes(true_positive=1, false_positive=2, false_negative=1, true_negative=2)

@@ -1,4 +1,4 @@
-"""Exact shares of shingles: published values, definitions over sets, uniqueness."""
+"""Exact comparison of texts: shares of shingles, edits, shared fragments and their colours."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
+from streamer.lab.comparison import Piece, highlighted
 from streamer.lab.exact import (
+    PLACES_MAX,
+    Edits,
+    Fragment,
+    Span,
     Uniqueness,
     bag_resemblance,
     compare_words,
     containment,
     covered_share,
     dice_percentage,
+    edits_needed,
+    expected_sets,
     fit_width,
     jaccard,
+    shared_fragments,
 )
 from streamer.sketch.methods.shingled import shingles
+from streamer.text.words import Word, canonical_words, words_with_spans
 
 items = st.lists(st.sampled_from("abcdef"), max_size=12)
 sets = st.frozensets(st.sampled_from("abcdef"))
-
-
-def test_sets_of_four_and_five_that_share_two_resemble_by_two_sevenths() -> None:
-    assert jaccard(set("abcd"), set("cdefg")) == 2 / 7
 
 
 def test_ninety_five_unique_shingles_of_a_hundred_are_95_percent() -> None:
@@ -139,3 +144,157 @@ def test_uniqueness_is_the_share_of_places_whose_shingle_no_source_has(
 def test_a_width_of_no_words_is_refused() -> None:
     with pytest.raises(SettingsError, match="cannot be 0 wide"):
         fit_width(0, 10)
+
+
+sizes = st.integers(1, 400)
+thresholds = st.integers(1, 100).map(lambda percent: percent / 100)
+
+
+@given(sizes, sizes, thresholds, st.integers(1, 10))
+def test_so_many_shingles_cross_the_threshold_and_one_less_does_not(
+    common: int, more: int, threshold: float, width: int
+) -> None:
+    union = common + more
+    edits = edits_needed(common, union, threshold, width)
+    reaches = [_after(common, union, x, differ=edits.differ) >= threshold - 1e-9 for x in
+               (0, edits.shingles - 1, edits.shingles)]  # fmt: skip
+    assert reaches == [edits.differ, edits.differ, not edits.differ]
+    assert edits.shingles > 0
+    assert (edits.words - 1) * width < edits.shingles <= edits.words * width
+
+
+def _after(common: int, union: int, changed: int, *, differ: bool) -> float:
+    """Return the resemblance after so many shingles of one page have become others."""
+    step = -changed if differ else changed
+    return (common + step) / (union - step)
+
+
+def test_at_the_threshold_itself_one_shingle_more_must_differ() -> None:
+    assert edits_needed(4, 5, 0.8, 5) == Edits(differ=True, shingles=1, words=1)
+
+
+@given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
+def test_expected_sets_are_the_sets_where_the_resemblance_is_exact(
+    one: set[int], other: set[int]
+) -> None:
+    resemblance = len(one & other) / len(one | other)
+    common, union = expected_sets(resemblance, len(one), len(other))
+    assert abs(common - len(one & other)) < 1e-9
+    assert abs(union - len(one | other)) < 1e-9
+
+
+def test_no_more_is_in_common_than_the_smaller_set_has() -> None:
+    assert expected_sets(0.9, 10, 100) == (10, 100)
+
+
+texts = st.lists(st.sampled_from(["a", "B", "c,", "d"]), max_size=30).map(" ".join)
+widths = st.integers(1, 4)
+
+
+def fragments_of(one: str, other: str, width: int) -> list[Fragment]:
+    return shared_fragments(words_with_spans(one), words_with_spans(other), width)
+
+
+def starts_within(words: list[Word], span: Span, width: int) -> set[int]:
+    """Return the numbers of the shingles that lie whole in a span."""
+    inside = [i for i, word in enumerate(words) if span.start <= word.start < span.end]
+    return set(inside[: len(inside) - width + 1])
+
+
+def test_a_quotation_is_found_at_its_characters_in_both_texts() -> None:
+    one = "He said: «My war, is over.» Then he left."
+    other = "— MY WAR IS OVER! she read; then he left"
+    found = fragments_of(one, other, 3)
+    cut = [(one[f.one.start : f.one.end], other[f.other.start : f.other.end]) for f in found]
+    assert cut == [("My war, is over", "MY WAR IS OVER"), ("Then he left", "then he left")]
+    assert [fragment.words for fragment in found] == [4, 3]
+
+
+def test_of_two_places_the_one_that_reaches_farther_is_taken() -> None:
+    found = fragments_of("a b c d", "a b x a b c d", 2)
+    assert found == [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(0, 7), Span(6, 13), 4)]
+
+
+def test_a_repeat_in_the_second_text_only_is_found_at_both_places() -> None:
+    found = fragments_of("x a b y", "a b z a b", 2)
+    assert found == [Fragment(Span(2, 5), Span(0, 3), 2), Fragment(Span(2, 5), Span(6, 9), 2)]
+
+
+@given(texts, texts, widths)
+def test_a_fragment_has_the_same_words_in_both_texts(one: str, other: str, width: int) -> None:
+    for fragment in fragments_of(one, other, width):
+        words = canonical_words(one[fragment.one.start : fragment.one.end])
+        assert words == canonical_words(other[fragment.other.start : fragment.other.end])
+        assert len(words) == fragment.words >= width
+
+
+@given(texts, texts, widths)
+def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
+    one: str, other: str, width: int
+) -> None:
+    first, second = words_with_spans(one), words_with_spans(other)
+    for fragment in shared_fragments(first, second, width):
+        behind = [word.text for word in first if word.start >= fragment.one.end][:1]
+        other_behind = [word.text for word in second if word.start >= fragment.other.end][:1]
+        assert not behind or behind != other_behind
+
+
+@given(texts, texts, widths)
+def test_every_shared_shingle_of_either_text_lies_in_a_fragment(
+    one: str, other: str, width: int
+) -> None:
+    first, second = words_with_spans(one), words_with_spans(other)
+    found = shared_fragments(first, second, width)
+    a, b = shingles([w.text for w in first], width), shingles([w.text for w in second], width)
+    covered = set().union(*(starts_within(first, f.one, width) for f in found))
+    other_covered = set().union(*(starts_within(second, f.other, width) for f in found))
+    assert covered == {i for i, shingle in enumerate(a) if shingle in b}
+    assert other_covered == {i for i, shingle in enumerate(b) if shingle in a}
+
+
+def test_texts_of_one_word_are_compared_with_no_more_places_than_the_limit() -> None:
+    length = 10 * PLACES_MAX
+    words = [Word("a", i, i + 1) for i in range(length)]
+    found = shared_fragments(words, words, 1)
+    assert found == [Fragment(Span(0, length), Span(0, length), length)]
+
+
+def painted(pieces: list[Piece]) -> list[bool]:
+    return [piece.group is not None for piece in pieces for _ in piece.text]
+
+
+@given(texts, texts, st.integers(1, 3))
+def test_what_fragments_cover_is_coloured_and_nothing_else(
+    one: str, other: str, width: int
+) -> None:
+    found = fragments_of(one, other, width)
+    first, second = highlighted(one, other, found)
+    assert "".join(piece.text for piece in first) == one
+    assert "".join(piece.text for piece in second) == other
+    spans = [fragment.one for fragment in found]
+    assert painted(first) == [any(s.start <= i < s.end for s in spans) for i in range(len(one))]
+    spans = [fragment.other for fragment in found]
+    assert painted(second) == [any(s.start <= i < s.end for s in spans) for i in range(len(other))]
+
+
+@given(texts, texts, st.integers(1, 3))
+def test_every_colour_has_one_first_piece_in_each_text(one: str, other: str, width: int) -> None:
+    first, second = highlighted(one, other, fragments_of(one, other, width))
+    for pieces in (first, second):
+        groups = {piece.group for piece in pieces if piece.group is not None}
+        assert groups == {piece.group for piece in (*first, *second)} - {None}
+        assert sorted(groups) == list(range(len(groups)))
+        assert sorted(piece.group or 0 for piece in pieces if piece.first) == sorted(groups)
+
+
+def test_separate_fragments_have_separate_colours() -> None:
+    one, other = "a b x c d", "c d y a b"
+    first, second = highlighted(one, other, fragments_of(one, other, 2))
+    assert first == [Piece("a b", 0, first=True), Piece(" x ", None), Piece("c d", 1, first=True)]
+    assert second == [Piece("c d", 1, first=True), Piece(" y ", None), Piece("a b", 0, first=True)]
+
+
+def test_of_overlapping_fragments_the_earlier_keeps_the_characters() -> None:
+    found = [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(2, 5), Span(4, 7), 2)]
+    first, _ = highlighted("a b c", "a b b c", found)
+    assert first == [Piece("a b", 0, first=True), Piece(" c", 1, first=True)]

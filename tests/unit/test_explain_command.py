@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,12 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
-def replay(folder: Path, *options: str) -> None:
-    lines = [json.dumps({"url": url, "body": text}) for url, text in PAGES.items()]
+def replay(
+    folder: Path, *options: str, pages: Mapping[str, str] = PAGES, kind: str | None = None
+) -> None:
+    lines = [
+        json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
+    ]
     (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
     arguments = ["replay", str(folder / "pages.jsonl"), "--index", str(folder / "index")]
     done = CliRunner().invoke(app, [*arguments, "--verdicts", str(folder / "v.jsonl"), *options])
@@ -229,14 +234,7 @@ def test_a_page_of_html_is_explained_by_all_that_its_verdict_rests_on(
         "http://a/again": html.format("of one thing", body(50, 150)),
         "http://a/other": html.format("of other things", body(60)).replace("<p", "<p x='y'"),
     }
-    lines = [
-        json.dumps({"url": url, "body": text, "content_type": "text/html"})
-        for url, text in pages.items()
-    ]
-    (tmp_path / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
-    arguments = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
-    done = CliRunner().invoke(app, [*arguments, "--verdicts", str(tmp_path / "v.jsonl"), *options])
-    assert done.exit_code == 0, (done.output, done.exception)
+    replay(tmp_path, *options, pages=pages, kind="text/html")
     for line in (tmp_path / "v.jsonl").read_text("utf-8").splitlines()[1:]:
         said = json.loads(line)
         found = explain(tmp_path, said["url"], "--texts", str(tmp_path / "pages.jsonl"))

@@ -13,10 +13,11 @@ from streamer.cli.main import COMMANDS, PANELS, app
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "collection build", ""])
-def test_every_command_is_there_and_its_switches_are_shown_without_a_type(name: str) -> None:
+def test_every_command_is_there_with_an_example_and_switches_without_a_type(name: str) -> None:
     done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "120"})
     assert done.exit_code == 0
     assert f"{name} [OPTIONS]" in done.stdout
+    assert f"Example: streamer {name}" in done.stdout or name in {"", "collection"}
     assert re.search(r"--help\s+Show this message", done.stdout)
     assert "bool" not in done.stdout
 

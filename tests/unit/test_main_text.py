@@ -20,13 +20,14 @@ from streamer.lab.comparison import Piece, in_place
 from streamer.lab.main_text import (
     MarkedPage,
     _tree,
+    examples,
     grow_of_blocks,
     read_marked,
     sheet_of,
+    with_instead,
     with_lines,
 )
 from streamer.lab.sample.kinds import KINDS, Writer, article
-from streamer.lab.train_main_text import examples, with_instead
 from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose

@@ -88,9 +88,3 @@ def test_kinds_are_left_out_where_there_is_no_truth_file(crawl: Path) -> None:
     files = [str(crawl / "pages.jsonl"), str(crawl / "verdicts.jsonl")]
     result = runner.invoke(app, ["score", *files, "--json"])
     assert json.loads(result.stdout)["kinds"] == {}
-
-
-@pytest.mark.parametrize("command", ["sample", "score"])
-def test_help_has_an_example(command: str) -> None:
-    result = runner.invoke(app, [command, "--help"])
-    assert f"Example: streamer {command}" in result.stdout

@@ -1,36 +1,21 @@
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+from benchmarks import corpus
 from streamer.lab.sample.reference import Exact, Shingler, page_text, read_page, resemblance
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "corpus.py"
 COUNT = 1200
 
 
 @pytest.fixture(scope="module")
-def corpus() -> ModuleType:
-    specification = importlib.util.spec_from_file_location("benchmark_corpus", SCRIPT)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def lines(corpus: ModuleType) -> list[bytes]:
+def lines() -> list[bytes]:
     return list(corpus.generate(COUNT))
 
 
@@ -65,13 +50,11 @@ def test_words_repeat_as_in_natural_text(lines: list[bytes]) -> None:
     assert counts[:10].sum() > 5 * counts[100:110].sum()
 
 
-def test_a_shorter_corpus_is_the_beginning_of_a_longer_one(
-    corpus: ModuleType, lines: list[bytes]
-) -> None:
+def test_a_shorter_corpus_is_the_beginning_of_a_longer_one(lines: list[bytes]) -> None:
     assert list(corpus.generate(333)) == lines[:333]
 
 
-def test_another_seed_gives_another_corpus(corpus: ModuleType, lines: list[bytes]) -> None:
+def test_another_seed_gives_another_corpus(lines: list[bytes]) -> None:
     assert not set(islice(corpus.generate(COUNT, seed=2), 50)) & set(lines)
 
 
@@ -115,7 +98,7 @@ def test_copies_come_from_the_whole_past(nearest: list[tuple[float, int]]) -> No
 
 
 def test_the_command_writes_what_generate_yields(
-    corpus: ModuleType, lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "corpus.jsonl"
     monkeypatch.setattr(sys, "argv", ["corpus.py", "--pages", "40", "--out", str(out)])

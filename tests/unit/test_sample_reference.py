@@ -86,11 +86,6 @@ def test_pages_with_few_shingles_match_equal_token_sequences_only() -> None:
     assert resemblance(short, again, 8) == 1
 
 
-def test_token_order_tells_shingles_apart() -> None:
-    shingler = Shingler()
-    assert resemblance(shingler.exact("a b c d e"), shingler.exact("e d c b a"), 1) == 0
-
-
 def test_a_body_of_bytes_is_decoded_by_the_charset_field_then_by_the_type() -> None:
     body = base64.b64encode("мост".encode("windows-1251")).decode()
     typed = "text/plain; charset=windows-1251"
@@ -127,7 +122,9 @@ def test_a_line_that_is_no_page_is_none(line: bytes) -> None:
     assert read_page(line) is None
 
 
-def test_shingles_are_distinct_and_ascending() -> None:
-    shingles = Shingler().exact("a b c d e f a b c d e f").shingles.tolist()
+def test_shingles_are_distinct_ascending_and_told_apart_by_the_order_of_tokens() -> None:
+    shingler = Shingler()
+    shingles = shingler.exact("a b c d e f a b c d e f").shingles.tolist()
     assert len(shingles) == 6
     assert all(left < right for left, right in pairwise(shingles))
+    assert resemblance(shingler.exact("a b c d e"), shingler.exact("e d c b a"), 1) == 0

@@ -1,10 +1,8 @@
-"""The published verdicts, held against the fold, their pages and each other.
+"""The published verdicts, held against the fold, their pages and each other; and the records.
 
 A page's effective verdict is its first one: a reader that takes the last one of each page sees the
 same, as repeats are byte-identical. What can only be told once all verdicts are read, whether a
 representative was itself kept, is told at the end.
-
-Records and what became of each: a verdict, a dead letter, a skip, or still on its way.
 
 A record is on its way if its signers have not committed past it, or if it is in the index and the
 verdict was not emitted at a committed record. A record with nothing at all that was committed is
@@ -37,6 +35,7 @@ from streamer.lab.audit.scene import (
     Scene,
     digest,
     page_name,
+    place_name,
 )
 from streamer.lab.audit.shard_log import ExpectedVerdicts
 from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
@@ -80,7 +79,7 @@ class PublishedVerdicts:
         """Take one message."""
         report = self._report
         report.counts["verdict messages"] += 1
-        at = f"verdict at partition {message.partition}, offset {message.offset}"
+        at = f"verdict at {place_name(message)}"
         try:
             verdict = _decode(message.value or b"")
         except msgspec.MsgspecError:
@@ -186,7 +185,7 @@ class PublishedVerdicts:
 
 
 def _name(page: Location) -> str:
-    return f"{page.topic}, partition {page.partition}, offset {page.offset}"
+    return f"{page.topic}, {place_name(page)}"
 
 
 _CONNECT = "__connect.errors."
@@ -211,7 +210,7 @@ class Outcomes:
         report.counts["dead letters"] += 1
         place = self._named_place(headers)
         if place < 0:
-            at = f"dead letter at partition {message.partition}, offset {message.offset}"
+            at = f"dead letter at {place_name(message)}"
             report.existing.looked_at += 1
             report.existing.violate(f"{at}: there is no such record")
         else:
@@ -237,7 +236,9 @@ class Outcomes:
             report.counts["pages dead-lettered"] += 1
         elif flags & ARRIVED:
             if flags & OWED:
-                report.outcomes.violate(f"{_named(message)}: judged, but the verdict is not there")
+                report.outcomes.violate(
+                    f"{place_name(message)}: judged, but the verdict is not there"
+                )
             else:
                 report.counts[_IN_INDEX] += 1
         else:
@@ -252,9 +253,9 @@ class Outcomes:
             for code in skipped:
                 report.counts[f"skipped: {code}"] += 1
         elif offset < self._covered.mark(source_name(partition)):
-            report.outcomes.violate(f"{_named(message)}: read, and nothing became of it")
+            report.outcomes.violate(f"{place_name(message)}: read, and nothing became of it")
         elif offset < self._scene.signed.get(partition, 0):
-            report.outcomes.violate(f"{_named(message)}: committed, but not in the log")
+            report.outcomes.violate(f"{place_name(message)}: committed, but not in the log")
         else:
             report.counts[_NOT_READ] += 1
 
@@ -274,7 +275,3 @@ class Outcomes:
             for kind in (_IN_INDEX, _NOT_READ):
                 if found := report.counts[kind]:
                     report.settled.violate(f"{kind}: {found:,}", found)
-
-
-def _named(message: Incoming) -> str:
-    return f"partition {message.partition}, offset {message.offset}"

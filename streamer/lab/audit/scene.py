@@ -4,22 +4,7 @@ The order in which the ends are noted makes an audit of a running index sound: f
 committed, then the ends of what has causes (verdicts, log items), then the ends of the causes. So
 whatever is read has its cause among what is read, and what was committed has all of its effects.
 
-What an audit has found: for each promise how much was looked at, and how often it is broken.
-
-Counts that break nothing, as repeats after a crash or pages that are still on their way, stand
-beside the checks. Only checks make an audit fail.
-
-A column that grows: appended to a record at a time, read as an array at the end.
-
-What is known of each page, in columns: one place a record of the pages' topic.
-
-About 25 bytes a page and 4 more a shard. Offsets below the first one that the topic still has count
-as well, since the verdicts name them; the system gives memory only to columns that are written.
-
-Reads a log by the rule of intervals, apart from the shard that does so too, and notes its state.
-
-A record that was seen before is a repeat and harmless. A record behind the mark's end is a hole:
-harmless if a later record fills it, as after a failed publish, and a loss if none does.
+And what an audit notes down: how often each promise is broken, and what is known of each page.
 """
 
 from __future__ import annotations
@@ -36,7 +21,7 @@ import numpy.typing as npt
 from streamer.index.types import FORGET, Record
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity
-from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, page_ref
+from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, Location, page_ref
 from streamer.pages.parse import PageParser
 from streamer.run.others import OtherIndexes
 
@@ -60,7 +45,11 @@ class Check:
 
 
 class Report:
-    """The checks by name, and other counts; `settled` is there only if it is asked for."""
+    """The checks by name, and other counts; `settled` is there only if it is asked for.
+
+    Counts break nothing, as repeats after a crash or pages that are still on their way. Only checks
+    make an audit fail.
+    """
 
     def __init__(self, *, settled: bool = False) -> None:
         self.outcomes = Check("each record has a verdict, or a dead letter, or is skipped")
@@ -141,7 +130,10 @@ Places = npt.NDArray[np.int64]
 
 
 class PageTable:
-    """Columns over all records below the `ends` of the partitions.
+    """Columns over all records below the `ends` of the partitions, 25 bytes a page and 4 a shard.
+
+    Offsets below the first one that the topic still has count as well, since the verdicts name
+    them; the system gives memory only to columns that are written.
 
     `flags` as above; `digests` of the first verdict; `representatives` and `arrivals` (by shard)
     hold a place plus 1 and a rank plus 1, and 0 for none.
@@ -183,6 +175,11 @@ class PageTable:
 def page_name(ref: int) -> str:
     """Return how a page is named in examples."""
     return f"partition {ref >> SEQUENCE_BITS}, offset {ref & SEQUENCE_MASK}"
+
+
+def place_name(place: Incoming | Location) -> str:
+    """Return how a place in a topic is named in examples."""
+    return f"partition {place.partition}, offset {place.offset}"
 
 
 _DIGEST_BYTES = 8
@@ -251,7 +248,11 @@ def digest(*parts: bytes | None) -> int:
 
 
 class LogReading:
-    """How far a log covers each of its sources."""
+    """How far a log covers each of its sources, by the rule of intervals, apart from the shard.
+
+    A record that was seen before is a repeat and harmless. A record behind the mark's end is a
+    hole: harmless if a later record fills it, as after a failed publish, and a loss if none does.
+    """
 
     def __init__(self) -> None:
         self.records = 0

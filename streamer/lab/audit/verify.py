@@ -4,12 +4,9 @@ Nothing is written to Kafka, no group is joined, and no key is needed. A worker 
 the ends are noted in an order (audit/scene.py) in which what is still on its way can be told from
 what is lost.
 
-The audit of an index, step by step: logs, verdicts, dead letters, records, conclusions.
-
-The steps come in this order, since each is held against the ones before: a log is folded before the
-verdicts are read, and a record is looked at when all that could have become of it is known.
-
-How much of an index is still on its way: read by no worker, or not committed.
+Logs come first, then verdicts, dead letters, records, conclusions, since each is held against the
+ones before: a log is folded before the verdicts are read, and a record is looked at when all that
+could have become of it is known.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from streamer.errors import InputError, SettingsError
 from streamer.lab.clusters import (
     WRITERS,
     Grouping,
-    Judged,
     Policy,
     Rank,
     Row,
@@ -30,6 +29,7 @@ from streamer.lab.clusters import (
     rows,
     suspects,
 )
+from streamer.lab.sample.score import Judged
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.outputs import STANDARD_OUTPUT, check_writable
 

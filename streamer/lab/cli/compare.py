@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +23,7 @@ from streamer.cli.options import command, page_parser
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
+from streamer.lab.cli import write_file
 from streamer.lab.comparison import (
     MethodOptions,
     Panel,
@@ -43,12 +45,12 @@ from streamer.lab.documents import (
     read_pairs,
 )
 from streamer.lab.exact import Uniqueness
-from streamer.lab.explanation import NearestKept, nearest_kept
+from streamer.lab.explanation import KeptIndex, Near
 from streamer.pages.files import open_sources
 from streamer.run.outputs import check_writable
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import read_options, split_options
-from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
+from streamer.sketch.settings import MAIN_TEXT
 from streamer.text.words import CanonicalOptions
 
 SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
@@ -143,7 +145,7 @@ def compare(  # noqa: PLR0913 - the options of the command
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
     if html is not None:
-        _write(html, side_by_side(report, *shown))
+        write_file(html, side_by_side(report, *shown).encode(), "--html")
     if as_json:
         typer.echo(_json(report))
     else:
@@ -171,15 +173,6 @@ def _json(report: Report) -> str:
     ]
     exact = report.exact_shares()
     return msgspec.json.encode({**asdict(report), "exact": exact, "fragments": fragments}).decode()
-
-
-def _write(path: Path, page: str) -> None:
-    try:
-        path.write_text(page, "utf-8")
-    except OSError as error:
-        raise SettingsError(
-            f"Cannot write {path}: {error.strerror or error}; give another --html."
-        ) from error
 
 
 def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
@@ -281,25 +274,39 @@ def uniqueness(
         raise InputError(f"{text}: has no words; name a text with some")
     if against is not None:
         result = _look_through(document, text, against, form, shingle_width)
-        report, table = _report(document, result, sources), _source_table(result, sources)
+        report, heads = _report(result, sources), ("source", "shingles", "of the text")
+        rows = (
+            (each["source"], f"{each['shingles']:,}", f"{each['shingles'] / result.shingles:.2%}")
+            for each in report["sources"]
+        )
     else:
         assert index is not None
         if form != CanonicalOptions():
             raise SettingsError("An index has its own canonical form; leave --canonical out.")
-        near = nearest_kept(index, body.utf8, body.flags, settings.key_file, _compile_for)
-        report, table = _near_report(document, near, sources), _near_table(near, sources)
+        with closing(KeptIndex(index, settings.key_file)) as kept:
+            compile_with_bar(main_text=kept.signature.takes_main_text)
+            near, method = kept.near(body.utf8, body.flags), kept.signature.method
+        report, heads = (
+            _near_report(near, method, sources),
+            ("kept page", "similarity", "shared keys"),
+        )
+        rows = (
+            (page.url, f"{page.similarity:.4f}", f"{page.shared_keys}") for page in near[:sources]
+        )
+    report = {"text": document.name, "words": len(document.page.words), **report}
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
     console = Console()
     for line in report["summary"]:
         console.print(visible(line), markup=False, highlight=False)
+    table = Table(box=SIMPLE_HEAD)
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for name, *figures in rows:
+        table.add_row(Text(visible(name)), *figures)
     if table.row_count:
         console.print(table)
-
-
-def _compile_for(signature: SignatureSettings) -> None:
-    compile_with_bar(main_text=signature.takes_main_text)
 
 
 def _look_through(
@@ -318,67 +325,38 @@ def _look_through(
     return result
 
 
-def _report(document: Document, result: Uniqueness, limit: int) -> dict[str, Any]:
+def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
     """Return a text's uniqueness as JSON values, with the sentences that say it."""
-    found = len(result.by_source)
+    found = result.by_source
+    most = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit]
     summary = (
         f"{result.percentage:.2f} % unique: {result.unique:,} of {result.shingles:,} shingles of "
-        f"{result.width} words are found nowhere else; sources of the others: {found:,}."
+        f"{result.width} words are found nowhere else; sources of the others: {len(found):,}."
     )
     return {
-        "text": document.name,
-        "words": len(document.page.words),
         "shingle_width": result.width,
         "shingles": result.shingles,
         "unique": result.unique,
         "percentage": result.percentage,
-        "sources": [
-            {"source": name, "shingles": count} for name, count in _most(result.by_source, limit)
-        ],
-        "sources_total": found,
+        "sources": [{"source": name, "shingles": count} for name, count in most],
+        "sources_total": len(found),
         "summary": [summary],
     }
 
 
-def _most(by_source: dict[str, int], limit: int) -> list[tuple[str, int]]:
-    return sorted(by_source.items(), key=lambda item: (-item[1], item[0]))[:limit]
-
-
-def _source_table(result: Uniqueness, limit: int) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("source", overflow="fold")
-    table.add_column("shingles", justify="right")
-    table.add_column("of the text", justify="right")
-    for name, count in _most(result.by_source, limit):
-        table.add_row(Text(visible(name)), f"{count:,}", f"{count / result.shingles:.2%}")
-    return table
-
-
-def _near_report(document: Document, near: NearestKept, limit: int) -> dict[str, Any]:
+def _near_report(near: Sequence[Near], method: str, limit: int) -> dict[str, Any]:
     """Return what an index tells of a text as JSON values, with the sentences that say it."""
-    nearest = f"{near.pages[0].similarity:.4f}" if near.pages else "none"
+    nearest = f"{near[0].similarity:.4f}" if near else "none"
     summary = (
-        f"Kept pages that share a key with the text: {len(near.pages):,}; "
+        f"Kept pages that share a key with the text: {len(near):,}; "
         f"estimated similarity of the nearest: {nearest}."
     )
     return {
-        "text": document.name,
-        "words": len(document.page.words),
-        "method": near.signature.method,
-        "nearest": [page._asdict() for page in near.pages[:limit]],
-        "pages_total": len(near.pages),
+        "method": method,
+        "nearest": [page._asdict() for page in near[:limit]],
+        "pages_total": len(near),
         "summary": [summary, NO_TEXTS],
     }
-
-
-def _near_table(near: NearestKept, limit: int) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("kept page", overflow="fold")
-    table.add_column("similarity", justify="right")
-    table.add_column("shared keys", justify="right")
-    for page in near.pages[:limit]:
-        table.add_row(Text(visible(page.url)), f"{page.similarity:.4f}", f"{page.shared_keys}")
-    return table
 
 
 collection = typer.Typer(
@@ -427,7 +405,7 @@ def build(
         result = count_words((page.words for page in texts), options, min_pages)
     if not result.documents:
         raise InputError(f"{', '.join(pages)}: no pages with words; give page files")
-    _write_collection(out, result)
+    write_file(out, result.to_bytes(), "--out", whole=True)
     print_collection(out, result, time.perf_counter() - started)
 
 
@@ -440,18 +418,6 @@ def show(
     Example: streamer collection show words.json
     """
     print_collection(file, load_collection(file))
-
-
-def _write_collection(out: Path, result: Collection) -> None:
-    """Write a collection's file whole or not at all."""
-    part = out.with_name(out.name + ".part")
-    try:
-        part.write_bytes(result.to_bytes())
-        part.replace(out)
-    except OSError as error:
-        raise SettingsError(
-            f"Cannot write {out}: {error.strerror or error}; give another --out"
-        ) from error
 
 
 def print_collection(file: Path, result: Collection, seconds: float | None = None) -> None:

@@ -19,10 +19,10 @@ from rich.table import Table
 
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.errors import InputError, SettingsError
+from streamer.lab.cli import write_file
 from streamer.lab.datasets import open_dataset, write_collection
-from streamer.lab.main_text import TREES, read_marked, sheets_of
+from streamer.lab.main_text import TREES, read_marked, sheets_of, train
 from streamer.lab.sample.score import THRESHOLD, ratio_text
-from streamer.lab.train_main_text import train
 from streamer.lab.trial import ALL, Trial, Yardstick, select, try_method
 from streamer.lab.tuning import (
     HASHES_MAX,
@@ -122,9 +122,9 @@ def _trials(
     dataset = open_dataset(path, scratch)
     yardstick = Yardstick(dataset, threshold)
     collection = write_collection(dataset, scratch) if own else None
-    for name, signature, index in select(names, collection):
-        with amount_bar(f"{dataset.name}: {name}", len(dataset.pages)) as report:
-            yield try_method(yardstick, name, signature, index, seed=seed, progress=report)
+    for method in select(names, collection):
+        with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
+            yield try_method(yardstick, method, seed=seed, progress=report)
 
 
 def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
@@ -189,7 +189,7 @@ def tune(
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
     console = Console()
     shown = ranked
-    if not any(_is_default(banding.bands, banding.rows) for banding in ranked):
+    if not any(_mark(banding.bands, banding.rows) for banding in ranked):
         default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
         shown = [*ranked, default]
     console.print(_banding_table(shown, threshold))
@@ -203,10 +203,6 @@ def tune(
         draw_curves(ranked, threshold, plot)
         console.print(f"The S-curves are in {plot}.", highlight=False, soft_wrap=True)
     console.print(_settings(ranked[0], threshold), highlight=False, soft_wrap=True, markup=False)
-
-
-def _is_default(bands: int, rows: int) -> bool:
-    return (bands, rows) == (DEFAULT.bands, DEFAULT.rows)
 
 
 def _trials_of_bandings(
@@ -268,7 +264,7 @@ def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
 
 
 def _mark(bands: int, rows: int) -> str:
-    return "*" if _is_default(bands, rows) else ""
+    return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
 
 
 def _settings(banding: Banding, threshold: float) -> str:
@@ -304,12 +300,7 @@ def train_main_text(
     marked = list(read_marked(pages))
     sheets = list(sheets_of(marked))
     model = train(marked, sheets, trees)
-    try:
-        out.write_bytes(model)
-    except OSError as error:
-        raise SettingsError(
-            f"Cannot write {out}: {error.strerror or error}; give another --out."
-        ) from error
+    write_file(out, model, "--out")
     usable = [each[0] for each in sheets if each[0].is_usable]
     none = sum(not each.main_text.strip() for each in marked)
     blocks = sum(len(sheet.main) for sheet in usable)
@@ -366,14 +357,8 @@ def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> No
     """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
 
     Raises:
-        SettingsError: as `check_plot`.
         InputError: the file cannot be written.
     """
-    check_plot(path)
-    _save(_curves(bandings, threshold), path)
-
-
-def _curves(bandings: Sequence[Banding], threshold: float) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 
     figure = Figure(figsize=CURVE_INCHES, layout="constrained")
@@ -393,17 +378,15 @@ def _curves(bandings: Sequence[Banding], threshold: float) -> Figure:
         xlabel="resemblance", ylabel="probability of a shared band key", xlim=(0, 1), ylim=(0, 1.01)
     )
     axes.legend(title="bands x rows", frameon=False)
-    return figure
+    _save(figure, path)
 
 
 def draw_quality(trials: Sequence[Trial], path: Path) -> None:
     """Write F1 over pages a second to a PNG or SVG file.
 
     Raises:
-        SettingsError: as `check_plot`.
         InputError: the file cannot be written.
     """
-    check_plot(path)
     from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
 
     groups = [list(group) for _, group in groupby(trials, key=lambda trial: trial.dataset)]

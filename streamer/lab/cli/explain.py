@@ -145,7 +145,7 @@ def _report(
         return report | {"why": _why(explained)}
     known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
     edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
-    if edits is not None and (explained.equal_content or edits.differ != explained.is_duplicate):
+    if edits is not None and (nearest.equal_content or edits.differ != explained.is_duplicate):
         edits = None  # nothing is near, or the exact resemblance is across the threshold already
     return report | {
         "nearest": {
@@ -153,7 +153,7 @@ def _report(
             "place": place_name(nearest.page.place),
             "shared_keys": nearest.shared_keys,
             "keys": explained.keys + 1,
-            "equal_content": explained.equal_content,
+            "equal_content": nearest.equal_content,
             "similarity": nearest.similarity,
             "exact": nearest.exact,
             "margin": round(nearest.similarity - threshold, 4),
@@ -197,7 +197,7 @@ def _why(explained: Explained) -> str:
     nearest = explained.nearest
     if nearest is None:
         return "Nothing else is kept in this index."
-    if explained.equal_content:
+    if nearest.equal_content:
         return "The page has the words of that kept page, in the same order."
     if explained.too_short:
         least = explained.settings.shingles_min

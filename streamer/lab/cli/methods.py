@@ -1,7 +1,5 @@
 """`streamer methods`: what there is for --method, with parameters, defaults and advice.
 
-What there is to choose from, as data and as a page: methods, their parameters, presets.
-
 docs/methods.md is this page; `streamer methods --markdown` prints it, and a test compares the two.
 """
 

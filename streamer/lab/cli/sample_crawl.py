@@ -10,9 +10,9 @@ import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from streamer.cli.progress import count_bar
 from streamer.lab.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
 from streamer.lab.sample.reference import MIN_SHINGLES, page_files
 from streamer.lab.sample.score import (
@@ -43,18 +43,8 @@ def sample(
 
     Example: streamer sample crawl --pages 4000
     """
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("writing pages"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=pages)
-        counts = write_crawl(out, pages, seed, lambda count: bar.advance(task, count))
+    with count_bar() as tell:
+        counts = write_crawl(out, pages, seed, lambda done: tell("writing pages", done, pages))
     originals = counts[Kind.ORIGINAL]
     typer.echo(
         f"{out / PAGES_FILE}: {pages:,} records, {originals:,} of them original articles;"

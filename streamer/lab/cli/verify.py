@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from streamer.cli.options import command, page_parser, quiet_connection_of
-from streamer.cli.progress import compile_with_bar
+from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.config import KAFKA, SECURITY, Settings
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import StreamerError
 from streamer.kafka.topics import Names
 from streamer.lab.audit.scene import EXAMPLES_MAX, Report
-from streamer.lab.audit.verify import Progress as Tell
 from streamer.lab.audit.verify import VerifyOptions
 from streamer.lab.audit.verify import verify as verify_index
+from streamer.lab.cli import write_file
 
 
 @command
@@ -58,34 +55,18 @@ def verify(
         also=settings.also,
     )
     compile_with_bar()
-    with _progress_bar() as tell:
+    with count_bar() as tell:
         report = asyncio.run(verify_index(wanted, tell))
     _print(report)
     if json is not None:
-        _write(json, report)
+        data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
+        write_file(json, data, "--json")
     if report.broken:
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(
             f"The index {settings.index_name} breaks its promises, {total:,} times: "
             f"{', '.join(report.broken)}. Examples stand above."
         )
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Tell]:
-    """Yield a function to be told (what, done, total); it draws on standard error."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    with bar:
-        task = bar.add_task("")
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total or None)
-
-        yield tell
 
 
 def _print(report: Report) -> None:
@@ -108,10 +89,3 @@ def _print(report: Report) -> None:
             console.print(f"  {example}", highlight=False, markup=False, soft_wrap=True)
         if check.violations > EXAMPLES_MAX:
             console.print("  ...")
-
-
-def _write(path: Path, report: Report) -> None:
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n")
-    except OSError as error:
-        raise SettingsError(f"--json {path} cannot be written: {error.strerror}.") from error

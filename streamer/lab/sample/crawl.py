@@ -5,8 +5,6 @@ from the originals so far: so a shorter crawl is the beginning of a longer one, 
 every machine. Memory is bounded: at most ORIGINS_MAX originals are kept to copy from, replaced at
 random.
 
-The kinds of planted pages, and how often each one comes.
-
 A kind says how a page was made, not what the detector must say of it: that is decided by exact
 resemblance alone. The value of a kind is its word in the truth file.
 
@@ -170,8 +168,11 @@ class Crawl:
             return self._original(rng, ordinal)
         return self._copy(rng, ordinal, kind)
 
+    def _site(self, rng: Random) -> Site:
+        return self._sites[int(rng.random() * SITES)]
+
     def _original(self, rng: Random, ordinal: int) -> Planted:
-        site = self._sites[int(rng.random() * SITES)]
+        site = self._site(rng)
         article = write_article(rng, site.language, _length(rng))
         origin = Origin(ordinal, _address(rng, site.host), site, article)
         self._originals += 1
@@ -207,7 +208,7 @@ class Crawl:
         return Planted(ordinal, url, kind, origin, _line(ordinal, url, html, charset))
 
     def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
-        site = self._sites[int(rng.random() * SITES)]
+        site = self._site(rng)
         text = write_article(rng, site.language, 4)
         article = replace(text, title=site.name)
         url = _address(rng, site.host)
@@ -215,7 +216,7 @@ class Crawl:
         return Planted(ordinal, url, Kind.BOILERPLATE, None, line)
 
     def _short(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
-        site = self._sites[int(rng.random() * SITES)]
+        site = self._site(rng)
         url = _address(rng, site.host)
         if kind is Kind.TOO_SHORT_COPY and self._shorts:
             origin = self._shorts[int(rng.random() * len(self._shorts))]
@@ -228,7 +229,7 @@ class Crawl:
         return Planted(ordinal, url, kind, origin, _line(ordinal, url, site.bare_page(article)))
 
     def _no_page(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
-        site = self._sites[int(rng.random() * SITES)]
+        site = self._site(rng)
         url = _address(rng, site.host)
         if kind is Kind.NOT_TEXT:
             line = msgspec.json.encode(
@@ -277,11 +278,11 @@ def write_crawl(
     folder: Path,
     pages: int,
     seed: int = SEED,
-    progress: Callable[[int], None] = lambda _count: None,
+    progress: Callable[[int], None] = lambda _done: None,
 ) -> Counter[Kind]:
     """Write a crawl of `pages` records into `folder`; return how many there are of each kind.
 
-    `progress` is called with 1 after each record.
+    `progress` is told after each record how many are done.
 
     Raises:
         InputError: the folder or a file in it cannot be written.
@@ -299,7 +300,7 @@ def write_crawl(
                 lines.write(planted.line + b"\n")
                 table.writerow(_row(planted))
                 counts[planted.kind] += 1
-                progress(1)
+                progress(counts.total())
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}; choose another folder") from error
     return counts

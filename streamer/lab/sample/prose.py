@@ -5,17 +5,13 @@ made of syllables; so tokens repeat from page to page, and sequences of five har
 weights are whole numbers and all draws come from one `random.Random`: the same seed gives the same
 text on every machine.
 
-The words of the sample crawl: for each language its common words, syllables and page furniture.
-
 A language's `common` words are real and stand in order of use, so that a draw by rank gives text with
 the skew of natural text. `syllables` make the topic words, which keep unrelated pages apart.
 `furniture` is what a site says on each of its pages: labels of the navigation, then sentences.
 `charset` is what sites in this language used before UTF-8. Change a word and every crawl changes:
 the digest in the tests must then change too.
 
-Edits of known strength: a share of the words replaced, inserted, deleted; paragraphs moved.
-
-The places are a sample without replacement, so an edit of share p touches exactly round(p * words)
+Edits replace, insert, delete a share of the words, or move paragraphs. The places are a sample without replacement, so an edit of share p touches exactly round(p * words)
 words. With w-token shingles an edited word spoils up to w of them: for single words replaced at
 random, the expected resemblance is q / (2 - q), q = (1 - p)^w. The truth file has the exact value.
 """
@@ -52,37 +48,27 @@ class Language:
     furniture: tuple[str, ...]
 
 
-def _western(code: str, charset: str, common: str, syllables: str, *furniture: str) -> Language:
-    """Make a language that puts spaces between words; the first of `furniture` holds the labels."""
+def _language(
+    code: str, charset: str, common: str, syllables: str, *furniture: str, joiner: str = " "
+) -> Language:
+    """Make a language; the first of `furniture` holds the labels.
+
+    One that is written without spaces has no `joiner`, and its syllables are characters.
+    """
     return Language(
         code,
         charset,
-        joiner=" ",
-        comma=",",
-        stop=".",
+        joiner,
+        comma="," if joiner else "、" if code == "ja" else "\uff0c",
+        stop="." if joiner else "。",
         common=tuple(common.split()),
-        syllables=tuple(syllables.split()),
+        syllables=tuple(syllables.split() if joiner else syllables),
         labels=tuple(furniture[0].split("|")),
         furniture=furniture[1:],
     )
 
 
-def _unspaced(code: str, charset: str, common: str, syllables: str, *furniture: str) -> Language:
-    """Make a language that is written without spaces."""
-    return Language(
-        code,
-        charset,
-        joiner="",
-        comma="、" if code == "ja" else "\uff0c",
-        stop="。",
-        common=tuple(common.split()),
-        syllables=tuple(syllables),
-        labels=tuple(furniture[0].split("|")),
-        furniture=furniture[1:],
-    )
-
-
-ENGLISH = _western(
+ENGLISH = _language(
     "en",
     "windows-1252",
     """the of and to in a is that for it was on with as be by at this are from or have an they which
@@ -104,7 +90,7 @@ ENGLISH = _western(
     "Share this page with your friends, print it or save it to your reading list",
 )
 
-GERMAN = _western(
+GERMAN = _language(
     "de",
     "iso-8859-1",
     """der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an
@@ -125,7 +111,7 @@ GERMAN = _western(
     "Diese Seite drucken, weiterempfehlen oder auf die eigene Merkliste setzen",
 )
 
-FRENCH = _western(
+FRENCH = _language(
     "fr",
     "iso-8859-1",
     """de la le et les des en un du une que est pour qui dans a par plus pas au sur ne se ce il sont
@@ -146,7 +132,7 @@ FRENCH = _western(
     "Partagez cette page avec vos amis, imprimez-la ou gardez-la pour plus tard",
 )
 
-SPANISH = _western(
+SPANISH = _language(
     "es",
     "iso-8859-1",
     """de la que el en y a los se del las un por con no una su para es al lo como más o pero sus le
@@ -167,7 +153,7 @@ SPANISH = _western(
     "Comparta esta página con sus amigos, imprima el texto o guárdelo para después",
 )
 
-RUSSIAN = _western(
+RUSSIAN = _language(
     "ru",
     "windows-1251",
     """и в не на я быть он с что а по это она этот к но они мы весь который из у то за свой весь
@@ -188,7 +174,7 @@ RUSSIAN = _western(
     "Поделитесь страницей с друзьями, распечатайте её или сохраните на потом",
 )
 
-CHINESE = _unspaced(
+CHINESE = _language(
     "zh",
     "gb18030",
     """的 了 在 是 我 有 和 就 不 人 都 一个 上 也 很 到 说 要 去 你 会 着 没有 看 好 自己 这 我们 他们 时候
@@ -203,9 +189,10 @@ CHINESE = _unspaced(
     "版权所有未经书面许可不得转载本站任何内容",
     "订阅我们的每周通讯即可通过邮件收到最新文章",
     "与朋友分享本页或者打印保存到阅读清单",
+    joiner="",
 )
 
-JAPANESE = _unspaced(
+JAPANESE = _language(
     "ja",
     "shift_jis",
     """の に は を た が で て と し れ さ ある いる も する から な こと として い や れる など なっ ない この ため
@@ -221,6 +208,7 @@ JAPANESE = _unspaced(
     "本サイトの文章の無断転載を禁じます転載には書面による許可が必要です",
     "毎週のお知らせに登録すると新しい記事をメールで受け取れます",
     "このページを友人に紹介するか印刷して後でお読みください",
+    joiner="",
 )
 
 LANGUAGES = (ENGLISH, GERMAN, FRENCH, SPANISH, RUSSIAN, CHINESE, JAPANESE)

@@ -4,11 +4,10 @@ A verdict names its page by file and ordinal; where the files went through Kafka
 topic's, and the page is then found by its URL, if only one page has it. All pages are held in
 memory as shingle sets: 4 kB of text take about 6 kB.
 
-The plain reference for exactness: what a page's text, tokens and shingles are by definition.
-
-It uses the standard library's HTML parser and a regular expression, and nothing of the detector, so
-that an error in the detector cannot hide itself. It is the yardstick, not the product: the detector
-folds characters more than this, and their difference counts as the detector's error.
+What a page's text, tokens and shingles are is said here by definition: a plain reference. It uses
+the standard library's HTML parser and a regular expression, and nothing of the detector, so that an
+error in the detector cannot hide itself. It is the yardstick, not the product: the detector folds
+characters more than this, and their difference counts as the detector's error.
 """
 
 from __future__ import annotations

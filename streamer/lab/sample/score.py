@@ -6,16 +6,9 @@ is judged on its own kept set, and one early mistake is counted once. A represen
 kept before is counted apart, as is what lies within `margin` of the threshold: there the measured
 text and the detector's canonical form may differ by a token.
 
-A verdict file, line by line, with only the fields that scoring needs.
-
-Lines without a `verdict` (dead letters in the same stream) are passed over. A line that is no JSON
-object of this shape ends the reading with its number: a score over half a file would mislead.
-
-The largest clusters of a verdict file: a kept page and all duplicates of it.
-
-The file is read once; memory is one number for each representative, never one for each page, and so
-a repeated verdict counts again. One cluster with a large share of all pages is the sign of a block
-page or of a template taken for content.
+Of a verdict file lines without a `verdict` (dead letters in the same stream) are passed over. A
+line that is no JSON object of this shape ends the reading with its number: a score over half a file
+would mislead. A verdict is found again by the place of its line, so that no text has to be kept.
 """
 
 from __future__ import annotations
@@ -25,7 +18,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -37,42 +30,71 @@ from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages, resem
 from streamer.model import Decision, Location, Representative
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from streamer.lab.sample.reference import Exact, Shingles
-    from streamer.model import Location
 
 
-class Said(msgspec.Struct, frozen=True):
-    """What a verdict says; `verdict` is None on lines that are none."""
+REPORT_LINES = 10_000  # after so many lines the progress is told
 
-    url: str = ""
+
+class Judged(msgspec.Struct, frozen=True):
+    """What a verdict line says; `verdict` is None on lines that are none."""
+
     page: Location | None = None
+    url: str = ""
     verdict: Decision | None = None
     representative: Representative | None = None
+    text_bytes: int = 0
+    carried: dict[str, Any] = {}
 
 
-def read_verdicts(path: Path) -> Iterator[Said]:
-    """Yield the verdicts of a JSON-lines file in its order.
+_DECODE = msgspec.json.Decoder(Judged).decode
+
+
+def read_places(
+    path: Path, progress: Callable[[int], None] = lambda _bytes: None
+) -> Iterator[tuple[int, Judged]]:
+    """Yield (place of the line in bytes, verdict) of a JSON-lines file, in its order.
+
+    `progress` is told the bytes read so far, now and then.
 
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
     """
-    decoder = msgspec.json.Decoder(Said)
     try:
         with path.open("rb") as file:
+            place = 0
             for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    said = decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    raise InputError(f"{path}:{number}: not a verdict ({error})") from error
-                if said.verdict is not None:
-                    yield said
+                if line.strip():
+                    judged = _decoded(line, path, number)
+                    if judged.verdict is not None:
+                        yield place, judged
+                place += len(line)
+                if number % REPORT_LINES == 0:
+                    progress(place)
+            progress(place)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def read_verdicts(path: Path) -> Iterator[Judged]:
+    """Yield the verdicts of a JSON-lines file as `read_places` does, without their places."""
+    return (judged for _, judged in read_places(path))
+
+
+def verdict_at(file: BinaryIO, place: int) -> Judged:
+    """Return the verdict whose line begins at `place`, as `read_places` has told it."""
+    file.seek(place)
+    return _DECODE(file.readline())
+
+
+def _decoded(line: bytes, path: Path, number: int) -> Judged:
+    try:
+        return _DECODE(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}:{number}: not a verdict ({error})") from error
 
 
 LARGEST = 10
@@ -87,8 +109,13 @@ class Cluster:
     share: float
 
 
-def largest_clusters(verdicts: Iterable[Said], count: int = LARGEST) -> list[Cluster]:
-    """Return the `count` largest clusters of two or more pages, the largest first, ties by URL."""
+def largest_clusters(verdicts: Iterable[Judged], count: int = LARGEST) -> list[Cluster]:
+    """Return the `count` largest clusters of two or more pages, the largest first, ties by URL.
+
+    Memory is one number for each representative, never one for each page, and so a repeated verdict
+    counts again. One cluster with a large share of all pages is the sign of a block page or of a
+    template taken for content.
+    """
     judged = 0
     sizes: Counter[Location] = Counter()
     urls: dict[Location, str] = {}
@@ -191,21 +218,6 @@ class Score:
     unknown: int = 0
     bad_representatives: int = 0
 
-    @property
-    def precision(self) -> float | None:
-        """Return the precision over all pages."""
-        return self.outcomes.precision
-
-    @property
-    def recall(self) -> float | None:
-        """Return the recall over all pages."""
-        return self.outcomes.recall
-
-    @property
-    def f1(self) -> float | None:
-        """Return the F1 over all pages."""
-        return self.outcomes.f1
-
 
 def score(
     pages: Sequence[Path],
@@ -269,7 +281,7 @@ def score_pages(
     return result
 
 
-def _count(result: Score, said: Said, value: float, margin: float, kind: str | None) -> None:
+def _count(result: Score, said: Judged, value: float, margin: float, kind: str | None) -> None:
     """Count one decision whose page has the exact resemblance `value` to what it is judged by."""
     duplicate = said.verdict is Decision.DUPLICATE
     right = (value >= result.threshold) == duplicate
@@ -282,9 +294,9 @@ def _count(result: Score, said: Said, value: float, margin: float, kind: str | N
         outcomes.count(said=duplicate, right=right)
 
 
-def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Said]:
+def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Judged]:
     """Return the first verdict of each page; count the others in `result`."""
-    found: dict[int, Said] = {}
+    found: dict[int, Judged] = {}
     seen: Counter[str] = Counter()
     for said in read_verdicts(path):
         page = pages.find(said.page, said.url)

@@ -4,8 +4,6 @@ A site's furniture is drawn once, so its pages share their navigation, footer, s
 as the pages of one real site do. `render` sets an article into the site's layout, `print_view` and
 `bare_page` into plainer ones. None draws anything: the same article gives the same bytes.
 
-Page layouts: where the article stands, and what surrounds it.
-
 Each layout is a function of the same blocks, so that one article can be set in two of them. They
 differ in what makes extraction hard: unclosed list items, tables, inline tags within words,
 entities, comments, and scripts or no-script parts that no reader sees.

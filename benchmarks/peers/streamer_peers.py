@@ -1,15 +1,15 @@
-"""Streamer's detector with its index in a folder: look up, verify, insert, flush when it is due.
-
-Signed pages come in batches, as in a replay, and as there batches are looked up in the store some
-ahead of the judgement, in a thread beside it, and flushes are written in another. Every candidate
-is verified by its sketch, and a page that is kept is flushed like any other; nothing of that is
-left out.
-"""
+"""Streamer's own signer, its index and its stream of verdicts, as peers."""
 
 from __future__ import annotations
 
+import io
+import tempfile
+import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import redirect_stdout
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,22 +20,42 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.run.warm import warm_kernels
-from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
+from streamer.sketch.signer import Signatures, Signer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from streamer.index.types import Pages
     from streamer.run.judge import Found
 
+BATCH_PAGES = 256  # a few hundred at a time, as the pipeline signs
 SOURCE = 0
 BATCHES_AHEAD = 4
 
 
+class StreamerPeer:
+    """One signer: 14 x 6 min-hashes as band keys, a content key, and the sketch."""
+
+    def __init__(self) -> None:
+        self._signer = Signer(SignatureSettings(), bytes(32))
+
+    def sign(self, texts: Sequence[bytes]) -> list[Signatures]:
+        """Return the signatures of `texts`, a batch after the other."""
+        return [
+            self._signer.sign(batch, [0] * len(batch))  # flags 0: plain text, no JSON escapes
+            for batch in (texts[i : i + BATCH_PAGES] for i in range(0, len(texts), BATCH_PAGES))
+        ]
+
+
 class StreamerIndex:
-    """A new index in `folder`, under the default settings."""
+    """A new index in `folder`, under the default settings.
+
+    Signed pages come in batches, as in a replay, and as there batches are looked up in the store
+    some ahead of the judgement, in a thread beside it, and flushes are written in another. Every
+    candidate is verified by its sketch, and a page that is kept is flushed like any other; nothing
+    of that is left out.
+    """
 
     def __init__(self, folder: Path) -> None:
         warm_kernels()
@@ -85,3 +105,21 @@ class StreamerIndex:
     def settle(self) -> None:
         """Flush what is in the head."""
         self._judge.flush(b"")
+
+
+class StreamerStream:
+    """The command `replay` under the default settings, and a key drawn from the seed."""
+
+    def __init__(self) -> None:
+        warm_kernels()  # else the first judgement would be timed with their compilation
+
+    def judge(self, pages: Path, verdicts: Path, threshold: float, seed: int) -> float:
+        """Write the verdicts of a file of pages; return the seconds from JSON lines to verdicts."""
+        from streamer.cli.replay import replay  # noqa: PLC0415 - no part of the index' memory
+
+        with tempfile.TemporaryDirectory() as scratch, redirect_stdout(io.StringIO()):
+            key_file = Path(scratch) / "key"
+            key_file.write_text(Random(seed).randbytes(SECRET_BYTES).hex(), encoding="ascii")
+            begin = time.perf_counter()
+            replay([str(pages)], verdicts=str(verdicts), threshold=threshold, key_file=key_file)
+            return time.perf_counter() - begin

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rensa import CMinHash, RMinHash
+from rensa import CMinHash, RMinHash, RMinHashLSH
 
-from benchmarks.peers.peer import HASHES
+from benchmarks.peers.peer import BANDS, HASHES, MemoryIndex
 from benchmarks.peers.shingles import shingles_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 SEED = 42
 BATCH_PAGES = 16
+THRESHOLD = 0.8  # `query` does not use it
 
 
 class RMinHashPeer:
@@ -48,3 +50,19 @@ class CMinHashPeer:
             sketch.update(shingles_of_text(text))
             sketches.append(sketch)
         return sketches
+
+
+class RensaIndex(MemoryIndex):
+    """An empty `RMinHashLSH` of 14 bands of 6 over R-MinHash with 84 slots; it needs no folder.
+
+    What shares a band counts as a duplicate: no candidate is verified.
+    """
+
+    def __init__(self, _folder: Path) -> None:
+        super().__init__(RMinHashLSH(threshold=THRESHOLD, num_perm=HASHES, num_bands=BANDS))
+
+    def sign(self, texts: Sequence[bytes]) -> list[RMinHash]:
+        """Return a sketch a text."""
+        return list(
+            RMinHash.from_token_sets(map(shingles_of_text, texts), num_perm=HASHES, seed=SEED)
+        )
