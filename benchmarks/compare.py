@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +33,7 @@ WORSE_MAX = 0.1
 WORSE, NOTHING = 1, 2  # exit codes
 
 
-class Better(Enum):
-    """Which way a figure improves."""
-
-    MORE = "more"
-    LESS = "less"
+MORE, LESS = True, False  # which way a figure improves
 
 
 class Watched(NamedTuple):
@@ -48,7 +43,7 @@ class Watched(NamedTuple):
     """
 
     path: str
-    better: Better
+    improves_upwards: bool
     bound: bool = True
     noise: float = 0.0
 
@@ -60,7 +55,6 @@ class Subject(NamedTuple):
     figures: tuple[Watched, ...]
 
 
-MORE, LESS = Better.MORE, Better.LESS
 SUBJECTS = {
     "throughput": Subject(
         "corpus.pages",
@@ -217,7 +211,7 @@ def _changes(subject: str, watched: Watched, before: object, after: object) -> I
 
 
 def _change(name: str, watched: Watched, old: float, new: float) -> Change:
-    gone = (old - new) if watched.better is MORE else (new - old)
+    gone = (old - new) if watched.improves_upwards else (new - old)
     worse = gone > WORSE_MAX * old and gone > watched.noise
     return Change(name, old, new, new / old if old else 1.0, worse)
 
