@@ -31,6 +31,7 @@ from streamer.index.rule import (
 from streamer.index.types import (
     BEFORE_ALL,
     Hits,
+    IndexSettings,
     KeptRows,
     Keys,
     Lookup,
@@ -40,7 +41,7 @@ from streamer.index.types import (
     Verdicts,
 )
 from streamer.index.url_versions import Compared
-from streamer.sketch.hash_sets import set_similarity
+from streamer.sketch.hash_sets import decided_similarity, set_similarity
 
 Places = npt.NDArray[np.int64]
 
@@ -176,6 +177,34 @@ class Batch:
             for place, other in enumerate(self.fetched.urls):
                 self._by_url.setdefault(other, []).append(place)
         self.stored.times[self._by_url.get(url, [])] = BEFORE_ALL
+
+
+def verdict_on_held(
+    page: Pages, head: Head, entry: int, settings: IndexSettings, content_bit: int
+) -> Verdicts:
+    """Return the verdict on a page that was held for an entry of the head, which is kept by now.
+
+    `content_bit` is as for `key_masks`.
+    """
+    least, _ = settings.least_of(page.urls)
+    own = page.shingles or [b""]
+    score, exact = decided_similarity(
+        int(settings.measure),
+        page.sketches[0],
+        head.sketches[entry],
+        int(least[0]),
+        (lambda: (own[0], head.shingles[entry])) if settings.exact else None,
+    )
+    posted = content_bit >= 0 and bool(head.masks[entry] >> np.uint64(content_bit) & np.uint64(1))
+    same = posted and bool(page.keys[0, -1] == head.keys[entry, content_bit])
+    return Verdicts(
+        page,
+        np.array([score], np.int32),
+        np.array([CONTENT if same else SIGNATURE], np.uint8),
+        head.refs[entry : entry + 1].copy(),
+        [head.urls[entry]],
+        np.array([exact]) if settings.exact else None,
+    )
 
 
 def key_masks(

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.batch import Batch, fetch_candidates, key_masks
+from streamer.index.batch import Batch, fetch_candidates, key_masks, verdict_on_held
 from streamer.index.codec import (
     Forgotten,
     ShardState,
@@ -35,11 +35,9 @@ from streamer.index.forgetting import REF, RETIRED, Forgetting, Terms
 from streamer.index.head import FLUSHED, FREE, KEPT, UNDECIDED, Head
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
-    CONTENT,
     DUPLICATE,
     EMPTY,
     HELD,
-    SIGNATURE,
     UNIQUE,
     Arrivals,
     Judged,
@@ -75,7 +73,6 @@ from streamer.index.types import (
     nothing_near,
 )
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
-from streamer.sketch.hash_sets import decided_similarity
 
 Places = npt.NDArray[np.int64]
 _ROW_0 = np.zeros(1, np.int64)
@@ -445,31 +442,9 @@ class Shard:
     def _duplicate_of(self, page: Pages, entry: int) -> None:
         """Emit the verdict on a page that was held for the entry, now kept."""
         assert self.settings is not None
-        least, _ = self.settings.least_of(page.urls)
-        own = page.shingles or [b""]
-        score, exact = decided_similarity(
-            int(self.settings.measure),
-            page.sketches[0],
-            self.head.sketches[entry],
-            int(least[0]),
-            (lambda: (own[0], self.head.shingles[entry])) if self.settings.exact else None,
-        )
-        same = self._same_content(page, entry)
-        verdict = Verdicts(
-            page,
-            np.array([score], np.int32),
-            np.array([CONTENT if same else SIGNATURE], np.uint8),
-            self.head.refs[entry : entry + 1].copy(),
-            [self.head.urls[entry]],
-            np.array([exact]) if self.settings.exact else None,
-        )
+        verdict = verdict_on_held(page, self.head, entry, self.settings, self._content_bit)
         self._emit(VERDICTS, verdict)
         self._tell(page.refs, np.zeros(1, np.bool_))
-
-    def _same_content(self, page: Pages, entry: int) -> bool:
-        bit = self._content_bit
-        posted = bit >= 0 and bool(self.head.masks[entry] >> np.uint64(bit) & np.uint64(1))
-        return posted and bool(page.keys[0, -1] == self.head.keys[entry, bit])
 
     # ---- forgetting -----------------------------------------------------------------------------
 
