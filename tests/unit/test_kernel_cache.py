@@ -138,24 +138,17 @@ def test_folders_that_nobody_uses_any_more_are_removed(
     assert left == {"kernels-0", "kernels-1", "other", new.name}, "two of other versions stay"
 
 
-def test_a_folder_that_is_removed_meanwhile_is_made_again(package: Path, home: Path) -> None:
+def test_a_folder_that_is_removed_meanwhile_is_made_again_and_a_constant_makes_no_other_kernel(
+    package: Path, home: Path
+) -> None:
     (package / "streamer" / "some.py").write_text(KERNELS)
     program = (
         "import shutil, numpy as np; from streamer import some, kernel\n"
         "a = np.arange(9, dtype=np.uint8); some.element(a, 1); shutil.rmtree(kernel.FOLDER)\n"
-        "print(some.word(a, 0), some.with_constants(a), kernel.kernels_on_disk())"
+        "print(some.word(a, 0), some.with_constants(a), kernel.kernels_on_disk())\n"
+        "print(len(some.element.signatures))"
     )
-    assert run(package, home, program) == f"{int.from_bytes(range(8), 'little')} 9 2"
-
-
-def test_a_constant_makes_no_other_kernel(package: Path, home: Path) -> None:
-    (package / "streamer" / "some.py").write_text(KERNELS)
-    program = (
-        "import numpy as np; from streamer import some\n"
-        "a = np.arange(9, dtype=np.uint8); some.element(a, 1)\n"
-        "print(some.with_constants(a), len(some.element.signatures))"
-    )
-    assert run(package, home, program) == "9 1"
+    assert run(package, home, program) == f"{int.from_bytes(range(8), 'little')} 9 2\n1"
 
 
 def test_indices_are_checked_where_the_environment_says_so(package: Path, home: Path) -> None:

@@ -91,10 +91,6 @@ def test_the_estimate_is_near_the_resemblance(
         assert abs(estimate - true) < off_by  # four standard errors
 
 
-def test_bottom_k_compares_texts_of_fewer_shingles_exactly() -> None:
-    assert similarity("bottom_k", words(0, 44), words(10, 44)) == 0.75
-
-
 def test_mod_p_keeps_only_what_p_divides_and_of_a_short_text_the_least() -> None:
     one = method("mod_p", {"p": 7}, SECRET)
     hashes = Shingler(ShingleParameters(), SECRET).hashes(PageText(words(0, 200)))
@@ -107,7 +103,8 @@ def test_mod_p_keeps_only_what_p_divides_and_of_a_short_text_the_least() -> None
     assert similarity("mod_p", "a b c d e f", "g h i j k l", p=1000) == 0
 
 
-def test_a_text_shorter_than_a_shingle_equals_itself_and_no_other() -> None:
+def test_few_shingles_are_compared_exactly_and_a_text_that_has_none_equals_itself() -> None:
+    assert similarity("bottom_k", words(0, 44), words(10, 44)) == 0.75
     for name in ("banding", "bottom_k", "mod_p", "one_permutation", "supershingles"):
         assert similarity(name, "two words", "two words") == 1.0
         assert similarity(name, "two words", "other words") < 0.1
@@ -255,6 +252,11 @@ def equal_blocks(resemblance: float, blocks: int, rows: int) -> np.ndarray[Any, 
     return np.asarray((hashes[0] == hashes[1]).sum(axis=1))
 
 
+def error_of(share: float) -> float:
+    """Return the standard error of a share of so many pairs."""
+    return float((share * (1 - share) / PAIRS) ** 0.5)
+
+
 @pytest.mark.parametrize(
     ("resemblance", "two_of_six", "one_of_six"),
     [(0.8, 0.026, 0.237), (0.9, 0.415, 0.790), (0.95, 0.879, 0.982)],
@@ -264,8 +266,7 @@ def test_supershingles_find_as_many_pairs_as_the_binomial_says(
 ) -> None:
     equal = equal_blocks(resemblance, 6, 14)
     for share, expected in (((equal >= 2).mean(), two_of_six), ((equal >= 1).mean(), one_of_six)):
-        error = (expected * (1 - expected) / PAIRS) ** 0.5
-        assert abs(share - expected) < 4 * error + 0.0005  # the figures have three digits
+        assert share == pytest.approx(expected, abs=4 * error_of(expected) + 0.0005)  # three digits
 
 
 @pytest.mark.parametrize(("resemblance", "expected"), [(0.8, 0.9996), (0.3, 0.0474)])
@@ -273,8 +274,7 @@ def test_twenty_bands_of_five_find_as_many_pairs_as_published(
     resemblance: float, expected: float
 ) -> None:
     share = (equal_blocks(resemblance, 20, 5) >= 1).mean()
-    error = (expected * (1 - expected) / PAIRS) ** 0.5
-    assert abs(share - expected) < 4 * error + 0.00005
+    assert share == pytest.approx(expected, abs=4 * error_of(expected) + 0.00005)
 
 
 @given(st.lists(st.booleans(), min_size=6, max_size=6))

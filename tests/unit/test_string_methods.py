@@ -63,6 +63,54 @@ def test_equal_hashes_are_told_apart_by_256_bits_of_the_string() -> None:
     assert all(x != y for x, y in zip(sketches[0][1:5], sketches[1][1:5], strict=True))
 
 
+BOOK = "A book, a house, ink - a letters book"
+HARBOUR = (
+    "Nobody had ever seen the captain smile before! We met in the old harbour at noon. Yes. All of"
+    " us went home."
+)
+COUNTS = {"the": 50, "bridge": 8, "window": 5, "captain": 4, "village": 1, "это": 9}
+COUNTED = " ".join(" ".join([word] * count) for word, count in COUNTS.items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "text", "expected"),
+    [
+        # The share of the rarest words, in descending order of IDF; none if they are too few.
+        (IdfString, {"kept_percent": 70, "min_words": 1}, BOOK, "letters house book ink"),
+        (IdfString, {"kept_percent": 100, "min_words": 1}, BOOK, "letters house book ink a"),
+        (IdfString, {"kept_percent": 1, "min_words": 1}, BOOK, "letters"),
+        (IdfString, {"min_words": 3}, "bridge window cat", "bridge window cat"),
+        (IdfString, {"min_words": 4}, "bridge window cat", ""),
+        # Words far from the best frequency, here that of seven letters, lose on both sides.
+        (OptimumFrequency, {"words": 2, "best_idf": 6 * math.log(2)},
+         "of bridge lanterns incomprehensibilities the", "bridge lanterns"),
+        # The longest sentences by alphabet, wherever they stand; each once, and none of few words.
+        (LongSentences, {}, HARBOUR,
+         "nobody had ever seen the captain smile before\nwe met in the old harbour at noon"),
+        (LongSentences, {}, "One two cat dog owl. Five words are the rest. One two cat dog owl!",
+         "five words are the rest\none two cat dog owl"),
+        (LongSentences, {}, "Home. About us. Four words are few. No no no no no no!", ""),
+        # Feature words without stop words, by steps: counts * 4 / 8, rounded up.
+        (PageVector, {"words": 4}, COUNTED, "bridge:4 window:3 captain:2 village:1"),
+        (PageVector, {"words": 3}, COUNTED, "bridge:4 window:3 captain:2"),
+        (PageVector, {"words": 4, "steps": 1}, COUNTED, "bridge:1 captain:1 village:1 window:1"),
+        (PageVector, {"words": 5}, COUNTED, ""),
+        (PageVector, {"words": 1, "stop_words": "russian"}, COUNTED, "the:4"),
+        # Words of middle frequency by alphabet; shares at both ends belong to it (1/32, 1/128).
+        (Lexicon, {"min_words": 1}, "The window, a bridge, an incomprehensible village, the bridge",
+         "bridge village window"),
+        (Lexicon, {"least_share": 1 / 128, "most_share": 1 / 32, "min_words": 1},
+         "four sixsix eightsix elevenletter", "eightsix sixsix"),
+        (Lexicon, {"occurrences": 2, "min_words": 1},
+         "bridge village bridge window bridge village", "bridge village"),
+    ],
+)  # fmt: skip
+def test_the_string_of_a_page_is_what_the_method_says(
+    kind: type[OneString[Any]], parameters: dict[str, Any], text: str, expected: str
+) -> None:
+    assert string(kind, text, **parameters) == expected
+
+
 # ---- how rare words are without a collection -------------------------------------------------
 
 
@@ -90,28 +138,12 @@ def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
 # ---- IDF string --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("percent", "expected"),
-    [(70, "letters house book ink"), (100, "letters house book ink a"), (1, "letters")],
-)
-def test_the_share_of_rarest_words_is_joined_in_descending_order_of_idf(
-    percent: int, expected: str
-) -> None:
-    text = "A book, a house, ink - a letters book"
-    assert string(IdfString, text, kept_percent=percent, min_words=1) == expected
-
-
 def test_repeats_and_another_frequent_word_do_not_change_the_idf_string() -> None:
     text = "letters houses bridge window captain book ink"
     plain = string(IdfString, text)
     assert string(IdfString, text + " ink Bridge") == plain
     assert string(IdfString, text.replace("ink", "pen")) == plain
     assert string(IdfString, text.replace("houses", "towers")) != plain
-
-
-def test_a_page_that_keeps_too_few_words_has_no_idf_string() -> None:
-    assert string(IdfString, "bridge window captain", min_words=4) == ""
-    assert string(IdfString, "bridge window captain", min_words=3) != ""
 
 
 # ---- optimum frequency -------------------------------------------------------------------------
@@ -144,12 +176,6 @@ def test_the_words_of_greatest_weight_are_joined_by_alphabet(words: list[str], c
     )
 
 
-def test_words_far_from_the_best_frequency_on_both_sides_lose() -> None:
-    text = "of bridge lanterns incomprehensibilities the"
-    best = 6 * math.log(2)  # a word of seven letters
-    assert string(OptimumFrequency, text, words=2, best_idf=best) == "bridge lanterns"
-
-
 # ---- long sentences ----------------------------------------------------------------------------
 
 
@@ -171,40 +197,7 @@ def test_sentences_keep_all_but_white_space(text: str) -> None:
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
 
 
-def test_the_two_longest_sentences_are_joined_by_alphabet() -> None:
-    text = (
-        "We met in the old harbour at noon. Yes. Nobody had ever seen the captain smile before."
-        " All of us went home."
-    )
-    expected = "nobody had ever seen the captain smile before\nwe met in the old harbour at noon"
-    assert string(LongSentences, text) == expected
-    swapped = "Nobody had ever seen the captain smile before! We met in the old harbour at noon."
-    assert string(LongSentences, swapped) == expected
-
-
-def test_a_sentence_that_comes_twice_counts_once() -> None:
-    text = "one two three four five six. One two three four five six! Five words are enough here."
-    expected = "five words are enough here\none two three four five six"
-    assert string(LongSentences, text) == expected
-
-
-def test_a_page_of_short_sentences_has_none() -> None:
-    assert string(LongSentences, "Home. About us. Four words are few. No no no no no no!") == ""
-
-
 # ---- page vector -------------------------------------------------------------------------------
-
-
-def test_feature_words_come_by_step_with_stop_words_left_out() -> None:
-    counts = {"the": 50, "bridge": 8, "window": 5, "captain": 4, "village": 1, "это": 9}
-    text = " ".join(" ".join([word] * count) for word, count in counts.items())
-    # Steps are counts * 4 / 8, rounded up.
-    expected = "bridge:4 window:3 captain:2 village:1"
-    assert string(PageVector, text, words=4) == expected
-    assert string(PageVector, text, words=3) == "bridge:4 window:3 captain:2"
-    assert string(PageVector, text, words=4, steps=1) == "bridge:1 captain:1 village:1 window:1"
-    assert string(PageVector, text, words=5) == ""
-    assert string(PageVector, text, words=1, stop_words="russian") == "the:4"
 
 
 @given(st.lists(st.sampled_from(["cat", "dog", "owl", "fox"]), max_size=40), st.integers(1, 4))
@@ -227,22 +220,6 @@ def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> No
 
 
 MIDDLE = "bridge captain harbour lantern orchard pumpkin rainbow trumpet village window"
-
-
-def test_words_of_middle_frequency_are_joined_by_alphabet() -> None:
-    page = PageText("The window, a bridge, an incomprehensible village and the bridge's captain")
-    assert made(Lexicon, min_words=1).string(page) == "bridge captain village window"
-
-
-def test_shares_at_both_ends_of_the_dictionary_belong_to_it() -> None:
-    page = PageText("four sixsix eightsix elevenletter")  # 1/8, 1/32, 1/128, 1/2048
-    parameters = {"least_share": 1 / 128, "most_share": 1 / 32, "min_words": 1}
-    assert made(Lexicon, **parameters).string(page) == "eightsix sixsix"
-
-
-def test_a_word_counts_from_its_least_number_of_occurrences_on() -> None:
-    page = PageText("bridge village bridge window bridge village")
-    assert made(Lexicon, occurrences=2, min_words=1).string(page) == "bridge village"
 
 
 def test_a_page_with_too_few_words_of_the_dictionary_has_no_key() -> None:
