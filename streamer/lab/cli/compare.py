@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -297,8 +297,14 @@ def uniqueness(
     if as_json:
         typer.echo(msgspec.json.encode(report).decode())
         return
+    _print_uniqueness(report["summary"], heads, rows)
+
+
+def _print_uniqueness(
+    summary: Sequence[str], heads: Sequence[str], rows: Iterable[tuple[str, ...]]
+) -> None:
     console = Console()
-    for line in report["summary"]:
+    for line in summary:
         console.print(visible(line), markup=False, highlight=False)
     table = Table(box=SIMPLE_HEAD)
     for number, head in enumerate(heads):
