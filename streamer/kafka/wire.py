@@ -25,8 +25,9 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, Forget, IndexSettings, Items, Pages, Record, Term
 
-WIRE_VERSION = 3
-READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles, no changes
+WIRE_VERSION = 4
+# 1 has no times of pages; 2 no sets of shingles, no changes; 3 no replacements before a page.
+READ_VERSIONS = (1, 2, 3, WIRE_VERSION)
 
 _PAGES, _DECISIONS, _CONFIG, _FORGET = 1, 2, 3, 4
 

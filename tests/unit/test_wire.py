@@ -20,7 +20,7 @@ from streamer.index.types import (
     Record,
     Term,
 )
-from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
@@ -88,6 +88,20 @@ def test_sets_of_shingles_come_back_and_where_there_are_none_take_no_bytes() -> 
     assert again.shingles is None
 
 
+def test_how_many_replacements_came_before_a_held_page_comes_back() -> None:
+    plain, sent = pages(3), pages(3)
+    sent.replacements = np.array([5, -1, 0])
+    got = unpack_record(pack_record(record(sent, 3), IDENTITY), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert got.replacements is not None
+    assert got.replacements.tolist() == [5, -1, 0]
+    without = pack_record(record(plain, 3), IDENTITY)
+    assert b"replacements" not in without
+    again = unpack_record(without, IDENTITY).items
+    assert isinstance(again, Pages)
+    assert again.replacements is None
+
+
 def test_decisions_and_settings_come_back() -> None:
     sent = Decisions(np.array([5, 6], np.uint64), np.array([True, False]))
     got = unpack_record(pack_record(record(sent, 2, "shard:1"), IDENTITY), IDENTITY).items
@@ -104,8 +118,10 @@ def test_equal_records_have_equal_bytes() -> None:
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
-    later = msgspec.msgpack.encode([4, *parts[1:], "what we do not know"])
-    with pytest.raises(StoreMismatch, match=r"version 4, this program reads 3.*that wrote it"):
+    later = msgspec.msgpack.encode([WIRE_VERSION + 1, *parts[1:], "what we do not know"])
+    with pytest.raises(
+        StoreMismatch, match=rf"version {WIRE_VERSION + 1}, .* reads {WIRE_VERSION}.*that wrote it"
+    ):
         unpack_record(later, IDENTITY)
 
 
