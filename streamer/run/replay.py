@@ -252,7 +252,7 @@ class Replay:
         self._held.append(work)
         if _is_new(step):
             assert result is not None, step
-            self._first.see(step.source, result.result()[0])
+            self._first.see(step.source, result.result()[0], step.held_bytes)
         elif isinstance(step, SourceEnd):
             self._first.see_end(step.source)
         if not self._first.undecided:
