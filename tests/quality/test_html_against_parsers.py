@@ -96,8 +96,8 @@ def by_scanner(page: str) -> Counter[str]:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     if not ARCHIVE.exists():
-        # The set is shared beside the project and is no part of it.
-        pytest.skip(f"the LLVM docs set is not at {ARCHIVE}")
+        # The set is no part of the project.
+        pytest.skip(f"{ARCHIVE.name}: put it into ../shared/data, next to this checkout")
     folder = tmp_path_factory.mktemp("llvm")
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")

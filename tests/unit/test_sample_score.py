@@ -298,8 +298,8 @@ def test_no_verdicts_have_no_clusters() -> None:
 @pytest.fixture(scope="session")
 def documentation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not DATA.exists():
-        # The set is shared beside the project and is no part of it.
-        pytest.skip("the documentation pages are not beside this checkout (../shared/data)")
+        # The set is no part of the project.
+        pytest.skip(f"{DATA.name}: put it into ../shared/data, next to this checkout")
     folder = tmp_path_factory.mktemp("pages")
     with tarfile.open(DATA) as archive:
         archive.extractall(folder, filter="data")
