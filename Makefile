@@ -134,5 +134,5 @@ $(VENV)/.made: requirements/installer.lock
 $(VENV)/.run $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: requirements/%.lock pyproject.toml | $(VENV)/.made
 	@echo "== Installing requirements/$*.lock into $(VENV)"
 	@$(PIP) $(LOCKED) requirements/$*.lock
-	@$(PIP) --no-build-isolation --editable .
+	@PYTHONWARNINGS=ignore $(PIP) --no-build-isolation --editable .
 	@touch $@
