@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamer.errors import InputError
 from streamer.lab.sample.crawl import write_crawl
-from streamer.lab.sample.reference import Shingler, page_files, read_pages, resemblance
+from streamer.lab.sample.reference import Shingler, read_pages, resemblance
 from streamer.lab.sample.score import (
     KeptPages,
     Outcomes,
@@ -132,7 +132,7 @@ def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path:
 
 
 def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
-    bodies = [words(8), words(7), words(8), ""]
+    bodies = [words(8), words(7), words(8), "!"]
     said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
     result = scored(tmp_path, bodies, said)
     assert result.outcomes == Outcomes(true_positive=1, false_positive=1, true_negative=2)
@@ -201,19 +201,6 @@ def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> No
     assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
 
 
-def test_a_folder_stands_for_the_page_files_below_it(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    files = [write_lines(tmp_path / name, []) for name in ("b/1.jsonl", "c.ndjson", "a.jsonl")]
-    write_lines(tmp_path / "truth.tsv", [])
-    assert page_files([tmp_path]) == sorted(files)
-    assert page_files([files[1], tmp_path / "b"]) == [files[1], files[0]]
-
-
-def test_a_folder_without_page_files_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="name the page files"):
-        page_files([tmp_path])
-
-
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
@@ -254,7 +241,7 @@ def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path, which: str) -> None:
     files = {"pages": write_pages(tmp_path, ["a"]), "verdicts": write_lines(tmp_path / "v", [])}
     files[which] = tmp_path / "none"
-    with pytest.raises(InputError, match="none: No such file"):
+    with pytest.raises(InputError, match=r"none: [Nn]o such file"):
         score([files["pages"]], files["verdicts"])
 
 

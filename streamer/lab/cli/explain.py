@@ -28,7 +28,8 @@ from streamer.lab.exact import (
     shingle_sets,
 )
 from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
-from streamer.pages.files import open_sources
+from streamer.pages.files import Source
+from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import MAIN, text_parts
 
@@ -51,6 +52,7 @@ def explain(
         typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    reader: PageReader,
     settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
@@ -61,28 +63,27 @@ def explain(
 
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
     """
+    files = _Texts(reader, reader.open(texts) if texts else ())
     compile_with_bar()
     with closing(KeptIndex(index, settings.key_file)) as kept:
         compile_with_bar(main_text=kept.signature.takes_main_text)
-        own, explained = _explain(kept, page, texts or ())
+        own, explained = _explain(kept, page, files)
         url = explained.kept.url if explained.kept else own.url if own else ""
-        report = _report(page, kept.signature_for(url), own, explained, texts or ())
+        report = _report(page, kept.signature_for(url), own, explained, files)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         _print(report)
 
 
-def _explain(
-    kept: KeptIndex, name: str, texts: Sequence[str]
-) -> tuple[FoundText | None, Explained]:
+def _explain(kept: KeptIndex, name: str, texts: _Texts) -> tuple[FoundText | None, Explained]:
     """Return the page's text, where there is one, and what the index says."""
     passes = kept.rows
     if Path(name).is_file():
-        file = read_body(Path(name))
+        file = read_body(Path(name), texts.reader)
         own: FoundText | None = FoundText(file.name, None, bytes(file.utf8), file.flags)
     else:
-        own = _texts(texts, {name}).get(name)
+        own = texts.find({name}).get(name)
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
             return own, kept.explain_text(
@@ -94,13 +95,20 @@ def _explain(
         return None, kept.explain_kept(page, report)
 
 
-def _texts(files: Sequence[str], names: set[str]) -> dict[str, FoundText]:
-    """Return the texts of these names in the files; without files, none."""
-    if not files:
-        return {}
-    total = sum(source.total_bytes or 0 for source in open_sources(files).sources)
-    with amount_bar("reading texts", total) as report:
-        return find_texts(files, names, report)
+@dataclass(frozen=True)
+class _Texts:
+    """The page files that texts are taken from; there may be none."""
+
+    reader: PageReader
+    sources: Sequence[Source]
+
+    def find(self, names: set[str]) -> dict[str, FoundText]:
+        """Return the texts of these names."""
+        if not self.sources:
+            return {}
+        total = sum(source.total_bytes or 0 for source in self.sources)
+        with amount_bar("reading texts", total) as report:
+            return find_texts(self.reader, self.sources, names, report)
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def _report(
     signature: SignatureSettings,
     own: FoundText | None,
     explained: Explained,
-    texts: Sequence[str],
+    texts: _Texts,
 ) -> dict[str, Any]:
     """Return the explanation as JSON values."""
     nearest = explained.nearest
@@ -170,7 +178,7 @@ def _resemblance(
     own: FoundText | None,
     other: KeptPage,
     similarity: float,
-    texts: Sequence[str],
+    texts: _Texts,
 ) -> _Resemblance | None:
     """Return what is known of two pages' shingles; None where a method has none or no text is."""
     sets = shingle_sets(signature)
@@ -179,7 +187,7 @@ def _resemblance(
     page = sets.page(own.body, own.flags)
     mine = sets.of(page)
     name = place_name(other.place)
-    found = _texts(texts, {other.url, name})
+    found = texts.find({other.url, name})
     text = found.get(name) or found.get(other.url)
     if text is None:
         common, union = expected_sets(similarity, len(mine), len(mine))

@@ -28,6 +28,7 @@ from streamer.errors import InputError
 from streamer.lab.sample.crawl import read_kinds
 from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages, resemblance
 from streamer.model import Decision, Location, Representative
+from streamer.run.page_reader import DEFAULT_READER, PageReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -220,25 +221,25 @@ class Score:
 
 
 def score(
-    pages: Sequence[Path],
+    pages: Sequence[Path | str],
     verdicts: Path,
     threshold: float = THRESHOLD,
     *,
     truth: Path | None = None,
     margin: float = MARGIN,
     min_shingles: int = MIN_SHINGLES,
+    reader: PageReader = DEFAULT_READER,
 ) -> Score:
-    """Score the verdicts of the pages in JSON-lines files, in the order of the files.
+    """Score the verdicts of the pages in files, in the order of the files.
 
     `threshold` in (0, 1]. `truth` is the truth file of the first pages file; it adds the kinds.
 
     Raises:
-        InputError: a file cannot be read, or no verdict is of a page in the files.
+        StreamerError: as `score_pages`, or as `PageReader.read`.
     """
     kinds = read_kinds(truth) if truth else {}
-    return score_pages(
-        read_pages(pages), verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
-    )
+    table = read_pages(pages, reader)
+    return score_pages(table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles)
 
 
 def score_pages(
