@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from streamer.model import Page
 from streamer.run.page_reader import DEFAULT_READER, PageReader
-from streamer.text.visible import ESCAPED, HTML
+from streamer.text.visible import ESCAPED, HTML, visible_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,13 +171,15 @@ class Pages:
     Attributes:
         exact: what is compared, by index.
         urls: by index.
-        ordinals: the line in the page's file, from 0, by index.
+        ordinals: the record in the page's file, from 0, by index.
+        text_bytes: by index, how long the detector finds the text: what is visible, and all of it.
     """
 
     def __init__(self) -> None:
         self.exact: list[Exact] = []
         self.urls: list[str] = []
         self.ordinals: list[int] = []
+        self.text_bytes: list[tuple[int, ...]] = []
         self._places: dict[tuple[str, int], int] = {}
         self._by_url: dict[str, int | None] = {}
 
@@ -194,12 +196,24 @@ class Pages:
                     return index
         return self._by_url.get(url)
 
-    def add(self, names: Sequence[str], ordinal: int, url: str, exact: Exact) -> None:
+    def __contains__(self, url: str) -> bool:
+        """Tell whether any page has this URL."""
+        return url in self._by_url
+
+    def add(
+        self,
+        names: Sequence[str],
+        ordinal: int,
+        url: str,
+        exact: Exact,
+        text_bytes: tuple[int, ...] = (),
+    ) -> None:
         """Append a page that verdicts may place in a file of any of `names`."""
         index = len(self.exact)
         self.exact.append(exact)
         self.urls.append(url)
         self.ordinals.append(ordinal)
+        self.text_bytes.append(text_bytes)
         for name in names:
             self._places.setdefault((name, ordinal), index)
         self._by_url[url] = None if url in self._by_url else index
@@ -216,7 +230,8 @@ def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER)
         names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))
         columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags
         for ordinal, url, body, flags in zip(*columns, strict=True):
-            pages.add(names, ordinal, url, shingler.exact(body_text(body, flags)))
+            lengths = visible_bytes(body, flags), visible_bytes(body, flags & ~HTML)
+            pages.add(names, ordinal, url, shingler.exact(body_text(body, flags)), lengths)
     return pages
 
 
