@@ -53,7 +53,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     reader: PageReader,
-    settings: Annotated[Settings, "key_file"],
+    settings: Annotated[Settings, "key_file", "input_topic"],
 ) -> None:
     """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
 
@@ -65,7 +65,7 @@ def explain(
     """
     files = _Texts(reader, reader.open(texts) if texts else ())
     compile_with_bar()
-    with closing(KeptIndex(index, settings.key_file)) as kept:
+    with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
         compile_with_bar(main_text=kept.signature.takes_main_text)
         own, explained = _explain(kept, page, files)
         url = explained.kept.url if explained.kept else own.url if own else ""
