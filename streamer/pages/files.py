@@ -1,6 +1,6 @@
 """PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
 
-A file is WARC or ARC by its first bytes or its name, and JSONL by its name; standard input and
+A file is WARC or ARC by its first bytes or its name, and JSON by its name; standard input and
 pipes are told by their first bytes. A directory stands for the page files below it, sorted by name.
 What cannot be opened, or is of another kind, is an error here, before anything is read. A file's
 identity is its resolved path and a digest of its beginning, with the length that the digest covers:
@@ -134,14 +134,24 @@ class Source:
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
-    def is_compressed(self) -> bool:
-        """Tell whether the file's bytes are stored as others.
+    def open(self) -> ByteStream:
+        """Open the bytes that records are read from.
+
+        Raises:
+            InputError: the file cannot be opened or read.
+        """
+        stream = ByteStream(self.name)
+        stream.spread()
+        return stream
+
+    def is_converted(self) -> bool:
+        """Tell whether records are read from other bytes than the file has.
 
         Raises:
             InputError: the file cannot be read.
         """
-        with ByteStream(self.name) as stream:
-            return stream.is_compressed
+        with self.open() as stream:
+            return stream.is_compressed or stream.is_spread
 
     def read(self) -> Iterator[Chunk]:
         """Yield all records, ascending, in chunks without gaps; the last line needs no end.
@@ -151,7 +161,7 @@ class Source:
                 rest of it cannot.
         """
         ending = Ending()
-        with ByteStream(self.name) as stream:
+        with self.open() as stream:
             yield from self.chunks(stream, 0, Trail(), ending)
         if ending.damage:
             raise InputError(f"{self.name}: {ending.damage}; copy the file again")
