@@ -239,8 +239,9 @@ def check(
         value = in_force.get(one.name, getattr(settings, one.name))
         table.add_row(one.name, "" if value is None else escape(str(value)), escape(one.text))
     console.print(table)
-    for part in shard_folders(index) if index is not None else ():
-        console.print(_fit(index / part, settings))
+    if index is not None:
+        for part in shard_folders(index):
+            console.print(_fit(index / part, settings))
 
 
 def _read_all(index: Path, key_file: Path | None) -> None:

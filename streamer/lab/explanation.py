@@ -257,8 +257,18 @@ class KeptIndex:
                 return page
         raise InputError(
             f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
-            " kept: give the files with their texts (--texts), or the page's own file."
+            " kept: give the verdict file (--verdicts), the files with their texts (--texts), or"
+            " the page's own file."
         )
+
+    def check_verdict(self, name: str, index: str) -> None:
+        """Raise StoreMismatch unless the verdict on `name` is of this index, by its fingerprint."""
+        own = self._index.identity["fingerprint"]
+        if index and index != own:
+            raise StoreMismatch(
+                f"The verdict on {name} is of an index with other settings: its fingerprint is "
+                f"{index}, that of {self._folder} is {own}. Give the verdict file of this index."
+            )
 
     def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
