@@ -147,8 +147,8 @@ def forget(
         bool,
         typer.Option(
             "--dry-run",
-            help="Only tell how many pages these are, in DIR; it may be a worker's, as "
-            "my-index/shard-0, while that runs.",
+            help="Only count these pages, in DIR; it may be the folder of a worker, while that "
+            "runs.",
         ),
     ] = False,
     wait: Annotated[
@@ -175,7 +175,7 @@ def forget(
     if not terms:
         raise SettingsError("Say what to forget: --url, --host or --before.")
     if index is None and dry_run:
-        raise SettingsError("--dry-run counts in a folder: name one, as my-index/shard-0.")
+        raise SettingsError("--dry-run counts in a folder. Name that of an index.")
     pages = _in_log(settings, terms, wait) if index is None else _in(index, terms, dry_run=dry_run)
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
@@ -183,6 +183,7 @@ def forget(
 
 def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
     """Forget what the terms name in a folder; return how many pages."""
+    index /= shard_folders(index)[0]  # of a worker's, shard 0 has all kept pages
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     store = Store.open(store_folder(index), writable=not dry_run)

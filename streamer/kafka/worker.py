@@ -23,8 +23,9 @@ from typing import Any
 import structlog
 
 from streamer.config import Role, Settings
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import spare_what_lasts
+from streamer.index.store import has_index
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
@@ -44,12 +45,12 @@ from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
 from streamer.kafka.topics import Names
-from streamer.kafka.wire import ShardLog
+from streamer.kafka.wire import ShardLog, stored_position
 from streamer.kafka.worker_log import configure_logs
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
-from streamer.run.index_folder import check_folder, identity_of
+from streamer.run.index_folder import check_folder, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
@@ -98,13 +99,35 @@ class WorkerOptions:
 
         Raises:
             SettingsError: there is no such shard, or the key cannot be read.
-            StoreMismatch: a shard's index was made with other settings.
+            StoreMismatch: a shard's index was made with other settings, or one is in the wrong
+                place.
             StoreUnavailable: it cannot be opened.
         """
         secret = read_secret(self.key_file)
+        self._check_place()
         wanted = identity_of(self.settings.signature, self.settings.shards, secret)
         for shard in self.shards:
             check_folder(self.shard_folder(shard), wanted)
+
+    def _check_place(self) -> None:
+        """Raise StoreMismatch if the index folder is an index itself, which no shard would read."""
+        folder = self.index_folder
+        if not has_index(folder):
+            return
+        store, meta = read_meta(folder)
+        store.close()
+        found = stored_position(meta.owner)
+        if found is None:
+            raise StoreMismatch(
+                f"The index {folder} was made by a replay of files. Name another folder with "
+                "--index."
+            )
+        place = self.shard_folder(found.shard)
+        raise StoreMismatch(
+            f"The folder {folder} is itself the index of shard {found.shard}, which the worker "
+            f"expects in {place}. Move what is in {folder} there, or restore the snapshot to "
+            f"{place}."
+        )
 
     def shard_folder(self, shard: int) -> Path:
         """Return where the index of a shard lies."""

@@ -34,7 +34,7 @@ import msgspec
 from streamer.errors import InputError, InvalidPage, SettingsError, StoreMismatch
 from streamer.index.types import Forget, IndexSettings
 from streamer.model import DeadLetter, page_ref
-from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.bytestream import Trail
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, Rejected
 from streamer.pages.extract import read_message
 from streamer.pages.files import Source, kind_by_name, status_of
@@ -175,9 +175,8 @@ class FileInput:
 
     def _steps_of(self, source: Source, number: int, before: int, after: int) -> Iterator[Step]:
         """Yield what is new of one source, once what was judged is found unchanged."""
-        with ByteStream(source.name) as stream:
+        with source.open() as stream:
             if number < 0:
-                stream.first  # noqa: B018 - what it is must be told before all else
                 number = self._catalogue.enter_stream(source.name, stream.look)
             entry = self._catalogue.entries[number]
             trail = source.follow(stream, entry.mark)

@@ -182,7 +182,7 @@ def test_what_to_forget_must_be_said(index: Path) -> None:
 def test_to_count_needs_a_folder() -> None:
     result = runner.invoke(app, ["forget", "--url", "a", "--dry-run"])
     assert isinstance(result.exception, SettingsError)
-    assert "name one, as my-index/shard-0" in str(result.exception)
+    assert "Name that of an index" in str(result.exception)
 
 
 # ---- kills, and folders in use -------------------------------------------------------------------

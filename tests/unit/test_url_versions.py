@@ -23,6 +23,7 @@ from streamer.kafka.wire import pack_record, unpack_record
 from streamer.lab.explanation import answering_rows
 from streamer.run.forget import forget
 from streamer.run.judge import Judge
+from streamer.run.whole_index import Part
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
@@ -325,7 +326,9 @@ def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) ->
         for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
             answer(judge, each)
         judge.flush(b"")
-        found = [ref for part in answering_rows(judge.store, 0) for ref in part.rows.refs]
+        found = [
+            ref for part in answering_rows(Part(judge.store, 0, 0, 1)) for ref in part.rows.refs
+        ]
         assert found == [1, 2]
 
 
