@@ -137,9 +137,10 @@ def identity_in(data: bytes) -> LogIdentity:
     return LogIdentity(head.fingerprint, head.origin)
 
 
-def _head(data: bytes | None) -> _Head:
+def _head(value: bytes | None) -> _Head:
+    data = value or b""
     try:
-        parts = _decode_version(data or b"")
+        parts = _decode_version(data)
         version = msgspec.msgpack.decode(parts[0], type=int)
         if version in READ_VERSIONS:
             return _decode_head(data)
