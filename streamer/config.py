@@ -521,6 +521,18 @@ class Settings(BaseSettings):
         return self.threads or len(os.sched_getaffinity(0)) + 1
 
     @property
+    def in_force(self) -> dict[str, Any]:
+        """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
+        values = self.model_dump(mode="json", exclude={"sasl_password"})
+        values |= {
+            "threshold": self.index.threshold,
+            "min_shingles": self.index.shingles_min,
+            "threads": self.signing_threads,
+            "index_memory": self.index_memory_bytes,
+        }
+        return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+    @property
     def index_memory_bytes(self) -> int:
         """Return the memory for what finds kept pages; limits of control groups are observed."""
         return self.index_memory or memory_limit_bytes() // 4

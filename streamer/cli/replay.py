@@ -93,7 +93,10 @@ class FromTopic:
     ] = None
     partitions: Annotated[
         str | None,
-        typer.Option(help="Partitions to read, as 0,2. \\[default: all]", rich_help_panel=KAFKA),
+        typer.Option(
+            help="Partitions to read, as 0,2. \\[default: those of --offsets, else all]",
+            rich_help_panel=KAFKA,
+        ),
     ] = None
     offsets: Annotated[
         str | None,

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.types import NO_HORIZON, Horizon, IndexSettings, Pages
+from streamer.sketch.resemblance import SKETCH_WORDS
 
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("refs", np.uint64),
@@ -155,7 +156,11 @@ def pack_pages(pages: Pages) -> PackedPages:
 
 
 def unpack_pages(packed: PackedPages) -> Pages:
-    """Return the pages that were packed."""
+    """Return the pages that were packed.
+
+    Raises:
+        ValueError: a column has not as many entries as there are pages.
+    """
     count = len(packed.urls)
     # Copied, since a kernel is compiled anew for arrays that cannot be written.
     given = packed.columns
@@ -167,10 +172,13 @@ def unpack_pages(packed: PackedPages) -> Pages:
     ]
     main = given[len(_COLUMNS) :]
     refs, keys, sketches, distinct, tokens, text_bytes, times, watermarks = columns
+    singles = refs, distinct, tokens, text_bytes, times, watermarks
+    if any(len(each) != count for each in (*singles, packed.message_keys, packed.carried)):
+        raise ValueError(f"a column has more or fewer than {count} entries, one a page")
     return Pages(
         refs,
         keys.reshape(count, -1 if count else 0),
-        sketches.reshape(count, -1 if count else 0),
+        sketches.reshape(count, SKETCH_WORDS if count else 0),
         distinct,
         tokens,
         text_bytes,

@@ -73,7 +73,14 @@ class Forgotten:
     number: int
 
 
-Step = Chunk | SourceEnd | SettingsChange | Forgotten
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """So much of all sources was judged before, and is read again to see that it is the same."""
+
+    amount: int
+
+
+Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked
 
 
 @dataclass(slots=True)
@@ -179,7 +186,9 @@ class FileInput:
             if number < 0:
                 number = self._catalogue.enter_stream(source.name, stream.look)
             entry = self._catalogue.entries[number]
-            trail = source.follow(stream, entry.mark)
+            trail = Trail()
+            for read in source.follow(stream, entry.mark, trail):
+                yield Checked(before + read)
             if trail.mark() != entry.mark and entry.position:
                 if not stream.damage:
                     raise StoreMismatch(_other_records(entry, source, trail))
