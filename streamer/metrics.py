@@ -178,6 +178,10 @@ class ShardMetrics:
         self.lag_records = gauge(
             "streamer_shard_lag_records", "Records of the log that are not applied."
         )
+        self.holes = gauge(
+            "streamer_shard_holes",
+            "Sources with records missing from the log: what follows them is not judged.",
+        )
 
     def _index(self, gauge: partial[Gauge]) -> None:
         self.undecided_pages = gauge(

@@ -240,6 +240,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 ),
             ),
         ),
+        Panel("Sources with records missing", "short", each_shard("streamer_shard_holes")),
     ),
     "Workers": (
         Panel(

@@ -123,7 +123,8 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     many items each destination was given. `held`: for the row of an undecided page, the pages that
     wait for it, in order. `watermark`: no page to come is older. `horizon`: what lies behind it
     answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
-    one that the next flush goes to, with the time and the row at which it began.
+    one that the next flush goes to, with the time and the row at which it began. `missing`: for
+    each source with a hole, where the records end that were passed over because of it.
     """
 
     settings: dict[str, Any] | None
@@ -138,6 +139,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     horizon: Horizon = NO_HORIZON
     generation: tuple[int, int, int] = (0, 0, 0)
     forgotten: Forgotten = msgspec.field(default_factory=Forgotten)
+    missing: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def pack_pages(pages: Pages) -> PackedPages:

@@ -128,6 +128,7 @@ class Shard:
         self.settings: IndexSettings | None = None
         self.positions: dict[str, int] = {}
         self.sent: dict[str, int] = {}
+        self.missing: dict[str, int] = {}  # source -> where what was passed over behind a hole ends
         self.applied = 0
         self.passed_over = 0
         self.next_row = 0
@@ -171,11 +172,15 @@ class Shard:
         """Apply the rule of intervals; return the first new item's place, None to pass over."""
         if record.source == FORGET:
             return 0
-        position = self.positions.get(record.source, 0)
+        source, position = record.source, self.positions.get(record.source, 0)
         if not record.start <= position < record.end:
             self.passed_over += 1
+            if record.start > position:
+                self.missing[source] = max(record.end, self.missing.get(source, 0))
             return None
-        self.positions[record.source] = record.end
+        self.positions[source] = record.end
+        if record.end >= self.missing.get(source, 0):
+            self.missing.pop(source, None)
         return int(np.searchsorted(record.numbers, position))
 
     def _apply_items(self, items: Items, first: int) -> None:
@@ -654,14 +659,14 @@ class Shard:
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 self.head.pack_undecided(), held, self._watermark, self._horizon,
                 self._urls.generation,
-                self.forgetting.packed(),
+                self.forgetting.packed(), self.missing,
             )
         )  # fmt: skip
 
     def _restore(self, state: ShardState) -> None:
         if settings := unpack_settings(state.settings):
             self._configure(settings)
-        self.positions, self.sent = state.positions, state.sent
+        self.positions, self.sent, self.missing = state.positions, state.sent, state.missing
         self.applied, self.next_row, self.refused = (
             state.applied,
             state.next_row,

@@ -35,11 +35,15 @@ Unpacked = TypeVar("Unpacked")
 
 
 class Gauge(msgspec.Struct, array_like=True):
-    """How far shard 0 is in its log and in each source, and its open pages."""
+    """How far shard 0 is in its log and in each source, and its open pages.
+
+    `log_id` is the id of the log's topic; earlier versions do not give it.
+    """
 
     position: int
     open_pages: int
     positions: dict[str, int]
+    log_id: str = ""
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -82,11 +86,16 @@ def _unpacked(message: Any, unpack: Callable[[bytes], Unpacked]) -> Unpacked | N
 
 
 class FlowControl:
-    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started."""
+    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started.
 
-    def __init__(self, window: int, log_end: int) -> None:
+    `log_id` is the id of that log's topic. A gauge of another log is ignored: it was published
+    before the log was made again.
+    """
+
+    def __init__(self, window: int, log_end: int, log_id: str = "") -> None:
         self._window = window
         self._log_end = log_end
+        self._log_id = log_id
         self._gauge: Gauge | None = None
         self._published: list[tuple[str, int, int]] = []  # source, end, pages
         self._unread = 0
@@ -108,6 +117,10 @@ class FlowControl:
         position = self._gauge.position if self._gauge else 0
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
 
+    def has_reached(self, log_end: int) -> bool:
+        """Tell whether shard 0 has applied its log up to an offset."""
+        return self._gauge is not None and self._gauge.position >= log_end
+
     async def wait_for_first_word(self) -> None:
         """Wait for what shard 0 says, where it must have something to say; not for ever."""
         deadline = time.monotonic() + FIRST_WORD_SECONDS
@@ -123,6 +136,8 @@ class FlowControl:
 
     def note_gauge(self, gauge: Gauge) -> None:
         """Take what shard 0 says."""
+        if gauge.log_id not in {"", self._log_id}:
+            return
         self._gauge = gauge
         taken = gauge.positions
         self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]

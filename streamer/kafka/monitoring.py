@@ -208,6 +208,7 @@ class ShardMetrics:
             self._totals = totals
             # What is being flushed is counted neither in the head nor, yet, in the store.
             self._kept = max(self._kept, self._flushed_rows + shard.kept_in_head)
+        metrics.holes.labels(name).set(len(shard.missing))
         metrics.undecided_pages.labels(name).set(shard.undecided_pages)
         metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
         metrics.head_entries.labels(name).set(shard.head.count)

@@ -111,6 +111,7 @@ class ShardProgress:
         self._end = 0  # of the log, as last heard
         self._target: int | None = None  # the log's end when the shard was assigned
         self._assigned_at: tuple[int, float] | None = None  # the position then, and when
+        self._holes: set[str] = set()  # that were warned of
 
     @property
     def is_assigned(self) -> bool:
@@ -143,6 +144,13 @@ class ShardProgress:
         committed = chunks.committed(self._partition)
         self._metrics.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
+        self._warn_of_holes()
+
+    def _warn_of_holes(self) -> None:
+        holes = {*self._owner.holes()}
+        for hole in sorted(holes - self._holes):
+            _log.warning("records_missing", shard=self._owner.number, reason=hole)
+        self._holes = holes
 
     def _tell_when_caught_up(self) -> None:
         if self._assigned_at is None or not self.caught_up:
@@ -365,7 +373,8 @@ class ShardApp:
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
-        return Gauge(self.owner.offset, shard.open_pages, dict(shard.positions))
+        positions = dict(shard.positions)
+        return Gauge(self.owner.offset, shard.open_pages, positions, self.owner.log_id)
 
     # ---- beside the log --------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, stored_position
 from streamer.kafka.worker_log import configure_logs
@@ -213,6 +214,7 @@ class Worker:
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
     _others: OtherIndexes | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _topics: TopicWatch | None = None
     _signing: SignMetrics = field(init=False)
     _brokers: BrokerWatch = field(init=False)
 
@@ -227,6 +229,7 @@ class Worker:
             for app in self.shards
             if not app.caught_up
         ]
+        reasons += [hole for app in self.shards for hole in app.owner.holes()]
         wanted = set(self.options.shards) - {app.owner.number for app in self.shards}
         reasons += [f"shard {number} is not open yet" for number in sorted(wanted)]
         if self.options.signs and not (self.signers and self.signers.joined):
@@ -318,11 +321,12 @@ class Worker:
             reader, publisher, names, index, fingerprint, settings.replicas,
             settings.verdict_partitions,
         )  # fmt: skip
+        client = options.connection.client_options()
+        self._topics = TopicWatch(client, prepared.topic_ids(names))
         signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
         clusters = ClusterWatch(self.metrics)
         outlet = Outlet(names, publisher, prepared.verdict_partitions)
-        client = options.connection.client_options()
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
@@ -331,14 +335,17 @@ class Worker:
             catch_up = CatchUp(client, names.log(shard), owner, metrics)
             app = ShardApp(
                 owner, outlet, catch_up, index, metrics, self.fail,
-                options.faust_options(),
+                self._faust_options(),
             )  # fmt: skip
             self.shards.append(app)
         log_end = (await reader.bounds(names.log(0), 0))[1]
-        flow = FlowControl(settings.window, log_end)
+        flow = FlowControl(settings.window, log_end, prepared.log_ids[0])
         if gauge := await last_gauge(reader, names.gauge):
             flow.note_gauge(gauge)
         return prepared, flow
+
+    def _faust_options(self) -> dict[str, Any]:
+        return {**self.options.faust_options(), "topics": self._topics}
 
     def _owner(self, shard: int, prepared: Prepared) -> Owner:
         options, settings = self.options, self.options.settings
@@ -369,6 +376,7 @@ class Worker:
 
     async def _start(self, publisher: Publisher, prepared: Prepared, flow: FlowControl) -> None:
         options = self.options
+        self._beside.append(asyncio.create_task(self._watch_topics()))
         starting = [app.start() for app in self.shards]
         if options.signs:
             starting.append(self._start_signers(publisher, prepared, flow))
@@ -395,11 +403,16 @@ class Worker:
                 accept_loss=settings.accept_loss,
             ),
             self.fail,
-            options.faust_options(),
+            self._faust_options(),
             self._signing,
         )
         self._beside.append(asyncio.create_task(self._follow(flow)))
         await self.signers.start()
+
+    async def _watch_topics(self) -> None:
+        assert self._topics is not None
+        with ending_by(self.fail):
+            await self._topics.run()
 
     async def _follow(self, flow: FlowControl) -> None:
         with ending_by(self.fail):

@@ -85,6 +85,7 @@ class ToldConsumer:
 
     first: int = 0
     end: int = 0
+    ends: dict[TP, int] = field(default_factory=dict)  # of other places
     acknowledged: list[Any] = field(default_factory=list)
     held: bool = False
     assigned: set[TP] | None = None
@@ -107,7 +108,7 @@ class ToldConsumer:
         return dict.fromkeys(places, self.first)
 
     async def highwaters(self, *places: TP) -> dict[TP, int]:
-        return dict.fromkeys(places, self.end)
+        return {place: self.ends.get(place, self.end) for place in places}
 
 
 class Events:

@@ -697,6 +697,7 @@ class World:
             found, outputs = self._fold(number)
             if not self.flaws:
                 assert found == crowd[-1].canon(), "the last state is not the fold"
+                assert not crowd[-1].shard.missing, "a hole is known that was filled"
             for output in outputs:
                 wanted[shard_name(number), output.destination] = output.end
         for number, log in enumerate(self.logs):

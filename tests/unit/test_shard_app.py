@@ -460,3 +460,19 @@ def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Own
     owning.publisher.deaf = True
     assert len(told(owning, 6 * WATCH_SECONDS)) >= 3
     assert owning.failures == []
+
+
+def test_a_hole_in_the_log_is_warned_of_once(owning: Owning) -> None:
+    log = a_log(3)
+    del log[2]  # its place is taken by what follows
+    asyncio.run(owning.run(chunk(log, 0, 3)))
+    owning.consumer.assigned = {PLACE}
+    consumer: Any = owning.consumer
+    consumer.highwater = consumer.committed = lambda _place: 3
+    with capture_logs() as logged:
+        owning.app._progress.observe(consumer)  # noqa: SLF001 - what the watch does
+        owning.app._progress.observe(consumer)  # noqa: SLF001
+    (warning,) = [line for line in logged if line["event"] == "records_missing"]
+    hole = "shard 0 misses records of pages:0 from 20 on, and judges none of those up to 60"
+    assert warning["reason"] == hole
+    assert owning.owner.holes() == [hole]
