@@ -570,12 +570,13 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
 
 def _check_variables() -> None:
     """Raise SettingsError for a variable STREAMER_* that is no setting's."""
-    known = [f"{VARIABLES}{name.upper()}" for name in Settings.model_fields]
-    if name := unknown_variable(os.environ, [*known, *OTHER_VARIABLES]):
+    known = [name.upper() for name in Settings.model_fields]
+    variables = [VARIABLES + one for one in known]
+    if name := unknown_variable(os.environ, [*variables, *OTHER_VARIABLES]):
+        near = did_you_mean(name[len(VARIABLES) :].upper(), known, VARIABLES)
         raise SettingsError(
-            f"There is no setting for the environment variable {name}."
-            f"{did_you_mean(name.upper(), known)} Unset it or correct its name; "
-            "`streamer check --help` lists all settings."
+            f"There is no setting for the environment variable {name}.{near} Unset it or correct "
+            "its name; `streamer check --help` lists all settings."
         )
 
 

@@ -55,10 +55,13 @@ def why_wrong(error: ErrorDetails) -> str:
     return str(error["msg"])
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question about the known name that is nearest, with a space before; "" if none."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return a question about the nearest known name, with a space before; "" if none is near.
+
+    Neither `name` nor the `known` ones have the prefix with which the nearest is shown.
+    """
     near = difflib.get_close_matches(name, [*known], 1, 0.7)
-    return f" Did you mean {near[0]}?" if near else ""
+    return f" Did you mean {prefix}{near[0]}?" if near else ""
 
 
 def unknown_variable(environment: Mapping[str, str], known: Iterable[str]) -> str | None:
@@ -69,10 +72,7 @@ def unknown_variable(environment: Mapping[str, str], known: Iterable[str]) -> st
     names = {*known}
     for name in environment:
         upper = name.upper()
-        if (
-            upper.startswith(VARIABLES)
-            and upper not in names
-            and not _SERVICE_LINK.fullmatch(upper)
-        ):
-            return name
+        if not upper.startswith(VARIABLES) or upper in names or _SERVICE_LINK.fullmatch(upper):
+            continue
+        return name
     return None

@@ -58,7 +58,7 @@ def test_a_method_says_what_the_documents_and_the_index_need(name: str) -> None:
         ("magic", {}, "no method magic; there are banding, bottom_k"),
         ("short-texts", {}, "short-texts is a preset, which decides by itself; here, name"),
         ("bottom_k", {"l": 3}, "no option l of the method bottom_k; there are shingle_width"),
-        ("bottom_k", {"k": "many"}, "The option k = 'many' of the method bottom_k cannot be used: "),
+        ("bottom_k", {"k": "many"}, "The option k = 'many' of the method bottom_k cannot be "),
         ("bottom_k", {"k": 65}, "The option k = 65 of the method bottom_k cannot be used: "),
         ("banding", {"hash": "md6"}, "there is no hash 'md6'; there are mmh3"),
         ("banding", {"bands": 20, "rows": 7}, "bands x rows is 128 at most"),
