@@ -4,7 +4,7 @@
     ├── SettingsError            exit 2   change the settings or the command line
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
     ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it anew
-    ├── StoreUnavailable         exit 1   the disk is full or fails, or another process holds the index
+    ├── StoreUnavailable         exit 1   the disk is full or fails, or the index is in use
     └── InputError               exit 1   an input cannot be opened or read
     InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes
     on
@@ -98,9 +98,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE = "No such file or directory"
 
-# RocksDB's errors are told apart by their texts only. Damage are those that begin with one of these
-# statuses, and a missing file. Any other may pass, as "Stale file handle" of a network disk: nothing
-# may be removed because of it.
+# RocksDB's errors are told apart by their texts only. Damage are those that begin with one of
+# these statuses, and a missing file. Any other may pass, as "Stale file handle" of a network disk:
+# nothing may be removed because of it.
 _DAMAGE_HEADS = ("Corruption", "NotFound", "Not implemented", "Invalid argument")
 
 # What the system refuses for now:
