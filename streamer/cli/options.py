@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection
@@ -175,8 +175,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
     """
 
     def warn(names: list[str]) -> None:
-        sentence = f"[yellow]Warning:[/yellow] {escape(passed_over(names))}"
-        Console(stderr=True).print(sentence, highlight=False, soft_wrap=True)
+        Terminal(stderr=True).warn(passed_over(names))
 
     settings = load_settings(**given)
     return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)

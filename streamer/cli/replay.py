@@ -14,12 +14,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from streamer.cli.options import command, page_parser
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
+from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
@@ -184,7 +183,7 @@ class Handling:
         typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
     ] = SHARE_MIN
 
-    def checks(self, errors: Console) -> Checks:
+    def checks(self, errors: Terminal) -> Checks:
         """Return what the run looks out for; it warns on `errors`, the console of errors."""
         notice = partial(_warn_of, errors)
         return Checks(self.keep_going, self.retry_dead_letters, self.warn_share, notice)
@@ -239,7 +238,7 @@ def replay(
     --key-file key --verdicts verdicts.jsonl
     """
     parser, names = page_parser(settings), targets.outputs()
-    console, errors = Console(stderr=targets.verdicts == STANDARD_OUTPUT), Console(stderr=True)
+    console, errors = Terminal(stderr=targets.verdicts == STANDARD_OUTPUT), Terminal(stderr=True)
     _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
@@ -275,14 +274,14 @@ def _conclude(
     outcome: Outcome,
     result: Summary,
     handling: Handling,
-    console: Console,
-    errors: Console,
+    console: Terminal,
+    errors: Terminal,
     *,
     lasting: bool,
 ) -> None:
     """Warn of what is odd; end the program where a run is not all that was asked for."""
     for sentence in warnings(result):
-        _print(errors, f"[yellow]Warning:[/yellow] {escape(sentence)}")
+        errors.warn(sentence)
     if outcome.interrupted:
         console.print(
             "Interrupted. The same command goes on from here." if lasting else "Interrupted."
@@ -292,10 +291,9 @@ def _conclude(
         raise InputError(_read_in_part(incomplete, lasting=lasting))
     allowed = handling.fail_on_dead_letters
     if allowed is not None and dead_share(result) > allowed:
-        _print(
-            errors,
-            f"[red]Error:[/red] {dead_share(result):.2%} of the records are dead letters, more "
-            f"than --fail-on-dead-letters {allowed:g} allows.",
+        errors.fail(
+            f"{dead_share(result):.2%} of the records are dead letters, more than "
+            f"--fail-on-dead-letters {allowed:g} allows."
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
 
@@ -307,14 +305,10 @@ def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
     return f"Not read to the end: {each}. Copy what is damaged or cut off again{again}."
 
 
-def _print(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
-
-
-def _warn_of(console: Console, source: str, cluster: LargeCluster) -> None:
+def _warn_of(console: Terminal, source: str, cluster: LargeCluster) -> None:
     who = f"representative is {cluster.url}"
     said = suspicion(source, cluster.pages, cluster.share, who)
-    _print(console, f"[yellow]Warning:[/yellow] {escape(said)}")
+    console.warn(said)
 
 
 def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | None) -> None:
@@ -340,7 +334,7 @@ def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
 
 
 def _topic_input(
-    topic: FromTopic, settings: Settings, console: Console
+    topic: FromTopic, settings: Settings, console: Terminal
 ) -> AbstractContextManager[MakeInput]:
     from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - imports the Kafka client
 
@@ -352,7 +346,7 @@ def _file_input(
     targets: Targets,
     handling: Handling,
     page_bytes_max: int,
-    console: Console,
+    console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
     opened = open_sources(given, page_bytes_max)
@@ -511,10 +505,9 @@ def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherInd
         was = IndexSettings.model_validate(before).also if before else others.in_force
         if was != others.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, others.in_force))
-            _print(
-                Console(stderr=True),
-                "[yellow]Warning:[/yellow] The pages before were compared with other indexes: "
-                f"{escape(then)}; from here on it is {escape(now)}.",
+            Terminal(stderr=True).warn(
+                f"The pages before were compared with other indexes: {then}; from here on it is "
+                f"{now}."
             )
         yield others
 

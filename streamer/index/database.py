@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +42,8 @@ from rocksdict import (
 
 from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
+
+_log = logging.getLogger(__name__)
 
 FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
 KEYS_ABOUT = "rocksdb.estimate-num-keys"
@@ -259,7 +262,7 @@ class Database:
                     entries.compact_range(*limits, _merging())
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with _logged("give back the space of dropped pages"), _explained(self._path):
             entries.compact_range(first, last, _merging())
 
     def merge(self) -> None:
@@ -268,7 +271,7 @@ class Database:
             self._merging = self._merger.submit(self._merge)
 
     def _merge(self) -> None:
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with _logged("merge files"), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
             for family in (ROWS, KEYS):  # bands are merged by whoever writes them
                 entries = self._families[family]
@@ -399,6 +402,15 @@ def _merging() -> CompactOptions:
     options = CompactOptions()
     options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
     return options
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Log a failure of work in a thread of its own, which no flush depends on."""
+    try:
+        yield
+    except StreamerError as error:
+        _log.warning("The index could not %s; it is unchanged. %s", what, error)
 
 
 @contextlib.contextmanager

@@ -324,8 +324,8 @@ class RegularSnapshots:
         self._begun_at = self._clock()
         try:
             checkpoint = Checkpoint(self._index, store)
-        except StreamerError as error:
-            self._report(error)
+        except Exception as error:  # noqa: BLE001 - it must not fail the flush
+            self._report(self._failure(error))
             return
         self._copying = self._thread.submit(self._copy, checkpoint)
 
@@ -333,12 +333,21 @@ class RegularSnapshots:
         try:
             self._report(self._to.take(checkpoint, self._keep, self._stopping))
             self._flush = checkpoint.flush
-        except StreamerError as error:
-            self._report(error)
         except Stopped:
             pass
+        except Exception as error:  # noqa: BLE001 - nobody else would see it
+            self._report(self._failure(error))
         finally:
             checkpoint.remove()
+
+    def _failure(self, error: Exception) -> StreamerError:
+        """Return the error to report: as it is, or with what could not be foreseen named."""
+        if isinstance(error, StreamerError):
+            return error
+        return StoreUnavailable(
+            f"A snapshot of {self._index} to {self._to.name} failed: {type(error).__name__}: "
+            f"{error}. The next one is tried when it is due; the index is unchanged."
+        )
 
     def wait(self) -> None:
         """Wait until what was begun is copied."""

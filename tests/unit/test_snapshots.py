@@ -320,6 +320,25 @@ def test_a_snapshot_that_fails_is_told_and_tried_again_when_the_next_is_due(
     assert not (index / "checkpoint").exists()
 
 
+def test_an_unforeseen_failure_of_a_snapshot_is_reported(
+    index: Path, snapshots: SnapshotFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object) -> Taken:
+        raise RuntimeError("a client's own error")
+
+    now, told = [0.0], list[Taken | StreamerError]()
+    monkeypatch.setattr(snapshots, "take", fail)
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        each = regular(index, snapshots, now, told)
+        flush(store, [0], b"1")
+        each.begin(store)
+        each.wait()
+        each.stop()
+    [error] = told
+    assert "failed: RuntimeError: a client's own error." in str(error)
+    assert not (index / "checkpoint").exists()
+
+
 def test_a_snapshot_of_another_format_is_refused(
     tmp_path: Path, index: Path, snapshots: SnapshotFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
