@@ -72,16 +72,17 @@ def restore(
 ) -> None:
     """Make an index of a snapshot: all of it, or nothing. Every byte is compared with its digest.
 
+    While it is written it is in INDEX.restoring. The next command removes what a killed one has
+    left there, and refuses a folder of this name that is not from such a command.
+
     A worker that is started with it goes on in its log where the snapshot was taken; a replay goes
     on in its files. Of a worker's snapshots each shard is made, below INDEX.
 
     Example: streamer restore /backup/my-index my-index
     """
-    snapshots = SnapshotFolder(to)
-    for part in snapshots.parts():
-        made = snapshots.below(part).restore(index / part, snapshot)
+    for folder, made in SnapshotFolder(to).restore(index, snapshot):
         typer.echo(
-            f"Snapshot {made.number} in {index / part}: flush {made.flush}, {made.pages:,} pages, "
+            f"Snapshot {made.number} in {folder}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
         )
 
@@ -260,7 +261,7 @@ def reshard(
             raise SettingsError(f"{to} shards need as many bands, there are {old.bands}.")
         old.check_at_rest()
         _check_name(old, settings.index_name, new_name)
-        place.clear()
+        place.begin(to)
         with amount_bar("writing", old.rows) as progress:
             if new_name is None:
                 write(old, to, place.new, old.owners, progress)
@@ -268,6 +269,7 @@ def reshard(
             else:
                 asyncio.run(_reshard_worker(settings, new_name, old, place, to, progress))
     finally:
+        place.end()
         old.close()
     typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
     if new_name is not None:

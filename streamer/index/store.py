@@ -13,7 +13,7 @@ stays as it is.
 
 from __future__ import annotations
 
-import shutil
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ from streamer.index.codec import (
     Stretch,
     format_of,
 )
-from streamer.index.database import Database
+from streamer.index.database import Database, remove_copy
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.row_blocks import (
     ROWS_A_BLOCK,
@@ -273,6 +273,11 @@ class Store:
         """
         database = self._to_write()
         folder = self._without_checkpoint()
+        if os.path.lexists(folder):
+            raise StoreUnavailable(
+                f"{folder} is in the way: it is not the copy of an index that was killed. Move it "
+                "elsewhere."
+            )
         with self._noting:  # or it might have a note of what it has not
             database.checkpoint(folder)
         return folder
@@ -281,7 +286,7 @@ class Store:
         """Remove the checkpoint that there is, of a process that was killed; return its folder."""
         folder = self.path.with_name("checkpoint")
         for each in (folder, folder.with_suffix(".tmp")):  # which RocksDB makes first
-            shutil.rmtree(each, ignore_errors=True)
+            remove_copy(each)
         return folder
 
     def keys(
