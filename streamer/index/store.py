@@ -208,7 +208,9 @@ class Store:
         """
         assert self._meta is not None, "a store without a flush has no entries"
         seq = self._meta.seq + 1
-        after = msgspec.structs.replace(self._meta, seq=seq, shards=shards, stretches=stretches)
+        after = msgspec.structs.replace(
+            self._meta, format=FORMAT, seq=seq, shards=shards, stretches=stretches
+        )
         self._write(entries, after, in_place=True)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
@@ -225,6 +227,13 @@ class Store:
         all_urls = range(1 << 63 if urls else 0)
         blocks = {KEYS: key_blocks, ROWS: rows, SHINGLES: range(*slots), URLS: all_urls}
         self._to_write().settle(blocks)
+
+    def renew(self) -> None:
+        """Open the database again, which begins its list of files anew; nobody else may use it."""
+        assert self._database is not None, "a store without a flush has no files"
+        self._database.close()
+        self._database, self._is_writing = None, False
+        self._to_write()
 
     def _write(
         self,
@@ -541,9 +550,9 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
     try:
         if (other := format_of(value)) not in READ_FORMATS:
             raise StoreMismatch(
-                f"The index {path} has format {other}, ours is {FORMAT}. "
-                "Use the version that wrote it, or remove its folder and build it anew: a worker "
-                "does so from its log, a replay from its files."
+                f"The index {path} has format {other}, ours is {FORMAT}. Use the version that "
+                "wrote it, or give this one another folder: a worker builds the index from its "
+                "log there, a replay from its files (docs/upgrade.md)."
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:
