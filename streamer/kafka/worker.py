@@ -268,7 +268,7 @@ class Worker:
         options, settings = self.options, self.options.settings
         log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
         if note := conversion(options.shard_folder(shard), convert=settings.convert):
-            _log.warning("index_converted", shard=shard, note=note)
+            _log.warning("index_converting", shard=shard, note=note)
         return Owner(
             options.shard_folder(shard),
             log,
