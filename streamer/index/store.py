@@ -7,8 +7,8 @@ them, and the next one writes over them. Then the witness (witness.py) is told.
 
 What cannot be read is refused, never taken for empty: all slots that the state counts have a block
 of keys, and these name as many rows as the state does. They are read when an index is opened to
-look up; rows by their slots. Nothing is written before the first flush: a store that is refused
-stays as it is.
+look up; rows by their slots. Nothing is written before an index has been read and found to fit: a
+store that is refused stays as it is.
 """
 
 from __future__ import annotations

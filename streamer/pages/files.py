@@ -197,7 +197,7 @@ class Source:
         head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
         if begins_record("WARC", head):
             return "WARC"
-        if head.startswith(b"filedesc:"):
+        if head.startswith(b"filedesc:") and begins_record("ARC", head):
             return "ARC"
         if self.is_regular:
             return kind_by_name(self.name)

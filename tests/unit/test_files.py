@@ -271,6 +271,12 @@ def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> No
         assert sum(len(chunk.lines) for chunk in chunks) == in_lines
 
 
+def test_lines_that_only_begin_as_an_arc_file_are_read_as_lines(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"filedesc:\n\0\n")
+    assert lines_of(read(path)) == {0: b"filedesc:", 1: b"\0"}
+
+
 def test_standard_input_is_read_and_left_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

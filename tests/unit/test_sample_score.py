@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,10 @@ from streamer.lab.sample.score import (
     score,
 )
 from streamer.model import Location
+from tests.helpers.labelled import labelled_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-DATA = Path(__file__).parents[2] / "../shared/data/set3_llvm_docs.tar.xz"
 
 
 def words(count: int, start: int = 0) -> str:
@@ -297,13 +295,7 @@ def test_no_verdicts_have_no_clusters() -> None:
 
 @pytest.fixture(scope="session")
 def documentation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not DATA.exists():
-        # The set is shared beside the project and is no part of it.
-        pytest.skip("the documentation pages are not beside this checkout (../shared/data)")
-    folder = tmp_path_factory.mktemp("pages")
-    with tarfile.open(DATA) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "set3_llvm_docs"
+    return labelled_set("set3_llvm_docs", tmp_path_factory.mktemp("pages"))
 
 
 def listed_pairs(folder: Path) -> dict[frozenset[str], float]:
