@@ -329,6 +329,13 @@ class Settings(BaseSettings):
         RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
     head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    convert: bool = _setting(
+        RUNNING,
+        "Convert an index of an older format with the first flush, so that older versions cannot "
+        "open it any more; --no-convert refuses such an index.",
+        default=True,
+        shown="yes",
+    )
     index_memory: ByteSize = _setting(
         RUNNING,
         "Memory for what finds kept pages by their keys, as 512MiB; what has no room goes to the "

@@ -17,11 +17,13 @@ arrived before it: its rows then are hidden from all pages, and may be swept.
 from __future__ import annotations
 
 import itertools
+import re
+import unicodedata
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,7 @@ from streamer.index.postings import ROWS_MAX
 from streamer.index.types import BEFORE_ALL, Forget, KeptRows, Times
 
 URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
+_DOTS = ".\u3002\uff0e\uff61"  # that separate the labels of a host
 RETIRED = "retired"  # names what has a URL, but no version of that; as machines up to version 4 did
 REPLACED = "replaced"  # the same for pages that arrive later only: a numbered replacement
 SETTLED = "settled"  # names no page: all pages to come arrived after so many replacements
@@ -98,7 +101,7 @@ class Terms:
 
     def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
         """Return the places of the rows that are named, ascending, and the command of each."""
-        found = dict.fromkeys(self._find_retired(rows, urls), "")
+        found: dict[int, str] = {}
         for time, mark in self._by_kind[BEFORE].items():
             early = np.flatnonzero((times < time) & (rows < mark.row_end))
             found |= dict.fromkeys(early.tolist(), mark.ask)
@@ -114,6 +117,7 @@ class Terms:
             if own and not own.keys().isdisjoint(values):  # as a rule none is named
                 for place, value in enumerate(values):
                     self._note(own, value, place, rows, found)
+        found |= dict.fromkeys(self._find_retired(rows, urls), "")  # no command counts them
         return dict(sorted(found.items()))
 
     def _find_retired(self, rows: Rows, urls: Sequence[bytes]) -> Iterator[int]:
@@ -129,6 +133,12 @@ class Terms:
         marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
         marks += [mark for end, mark in self._by_kind[BEFORE].items() if time < end]
         return any(mark is not None and record < mark.record for mark in marks)
+
+    def names_any(self, urls: Sequence[bytes]) -> bool:
+        """Tell whether any of some URLs, whose times are not known, may be named."""
+        if self._by_kind[BEFORE]:
+            return bool(urls)
+        return any(self.name(url, 0, -1) for url in urls)
 
     @staticmethod
     def _note(
@@ -149,6 +159,36 @@ def names_of_host(url: bytes) -> Iterator[bytes]:
     parts = host.split(b".")
     for i in range(len(parts)):
         yield b"." + b".".join(parts[i:])
+
+
+def host_terms(host: str) -> list[bytes]:
+    """Return all names that URLs may give a host, or those below one that begins with a dot.
+
+    A label outside ASCII is written as it is, in its `xn--` form, or with percent signs; there may
+    be a dot at the end.
+
+    Raises:
+        ValueError: this is no name of a host.
+    """
+    is_below = host[:1] in set(_DOTS)
+    name = unicodedata.normalize("NFKC", host).lower().strip(f"[]{_DOTS}")
+    labels = re.split(f"[{_DOTS}]", name)
+    if not all(labels) or re.search(r"[\s/@?#]|^[^:]*:[^:]*$", name):  # as a URL or a port have
+        raise ValueError(host)
+    forms = ["." * is_below + ".".join(form) for form in itertools.product(*map(_forms, labels))]
+    return [f"{form}{dot}".encode() for form in forms for dot in ("", ".")]
+
+
+def _forms(label: str) -> list[str]:
+    """Return how a label of a host may be written: first in ASCII as far as it can be."""
+    try:
+        plain = label[4:].encode().decode("punycode") if label.startswith("xn--") else label
+    except UnicodeError:
+        return [label]
+    if plain.isascii():
+        return [label]
+    coded = quote(plain)
+    return [f"xn--{plain.encode('punycode').decode()}", plain, coded, coded.lower()]
 
 
 class Forgetting:

@@ -53,7 +53,7 @@ from streamer.kafka.worker_log import configure_logs
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
-from streamer.run.index_folder import check_folder, identity_of, read_meta
+from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
@@ -350,6 +350,8 @@ class Worker:
     def _owner(self, shard: int, prepared: Prepared) -> Owner:
         options, settings = self.options, self.options.settings
         log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
+        if note := conversion(options.shard_folder(shard), convert=settings.convert):
+            _log.warning("index_converting", shard=shard, note=note)
         return Owner(
             options.shard_folder(shard),
             log,
