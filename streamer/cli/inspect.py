@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import Settings, declared, duration_of
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
@@ -181,7 +180,7 @@ def _bucket_sizes(store: Store, number: int) -> Any:  # noqa: ANN401 - an array 
 
 
 def _print(report: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column()
@@ -231,13 +230,13 @@ def check(
         for part in shard_folders(index):
             _read_all(index / part, settings.key_file)
         return
-    console = Console()
+    console = Terminal()
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
     own = settings.index  # of what is not set, the method's
     in_force = {"threshold": own.threshold, "min_shingles": own.shingles_min}
     for one in declared():
         value = in_force.get(one.name, getattr(settings, one.name))
-        table.add_row(one.name, "" if value is None else escape(str(value)), escape(one.text))
+        table.add_row(one.name, "" if value is None else str(value), one.text)
     console.print(table)
     if index is not None:
         for part in shard_folders(index):
@@ -253,7 +252,7 @@ def _read_all(index: Path, key_file: Path | None) -> None:
     table = Table("part", "bytes", "damage", box=None, pad_edge=False)
     for finding in findings:
         table.add_row(finding.part, f"{finding.size:,}", "; ".join(finding.damage) or "none")
-    Console(soft_wrap=True).print(table, highlight=False, markup=False)
+    Terminal().print(table, soft_wrap=True)
     if bad := [finding.part for finding in findings if finding.damage]:
         raise StoreDamaged(str(index), f"in {', '.join(bad)}", DAMAGE_REMEDY)
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from aiokafka import TopicPartition
-from rich.console import Console
-from rich.progress import TextColumn
 
 from streamer.cli.options import (
     command,
@@ -22,6 +20,7 @@ from streamer.cli.options import (
     quiet_connection_of,
 )
 from streamer.cli.progress import progress_bar, records_bar
+from streamer.cli.terminal import PlainColumn, Terminal
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection
@@ -186,7 +185,7 @@ async def _partitions(reader: Reader, topic: str) -> list[int]:
 
 
 @contextmanager
-def topic_input(options: FromTopic, settings: Settings, console: Console) -> Iterator[MakeInput]:
+def topic_input(options: FromTopic, settings: Settings, console: Terminal) -> Iterator[MakeInput]:
     """Connect; yield a function from a fingerprint to the input and its progress bar.
 
     The bar is drawn on `console`, that of standard error.
@@ -215,7 +214,7 @@ def topic_input(options: FromTopic, settings: Settings, console: Console) -> Ite
                     topic, ranges, takes_tombstones=settings.tombstones == "forget"
                 )
             )
-            share = TextColumn("{task.percentage:.0f} %")
+            share = PlainColumn("{task.percentage:.0f} %")
             return pages, records_bar(pages.amount_in_all, share, console)
 
         yield make

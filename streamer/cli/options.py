@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
+from streamer.run.index_folder import conversion
 from streamer.run.page_reader import PageReader, passed_over
 
 _CONFIG = inspect.Parameter(
@@ -120,8 +121,9 @@ def _flag(one: Declared) -> inspect.Parameter:
     text = escape(one.text) + (" Repeatable." if several else "")
     if one.default and kind is not bool:
         text += f" \\[default: {escape(one.default)}]"
+    flag = f"--{one.name.replace('_', '-')}"
     option = typer.Option(
-        f"--{one.name.replace('_', '-')}",
+        f"{flag}/--no-{flag[2:]}" if one.default == "yes" else flag,
         help=text,
         metavar=one.form or None,
         rich_help_panel=one.panel,
@@ -175,8 +177,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
     """
 
     def warn(names: list[str]) -> None:
-        sentence = f"[yellow]Warning:[/yellow] {escape(passed_over(names))}"
-        Console(stderr=True).print(sentence, highlight=False, soft_wrap=True)
+        Terminal(stderr=True).warn(passed_over(names))
 
     settings = load_settings(**given)
     return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)
@@ -196,3 +197,13 @@ def quiet_connection_of(settings: Settings) -> Connection:
     """Return `connection_of` for a command that raises what fails: its client logs nothing."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return connection_of(settings)
+
+
+def warn_of_conversion(index: Path, settings: Settings) -> None:
+    """Say on standard error that an index is to be converted, before anything is written.
+
+    Raises:
+        StoreMismatch: it has an older format, and is not to be converted.
+    """
+    if note := conversion(index, convert=settings.convert):
+        typer.echo(f"Warning: {note}", err=True)

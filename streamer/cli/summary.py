@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from streamer.cli.terminal import Terminal
 from streamer.model import Change
 from streamer.run.catalogue import Catalogue, Totals
 from streamer.run.index_folder import IndexFolder
@@ -106,12 +105,12 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
     )
 
 
-def print_summary(console: Console, summary: Summary) -> None:
+def print_summary(console: Terminal, summary: Summary) -> None:
     """Print the summary as a table."""
     for note in _notes(summary):
-        console.print(note, soft_wrap=True, highlight=False, markup=False)
+        console.say(note)
     if not summary.records and not summary.interrupted:
-        console.print(_nothing_new(summary), highlight=False)
+        console.print(_nothing_new(summary))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -203,7 +202,7 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     if summary.large_clusters:
         lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
         lines += [
-            (f"  {cluster['share']:.0%} of {escape(cluster['source'])}", f"{cluster['pages']:,}")
+            (f"  {cluster['share']:.0%} of {cluster['source']}", f"{cluster['pages']:,}")
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
     if summary.sources_empty:

@@ -182,21 +182,22 @@ class Source:
         accepts = bool if complete or stream.is_compressed else self._accepts
         return read_lines(stream, start, trail, ending, limit, accepts)
 
-    def follow(self, stream: ByteStream, mark: Mark) -> Trail:
-        """Read up to a mark, as far as the stream goes; return the way.
+    def follow(self, stream: ByteStream, mark: Mark, trail: Trail) -> Iterator[int]:
+        """Read up to a mark, as far as the stream goes; yield the stored bytes read so far.
 
-        At the end a newline is taken as read where it alone is missing: a last line counts without.
+        `trail`, which begins at 0, is the way. At the end a newline is taken as read where it alone
+        is missing: a last line counts without.
         """
-        kind, trail = self._kind(stream) if mark.offset else "", Trail()
+        kind = self._kind(stream) if mark.offset else ""
         while left := mark.offset - trail.offset:
             part = stream.reader.read(min(left, _STEP_BYTES))
             if part:
                 trail.take(part)
+                yield stream.bytes_read
             elif not (kind and stream.recover(lambda head: begins_record(kind, head))):
                 break
         if mark.offset - trail.offset == 1 and not stream.damage:
             trail.take(b"\n")
-        return trail
 
     def _accepts(self, last: bytes) -> bool:
         """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""

@@ -72,7 +72,7 @@ class PageReader:
                 first.see_end(step.source)
             elif isinstance(step, Chunk):
                 name, batch = catalogue.entries[step.source].name, self.parser.parse(step)
-                first.see(step.source, batch)
+                first.see(step.source, batch, step.held_bytes)
                 held.append(ReadPages(name, step, batch))
                 catalogue.totals.unique += len(batch)
                 progress(step.amount, catalogue.totals.unique)

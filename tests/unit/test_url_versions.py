@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.deep_check import check_index
-from streamer.index.forgetting import BEFORE, HOST, URL, Terms
+from streamer.index.forgetting import BEFORE, HOST, URL
 from streamer.index.store import Store
 from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
@@ -423,9 +423,9 @@ def test_what_is_forgotten_leaves_no_version(
     crawled: Path, wanted: list[Term], left: list[bytes]
 ) -> None:
     with contextlib.closing(Store.open(crawled / "store")) as store:
-        forget(store, Terms.of(Forget(wanted)), dry_run=True)
+        forget(store, Forget(wanted), dry_run=True)
         assert len(versions_in(store)) == 2
-        forget(store, Terms.of(Forget(wanted)), dry_run=False)
+        forget(store, Forget(wanted), dry_run=False)
         assert sorted(versions_in(store)) == left
     held = b"".join(path.read_bytes() for path in crawled.rglob("*") if path.is_file())
     for url in (b"https://a.example/1", b"https://b.example/2"):

@@ -13,7 +13,6 @@ import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.color import Color
-from rich.console import Console
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +20,7 @@ from rich.text import Text
 from streamer.cli.main import Command, Group
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.errors import InputError, SettingsError
 from streamer.lab.cli import write_file
@@ -185,7 +185,7 @@ def _json(report: Report) -> str:
 
 def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
     """Print a line a pair as soon as it is compared, and how many there were."""
-    console, count, duplicates = Console(), 0, 0
+    console, count, duplicates = Terminal(), 0, 0
     for report in reports:
         count += 1
         said = sorted(one.name for one in report.methods if one.duplicate)
@@ -194,12 +194,9 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
             typer.echo(_json(report))
             continue
         rows = dict(report.exact_rows())
-        console.print(
+        console.say(
             f"{report.a}  Jaccard {rows['Jaccard similarity']}  Dice {rows['Dice']}"
-            f"  duplicates for: {', '.join(said) or 'none'}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f"  duplicates for: {', '.join(said) or 'none'}"
         )
     if not as_json:
         console.print(f"{count:,} pairs; duplicates for at least one method: {duplicates:,}")
@@ -207,7 +204,7 @@ def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
 
 def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: Path | None) -> None:
     """Print the figures, and the texts if they are not too long to read there."""
-    console = Console()
+    console = Terminal()
     figures = Table(show_header=False, box=None, pad_edge=False)
     for name, value in report.exact_rows():
         figures.add_row(name, value)
@@ -228,7 +225,7 @@ def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: P
         texts.add_row(_coloured(one), _coloured(other))
         console.print(texts)
     if html is not None:
-        console.print(f"wrote {html}", markup=False, highlight=False)
+        console.say(f"wrote {html}")
 
 
 def _coloured(pieces: Sequence[Piece]) -> Text:
@@ -313,9 +310,9 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
 def _print_uniqueness(
     summary: Sequence[str], heads: Sequence[str], rows: Iterable[tuple[str, ...]]
 ) -> None:
-    console = Console()
+    console = Terminal()
     for line in summary:
-        console.print(visible(line), markup=False, highlight=False)
+        console.print(visible(line))
     table = Table(box=SIMPLE_HEAD)
     for number, head in enumerate(heads):
         table.add_column(head, justify="right" if number else "left", overflow="fold")
@@ -442,4 +439,4 @@ def print_collection(file: Path, result: Collection, seconds: float | None = Non
     table.add_row("fingerprint", result.fingerprint)
     if seconds is not None:
         table.add_row("seconds", f"{seconds:,.1f}")
-    Console().print(table)
+    Terminal().print(table)

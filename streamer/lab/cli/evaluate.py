@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
 from streamer.lab.cli import write_file
 from streamer.lab.datasets import open_dataset, write_collection
@@ -109,13 +109,13 @@ def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_js
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(trials)).decode())
     else:
-        console = Console()
+        console = Terminal()
         for _, group in groupby(trials, key=lambda trial: trial.dataset):
             console.print(trial_table(list(group), threshold))
     if plot is not None:
         draw_quality(trials, plot)
         if not as_json:
-            Console().print(f"The plot is in {plot}.", highlight=False, soft_wrap=True)
+            Terminal().say(f"The plot is in {plot}.")
 
 
 def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
@@ -189,7 +189,7 @@ def tune(
     if plot is not None:
         check_plot(plot)
     ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
-    console = Console()
+    console = Terminal()
     shown = ranked
     if not any(_mark(banding.bands, banding.rows) for banding in ranked):
         default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
@@ -200,8 +200,8 @@ def tune(
         console.print(_candidates_table(trials, threshold))
     if plot is not None:
         draw_curves(ranked, threshold, plot)
-        console.print(f"The S-curves are in {plot}.", highlight=False, soft_wrap=True)
-    console.print(_settings(ranked[0], threshold), highlight=False, soft_wrap=True, markup=False)
+        console.say(f"The S-curves are in {plot}.")
+    console.say(_settings(ranked[0], threshold))
 
 
 def _trials_of_bandings(

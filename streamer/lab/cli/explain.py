@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.lab.comparison import visible
 from streamer.lab.documents import FoundText, find_texts, read_body
@@ -305,22 +305,21 @@ def _print(report: dict[str, Any]) -> None:
             covered = f"{mine:.2%} of this page, {theirs:.2%} of that one"
             table.add_row("  words in shared runs", covered)
         table.add_row("threshold", f"{report['threshold']:g} ({near['margin']:+.4f})")
-    console = Console()
-    console.print(table, highlight=False)
-    console.print(report["why"], highlight=False, soft_wrap=True)
+    console = Terminal()
+    console.print(table)
+    console.say(report["why"])
     if names := report["not_looked_at"]:
-        console.print(
+        console.say(
             f"Pages that it is compared with in other indexes ({', '.join(names)}) are not looked "
-            "at: explain its file with the --index of these, too.",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            "at: explain its file with the --index of these, too."
+        )
     if blocks := report.get("blocks"):
         _print_blocks(console, blocks)
     if edits := report.get("edits"):
-        console.print(_edits_sentence(Edits(**edits)), highlight=False, soft_wrap=True)
+        console.say(_edits_sentence(Edits(**edits)))
 
 
-def _print_blocks(console: Console, blocks: list[dict[str, Any]]) -> None:
+def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
     """Print the page's text, what does not count dimmed."""
     whole = all(block["counts"] for block in blocks)
     sentence = (
@@ -328,7 +327,7 @@ def _print_blocks(console: Console, blocks: list[dict[str, Any]]) -> None:
         if whole
         else ("What counts of the page's text is bright, what belongs to its site dim:")
     )
-    console.print(sentence, highlight=False, soft_wrap=True)
+    console.say(sentence)
     if whole:
         return
     text = Text()

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.options import command
 from streamer.cli.progress import compile_with_bar, count_bar
+from streamer.cli.terminal import Terminal
 from streamer.lab.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
 from streamer.lab.sample.reference import MIN_SHINGLES
 from streamer.lab.sample.score import (
@@ -106,7 +106,7 @@ def score(
     if as_json:
         typer.echo(msgspec.json.encode(_report(result, clusters)).decode())
         return
-    console = Console()
+    console = Terminal()
     console.print(_outcome_table(result))
     console.print(
         f"kept {result.kept:,}, without a verdict {result.missing:,}, repeated {result.repeats:,},"

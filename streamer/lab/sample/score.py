@@ -18,7 +18,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -51,7 +51,7 @@ class Judged(msgspec.Struct, frozen=True):
     similarity: float | None = None
     exact: bool = False
     index: str = ""
-    text_bytes: int = 0
+    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
     text: str = ""
     carried: dict[str, Any] = {}
 
