@@ -358,7 +358,7 @@ async def test_a_committed_offset_that_the_log_does_not_have_begins_where_shard_
     signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
     while signing.consumer.held:
         await settle(5)
-    assert signing.consumer.began == {PLACE: Start(3, 3, 3)}  # type: ignore[attr-defined]
+    assert signing.consumer.began == {PLACE: Start(3, 3, 3)}
     assert signing.failures == []
 
 
@@ -382,7 +382,7 @@ async def test_an_assignment_ends_the_comparison_of_the_one_before() -> None:
     assert not signing.consumer.held
     signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
     await settle()
-    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}, "no seek"  # type: ignore[attr-defined]
+    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}, "no seek"
 
 
 @in_loop
