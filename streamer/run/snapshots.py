@@ -32,7 +32,7 @@ from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, expla
 from streamer.index.codec import StoreMeta
 from streamer.index.database import state_files
 from streamer.index.store import Store
-from streamer.index.witness import Witness, sync_folder
+from streamer.index.witness import Witness, make_folder, sync_folder
 from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.run.snapshot_places import Place, Stopped, damaged, digest_of, place_of
 
@@ -207,7 +207,7 @@ class SnapshotFolder:
 
     def _lay_out(self, snapshot: Snapshot, index: Path, put: Put) -> StoreMeta:
         """Make an index in a new folder and open it; return its state."""
-        store_folder(index).mkdir(parents=True)
+        make_folder(store_folder(index))
         stored = self._place.sizes(_FILES)
 
         def lay(file: File) -> None:
