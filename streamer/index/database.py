@@ -44,6 +44,7 @@ from rocksdict import (
 
 from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
+from streamer.index.witness import make_folder
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Database:
             StoreUnavailable: another process has it open, or the system refuses.
         """
         with explained(path):
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
         with _explained(path):
             families = list(FAMILIES)
             database = cls(path, _open(str(path), AccessType.read_write(), families), families)

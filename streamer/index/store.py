@@ -58,7 +58,7 @@ from streamer.index.row_blocks import (
 from streamer.index.types import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
 from streamer.index.url_versions import url_entries, url_key
 from streamer.index.witness import NAME as WITNESS
-from streamer.index.witness import Witness, read_places, witnessed
+from streamer.index.witness import Witness, make_folder, read_places, witnessed
 
 _STRETCHES = 16  # in which the rows are dropped, about: so much more may lie on the disk
 _ATTEMPTS = 20  # of a reader to find the files in peace, beside a writer that merges them
@@ -133,7 +133,7 @@ class Store:
         if not is_new and witnessed(folder) is None:
             raise _unwitnessed(path)
         with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         witness = Witness(folder)
         try:
             if is_new:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from streamer.errors import StreamerError, damaged, explained
 
+_FOLDER_MODE = 0o750  # pages of a crawl may be private
 NAME = "newest-flush"
 PLACE_BYTES = 4096  # a disk writes no less at once
 _PLACES = 2
@@ -88,6 +89,14 @@ def witnessed(folder: Path) -> int | None:
     if not sound:
         raise damaged(folder / NAME, "it has no number")
     return max(sound)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of an index or of snapshots, and those above it; others may not enter them."""
+    for each in reversed(folder.parents):
+        if not each.exists():
+            each.mkdir(_FOLDER_MODE, exist_ok=True)
+    folder.mkdir(_FOLDER_MODE, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

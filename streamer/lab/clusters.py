@@ -377,13 +377,28 @@ def write_jsonl(out: TextIO, table: Iterator[Row]) -> None:
     out.writelines(encode(row).decode() + "\n" for row in table)
 
 
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+
+
 def write_csv(out: TextIO, table: Iterator[Row]) -> None:
-    """Write rows as CSV, after a line of column names; `survivor` is 1 or 0."""
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    """Write rows as CSV, after a line of column names; `survivor` is 1 or 0.
+
+    Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab
+    or a carriage return gets an apostrophe before it, and one that begins with an apostrophe too:
+    to remove one gives any cell back as it was.
+    """
+    plain = csv.writer(out, lineterminator="\n")
+    quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow(COLUMNS)
     for row in table:
-        place = (row.page.topic, row.page.partition, row.page.offset)
-        writer.writerow((row.cluster, row.pages, int(row.survivor), row.url, *place))
+        place = (_as_text(row.page.topic), row.page.partition, row.page.offset)
+        # A carriage return is quoted only where it ends lines.
+        writer = quoting if "\r" in row.url + row.page.topic else plain
+        writer.writerow((row.cluster, row.pages, int(row.survivor), _as_text(row.url), *place))
+
+
+def _as_text(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
 
 
 WRITERS: dict[str, Callable[[TextIO, Iterator[Row]], None]] = {

@@ -13,6 +13,7 @@ from pathlib import Path
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import FORMAT, StoreMeta
 from streamer.index.store import Store, has_index
+from streamer.index.witness import make_folder
 from streamer.sketch.settings import (
     NATIVE,
     SignatureSettings,
@@ -96,7 +97,7 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
     if key_file is not None or exists:
         return obtain_existing_secret(folder, key_file)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return create_secret(own_key(folder))
     except OSError as error:
         raise StoreUnavailable(f"Cannot write the index {folder}: {error.strerror}.") from error

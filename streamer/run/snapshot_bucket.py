@@ -32,18 +32,30 @@ if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
 
 _PATIENCE = timedelta(minutes=1)  # with a store that fails
+_S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
+    {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+    {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"},
+    {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"},
+    {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"},
+    {"AWS_METADATA_ENDPOINT"},
+    {"AWS_SKIP_SIGNATURE"},
+)
 _YOUNG = timedelta(days=1)  # no upload takes so long
 
 
 class Bucket:
     """A place in an object store, by its URL: s3://BUCKET/PATH, or one of gs: or az:.
 
-    Who may use it, and where the store is, comes from the environment, as AWS_* for s3:, or from
-    the machine.
+    Credentials and the address of the store come from the environment, as AWS_* for s3:; for gs:
+    and az: also from the machine.
+
+    Raises:
+        SettingsError: the URL cannot be used, or credentials are missing.
     """
 
     def __init__(self, url: str) -> None:
         self.name = url.rstrip("/")
+        _check_credentials(url)
         try:
             # A large file takes as long as it takes; a store that says nothing does not.
             options: obstore.store.ClientConfig = {
@@ -138,6 +150,24 @@ class Bucket:
                 f"Snapshots in {self.name} cannot be used: {_first_line(error)} Check the name, "
                 "the rights, and whether the store can be reached."
             ) from error
+
+
+def _check_credentials(url: str) -> None:
+    """Raise SettingsError where only the machine's metadata service could give credentials for S3.
+
+    Its address may be anyone's in the network that the process runs in, so it is asked only where
+    the environment names it.
+    """
+    if not url.startswith(("s3:", "s3a:")):
+        return
+    given = {name for name in os.environ if os.environ[name]}
+    if any(needed <= given for needed in _S3_CREDENTIALS):
+        return
+    raise SettingsError(
+        f"Snapshots in {url} need credentials, and the environment has none. Set AWS_ACCESS_KEY_ID "
+        "and AWS_SECRET_ACCESS_KEY; or AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN; or, to use "
+        "the role of the machine, AWS_METADATA_ENDPOINT=http://169.254.169.254."
+    )
 
 
 def _last(found: ObjectMeta) -> str:

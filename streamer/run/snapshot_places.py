@@ -18,7 +18,7 @@ from typing import Protocol
 import xxhash
 
 from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
-from streamer.index.witness import sync_folder
+from streamer.index.witness import make_folder, sync_folder
 
 COPIED_BYTES = 1 << 20  # at once
 DIGEST = re.compile(r"[0-9a-f]{32}")
@@ -144,7 +144,7 @@ class Folder:
             StoreUnavailable: another process has it.
         """
         with self._explained():
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._take(lock)
@@ -163,7 +163,7 @@ class Folder:
         """Copy a file into it."""
         with self._explained():
             path = self.path / name
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path.parent)
             self._check_no_link(path.parent)
             new = path.with_name(f"{path.name}.new")
             mode = source.stat().st_mode
@@ -230,7 +230,8 @@ class Folder:
         except OSError as error:
             raise StoreUnavailable(
                 f"Snapshots in {self.name} cannot be used: {error.strerror or error} "
-                f"({error.filename}). Free space there, mend the rights, or name another folder."
+                f"({error.filename}). Free space there, fix the permissions, or name another "
+                "folder."
             ) from error
 
 

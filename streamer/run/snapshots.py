@@ -32,7 +32,7 @@ from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, expla
 from streamer.index.codec import StoreMeta
 from streamer.index.database import remove_copy, state_files
 from streamer.index.store import Store
-from streamer.index.witness import Witness, sync_folder
+from streamer.index.witness import Witness, make_folder, sync_folder
 from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.run.snapshot_places import DIGEST, Place, Stopped, damaged, digest_of, place_of
 from streamer.run.work_folder import WorkFolder
@@ -221,7 +221,7 @@ class SnapshotFolder:
             OSError: the disk of `index` refuses.
         """
         put = self._place.lend if lend else self._place.fetch
-        store_folder(index).mkdir(parents=True)
+        make_folder(store_folder(index))
         stored = self._place.sizes(_FILES)
 
         def lay(file: File) -> None:

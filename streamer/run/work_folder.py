@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamer.errors import StoreUnavailable
+from streamer.index.witness import make_folder
 
 MARKER = "streamer-work"
 _INDEX = "index"
@@ -67,7 +68,7 @@ class WorkFolder:
         """
         self.check()
         self._made = [each for each in self.path.parents if not each.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             lock = os.open(self._marker, flags, 0o644)

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable, StreamerError
+from streamer.errors import (
+    SettingsError,
+    StoreDamaged,
+    StoreMismatch,
+    StoreUnavailable,
+    StreamerError,
+)
 from streamer.index.store import Store
 from streamer.run.index_folder import own_key, store_folder
 from streamer.run.snapshot_places import Folder, Stopped
@@ -339,6 +345,33 @@ def test_an_unforeseen_failure_of_a_snapshot_is_reported(
     [error] = told
     assert "failed: RuntimeError: a client's own error." in str(error)
     assert not (index / "checkpoint").exists()
+
+
+def test_folders_of_indexes_and_snapshots_are_closed_to_others(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        grow(tmp_path / "above" / "index", range(50))
+        to = SnapshotFolder(tmp_path / "all" / "snapshots")
+        take_snapshot(tmp_path / "above" / "index", to, 0)
+        to.restore(tmp_path / "again", None)
+    finally:
+        os.umask(before)
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {path.name for path in folders} >= {"above", "index", "store", "snapshots", "files"}
+    assert {path.stat().st_mode & 0o777 for path in folders} <= {0o750, 0o700}
+
+
+@pytest.mark.parametrize("given", [{}, {"AWS_ACCESS_KEY_ID": "a"}, {"AWS_REGION": "r"}])
+def test_s3_without_credentials_names_the_variables_before_any_request(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("obstore")
+    for name in [name for name in os.environ if name.upper().startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        SnapshotFolder("s3://bucket/index")
 
 
 def test_a_snapshot_of_another_format_is_refused(
