@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr, ValidationError
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic_core import ErrorDetails, PydanticUndefined
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -41,6 +41,7 @@ from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS
 from streamer.rules import Rule, read_rules, text_rules
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
+from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
 # The panels of a command's help, and the parts of the table in README.md.
 VERDICTS = "Verdicts"
@@ -50,6 +51,15 @@ RUNNING = "Running"
 KAFKA = "Kafka"
 WORKER = "Worker"
 SECURITY = "Security"
+
+# Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
+OTHER_VARIABLES = (
+    "STREAMER_CACHE_DIR",
+    "STREAMER_INDEX",
+    "STREAMER_CRDS",
+    "STREAMER_TEST_BROKER",
+    "STREAMER_TOOLS",
+)
 
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -319,6 +329,13 @@ class Settings(BaseSettings):
         RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
     head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    convert: bool = _setting(
+        RUNNING,
+        "Convert an index of an older format with the first flush, so that older versions cannot "
+        "open it any more; --no-convert refuses such an index.",
+        default=True,
+        shown="yes",
+    )
     index_memory: ByteSize = _setting(
         RUNNING,
         "Memory for what finds kept pages by their keys, as 512MiB; what has no room goes to the "
@@ -521,6 +538,18 @@ class Settings(BaseSettings):
         return self.threads or len(os.sched_getaffinity(0)) + 1
 
     @property
+    def in_force(self) -> dict[str, Any]:
+        """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
+        values = self.model_dump(mode="json", exclude={"sasl_password"})
+        values |= {
+            "threshold": self.index.threshold,
+            "min_shingles": self.index.shingles_min,
+            "threads": self.signing_threads,
+            "index_memory": self.index_memory_bytes,
+        }
+        return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+    @property
     def index_memory_bytes(self) -> int:
         """Return the memory for what finds kept pages; limits of control groups are observed."""
         return self.index_memory or memory_limit_bytes() // 4
@@ -539,14 +568,11 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
     FromFile.config_file = config
     if config is not None and not config.is_file():
         raise SettingsError(f"There is no settings file {config}.")
+    _check_variables()
     try:
         settings = FromFile(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        raise SettingsError(
-            f"The setting {name} = {first['input']!r} cannot be: {first['msg']}."
-        ) from error
+        raise _refusal(error.errors()[0], config) from None  # it would show the value
     except ValueError as error:
         raise SettingsError(f"The settings file {config} cannot be read: {error}.") from error
     if settings.retire_replaced and not settings.track_changes:
@@ -559,6 +585,33 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:  # noqa
             f"{settings.shards} shards need as many bands, there are {settings.signature.bands}."
         )
     return settings
+
+
+def _check_variables() -> None:
+    """Raise SettingsError for a variable STREAMER_* that is no setting's."""
+    known = [name.upper() for name in Settings.model_fields]
+    variables = [VARIABLES + one for one in known]
+    if name := unknown_variable(os.environ, [*variables, *OTHER_VARIABLES]):
+        near = did_you_mean(name[len(VARIABLES) :].upper(), known, VARIABLES)
+        raise SettingsError(
+            f"There is no setting for the environment variable {name}.{near} Unset it or correct "
+            "its name; `streamer check --help` lists all settings."
+        )
+
+
+def _refusal(error: ErrorDetails, config: Path | None) -> SettingsError:
+    """Return the error about a setting; no value of a secret or of an unknown name is in it."""
+    name = str(error["loc"][0])
+    if error["type"] == UNKNOWN:
+        where = f" The settings file {config} has it." if config else ""
+        near = did_you_mean(name, Settings.model_fields)
+        return SettingsError(
+            f"There is no setting {name}.{where}{near} `streamer check --help` lists all settings."
+        )
+    field = Settings.model_fields[name]
+    is_secret = SecretStr in (field.annotation, *get_args(field.annotation))
+    value = "" if is_secret else f" = {error['input']!r}"
+    return SettingsError(f"The setting {name}{value} cannot be used: {why_wrong(error)}.")
 
 
 class Declared(NamedTuple):

@@ -4,7 +4,7 @@
     ├── SettingsError            exit 2   change the settings or the command line
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
     ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it anew
-    ├── StoreUnavailable         exit 1   the disk is full, or another process holds the index
+    ├── StoreUnavailable         exit 1   the disk is full or fails, or the index is in use
     └── InputError               exit 1   an input cannot be opened or read
     InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes
     on
@@ -96,18 +96,17 @@ DAMAGE_REMEDY = (
 )
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
-_GONE = {errno.ENOENT, errno.EIO}
+_GONE = "No such file or directory"
 
-# RocksDB's errors are told apart by their texts only. What the system refuses for now:
+# RocksDB's errors are told apart by their texts only. Damage are those that begin with one of
+# these statuses, and a missing file. Any other may pass, as "Stale file handle" of a network disk:
+# nothing may be removed because of it.
+_DAMAGE_HEADS = ("Corruption", "NotFound", "Not implemented", "Invalid argument")
+
+# What the system refuses for now:
 _FULL_TEXTS = ("No space left on device", "Disk quota exceeded")
 _LOCK_TEXTS = ("IO error: While lock file", "IO error: lock ")
 _RIGHTS_TEXTS = ("Permission denied", "Operation not permitted", "Read-only file system")
-_REFUSALS = (
-    *_RIGHTS_TEXTS,
-    "Too many open files",
-    "File too large",
-    "Cannot allocate memory",
-)
 
 
 def damaged(path: Path, what: str) -> StoreDamaged:
@@ -125,7 +124,7 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise _full(path) from error
-        if error.errno in _GONE:
+        if error.errno == errno.ENOENT:
             raise damaged(path, str(error.strerror)) from error
         raise _refused(path, str(error.strerror or error), error.errno in _RIGHTS) from error
 
@@ -136,17 +135,20 @@ def database_error(path: Path, text: str) -> StoreDamaged | StoreUnavailable:
         return _full(path)
     if text.startswith(_LOCK_TEXTS):
         return _in_use(path)
-    if any(part in text for part in _REFUSALS):
-        return _refused(path, text, any(part in text for part in _RIGHTS_TEXTS))
-    return damaged(path, text)
+    if text.startswith(_DAMAGE_HEADS) or _GONE in text:
+        return damaged(path, text)
+    return _refused(path, text, any(part in text for part in _RIGHTS_TEXTS))
 
 
 def _refused(path: Path, what: str, of_rights: bool) -> StoreUnavailable:  # noqa: FBT001 - private
     remedy = (
-        " Its folder must be readable, and to judge pages with it also writable: mend the rights, "
-        "or use a copy."
+        "Its folder must be readable, and to judge pages with it also writable: fix the "
+        "permissions, or use a copy."
+        if of_rights
+        else "Nothing in it has to be removed. Check its disk and the limits of the process, and "
+        "run the same command again."
     )
-    return StoreUnavailable(f"Cannot use the index {path}: {what}.{remedy if of_rights else ''}")
+    return StoreUnavailable(f"The index {path} cannot be used now: {what}. {remedy}")
 
 
 def _full(path: Path) -> StoreUnavailable:

@@ -251,6 +251,9 @@ class Metrics:
         self.ready = Gauge(
             "streamer_ready", "1 if /health/ready says so, else 0.", registry=registry
         )
+        self.brokers_reachable = Gauge(
+            "streamer_brokers_reachable", "1 while a broker answers, else 0.", registry=registry
+        )
         Gauge(
             "streamer_memory_limit_bytes",
             "Memory that this process may take: what its container or its machine has.",

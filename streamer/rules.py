@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from streamer.errors import SettingsError
+from streamer.wrong_values import why_wrong
 
 Text = Literal["visible", "main"]
 VISIBLE: Text = "visible"
@@ -150,8 +151,9 @@ def _rule(path: Path, number: int, table: object) -> Rule:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         what = f"{name} = {first['input']!r}" if name else "it"
-        why = str(first["msg"]).removeprefix("Value error, ")
-        raise SettingsError(f"Rule {number} of {path}: {what} cannot be: {why}.") from error
+        raise SettingsError(
+            f"Rule {number} of {path}: {what} cannot be used: {why_wrong(first)}."
+        ) from error
 
 
 def text_of(rules: Sequence[Rule], url: str) -> Text | None:

@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from streamer import __version__
+from streamer.cli.terminal import Terminal
 from streamer.errors import StreamerError
 from streamer.garbage import without_collections
 
@@ -174,7 +174,7 @@ def run() -> None:
     try:
         app()
     except StreamerError as error:
-        Console(stderr=True).print(f"[red]Error:[/red] {error}", highlight=False, soft_wrap=True)
+        Terminal(stderr=True).fail(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()

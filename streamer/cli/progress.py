@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from streamer.cli.terminal import PlainColumn, Terminal
 from streamer.kernel import all_compiled
 
 if TYPE_CHECKING:
@@ -26,28 +25,28 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress_bar(sources: Sequence[Source], console: Console | None = None) -> Iterator[Report]:
+def progress_bar(sources: Sequence[Source], console: Terminal | None = None) -> Iterator[Report]:
     """Yield a function to be told (bytes read, records judged).
 
     It draws on the console of standard error; what is printed on that meanwhile stands above.
     """
     sizes = [source.total_bytes for source in sources]
     total = sum(size or 0 for size in sizes) if all(size is not None for size in sizes) else None
-    with records_bar(total, DownloadColumn(), console or Console(stderr=True)) as report:
+    with records_bar(total, DownloadColumn(), console or Terminal(stderr=True)) as report:
         yield report
 
 
 @contextmanager
-def records_bar(total: int | None, share: ProgressColumn, console: Console) -> Iterator[Report]:
+def records_bar(total: int | None, share: ProgressColumn, console: Terminal) -> Iterator[Report]:
     """Yield a function to be told (amount read of `total`, records judged); `share` shows that."""
     if not console.is_terminal:
         yield lambda _amount, _records: None
         return
     bar = Progress(
-        TextColumn("{task.fields[records]:,} records"),
+        PlainColumn("{task.fields[records]:,} records"),
         BarColumn(),
         share,
-        TextColumn("{task.fields[rate]:,.0f} records/s"),
+        PlainColumn("{task.fields[rate]:,.0f} records/s"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
@@ -65,8 +64,8 @@ def records_bar(total: int | None, share: ProgressColumn, console: Console) -> I
 @contextmanager
 def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Yield a function to be told how much of `total` is done; it draws on standard error."""
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = Terminal(stderr=True)
+    columns = (PlainColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bar:
@@ -77,9 +76,9 @@ def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def count_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function to be told (what, done, total); it draws on standard error."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
     )  # fmt: skip
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     with bar:
@@ -98,11 +97,11 @@ def compile_with_bar(*, main_text: bool = False) -> None:
         return
     from streamer.run.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
 
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     what = "Compiling the kernels, once for this version and machine"
     if not console.is_terminal:
         console.print(f"{what}.")
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (PlainColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
 

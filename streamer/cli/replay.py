@@ -14,16 +14,15 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from streamer.cli.options import command, page_parser
+from streamer.cli.options import command, page_parser, warn_of_conversion
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
+from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
-from streamer.index.codec import unpack_state
+from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.store import has_index
 from streamer.index.types import IndexSettings
 from streamer.pages.files import open_sources
@@ -47,6 +46,7 @@ from streamer.sketch.signer import PageSigner
 
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
+_OPTIONS = {"shingles_min": "min_shingles", "expire_after_ms": "expire_after in ms"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,10 @@ class FromTopic:
     ] = None
     partitions: Annotated[
         str | None,
-        typer.Option(help="Partitions to read, as 0,2. \\[default: all]", rich_help_panel=KAFKA),
+        typer.Option(
+            help="Partitions to read, as 0,2. \\[default: those of --offsets, else all]",
+            rich_help_panel=KAFKA,
+        ),
     ] = None
     offsets: Annotated[
         str | None,
@@ -181,7 +184,7 @@ class Handling:
         typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
     ] = SHARE_MIN
 
-    def checks(self, errors: Console) -> Checks:
+    def checks(self, errors: Terminal) -> Checks:
         """Return what the run looks out for; it warns on `errors`, the console of errors."""
         notice = partial(_warn_of, errors)
         return Checks(self.keep_going, self.retry_dead_letters, self.warn_share, notice)
@@ -236,7 +239,7 @@ def replay(
     --key-file key --verdicts verdicts.jsonl
     """
     parser, names = page_parser(settings), targets.outputs()
-    console, errors = Console(stderr=targets.verdicts == STANDARD_OUTPUT), Console(stderr=True)
+    console, errors = Terminal(stderr=targets.verdicts == STANDARD_OUTPUT), Terminal(stderr=True)
     _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
@@ -272,14 +275,14 @@ def _conclude(
     outcome: Outcome,
     result: Summary,
     handling: Handling,
-    console: Console,
-    errors: Console,
+    console: Terminal,
+    errors: Terminal,
     *,
     lasting: bool,
 ) -> None:
     """Warn of what is odd; end the program where a run is not all that was asked for."""
     for sentence in warnings(result):
-        _print(errors, f"[yellow]Warning:[/yellow] {escape(sentence)}")
+        errors.warn(sentence)
     if outcome.interrupted:
         console.print(
             "Interrupted. The same command goes on from here." if lasting else "Interrupted."
@@ -289,10 +292,9 @@ def _conclude(
         raise InputError(_read_in_part(incomplete, lasting=lasting))
     allowed = handling.fail_on_dead_letters
     if allowed is not None and dead_share(result) > allowed:
-        _print(
-            errors,
-            f"[red]Error:[/red] {dead_share(result):.2%} of the records are dead letters, more "
-            f"than --fail-on-dead-letters {allowed:g} allows.",
+        errors.fail(
+            f"{dead_share(result):.2%} of the records are dead letters, more than "
+            f"--fail-on-dead-letters {allowed:g} allows."
         )
         raise typer.Exit(TOO_MANY_DEAD_LETTERS)
 
@@ -304,14 +306,10 @@ def _read_in_part(incomplete: dict[str, str], *, lasting: bool) -> str:
     return f"Not read to the end: {each}. Copy what is damaged or cut off again{again}."
 
 
-def _print(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
-
-
-def _warn_of(console: Console, source: str, cluster: LargeCluster) -> None:
+def _warn_of(console: Terminal, source: str, cluster: LargeCluster) -> None:
     who = f"representative is {cluster.url}"
     said = suspicion(source, cluster.pages, cluster.share, who)
-    _print(console, f"[yellow]Warning:[/yellow] {escape(said)}")
+    console.warn(said)
 
 
 def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | None) -> None:
@@ -337,7 +335,7 @@ def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
 
 
 def _topic_input(
-    topic: FromTopic, settings: Settings, console: Console
+    topic: FromTopic, settings: Settings, console: Terminal
 ) -> AbstractContextManager[MakeInput]:
     from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - imports the Kafka client
 
@@ -349,7 +347,7 @@ def _file_input(
     targets: Targets,
     handling: Handling,
     page_bytes_max: int,
-    console: Console,
+    console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
     opened = open_sources(given, page_bytes_max)
@@ -399,6 +397,7 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
         path = index or Path(str(temporary)) / "index"
         before = set(path.iterdir()) if path.is_dir() else set()
         stack.enter_context(_without_empty_folders(path))
+        warn_of_conversion(path, settings)
         folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
         try:
             yield folder
@@ -479,8 +478,10 @@ def _run(
         )
     with _other_indexes(settings, folder) as others, _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar(main_text=settings.signature.takes_main_text)
+        index_settings = others.named_in(settings.index)
+        _note_changed(folder, index_settings, catalogue.totals.records)
         judge = replay_judge(
-            folder, others.named_in(settings.index), head_pages=settings.head_pages,
+            folder, index_settings, head_pages=settings.head_pages,
             index_memory=settings.index_memory_bytes, others=others,
         )  # fmt: skip
         job = Replay(
@@ -497,6 +498,26 @@ def _run(
     return outcome, summarise(outcome, catalogue, judge, folder)
 
 
+def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:
+    """Say which settings differ from those that the index has judged by, and what that means."""
+    meta = folder.store.meta
+    before = unpack_settings(unpack_state(meta.shards[0].state).settings) if meta else None
+    if before is None or before == wanted or not records:
+        return
+    own, new = before.model_dump(), wanted.model_dump()
+    named = [
+        f"{_OPTIONS.get(name, name)} (before: {own[name]}, now: {value})"
+        for name, value in new.items()
+        if own[name] != value and name != "version"
+    ]
+    typer.echo(
+        f"Settings have changed: {', '.join(named) or 'those of a newer version'}. They hold for "
+        f"pages that are judged from here on. The {records:,} records judged before keep their "
+        "verdicts; to judge them again, name another --index and other output files.",
+        err=True,
+    )
+
+
 @contextmanager
 def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherIndexes]:
     """Open what `--also` names; tell where that is not what the index was compared with before."""
@@ -508,10 +529,9 @@ def _other_indexes(settings: Settings, folder: IndexFolder) -> Iterator[OtherInd
         was = IndexSettings.model_validate(before).also if before else others.in_force
         if was != others.in_force:
             then, now = (", ".join(map(str, each)) or "none" for each in (was, others.in_force))
-            _print(
-                Console(stderr=True),
-                "[yellow]Warning:[/yellow] The pages before were compared with other indexes: "
-                f"{escape(then)}; from here on it is {escape(now)}.",
+            Terminal(stderr=True).warn(
+                f"The pages before were compared with other indexes: {then}; from here on it is "
+                f"{now}."
             )
         yield others
 

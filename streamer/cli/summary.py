@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from streamer.cli.terminal import Terminal
 from streamer.model import Change
 from streamer.run.catalogue import Catalogue, Totals
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
+from streamer.run.page_reader import named, passed_over
 from streamer.run.replay import Outcome
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10
-NAMES_SHOWN = 5  # of files, in a sentence
 
 
 class Summary(msgspec.Struct):
@@ -106,12 +105,12 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
     )
 
 
-def print_summary(console: Console, summary: Summary) -> None:
+def print_summary(console: Terminal, summary: Summary) -> None:
     """Print the summary as a table."""
     for note in _notes(summary):
-        console.print(note, soft_wrap=True, highlight=False, markup=False)
+        console.say(note)
     if not summary.records and not summary.interrupted:
-        console.print(_nothing_new(summary), highlight=False)
+        console.print(_nothing_new(summary))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
@@ -167,22 +166,15 @@ def _notes(summary: Summary) -> list[str]:
     """Say what of the input was not read, and which."""
     notes = []
     if names := summary.files_passed_over:
-        notes.append(f"Passed over, as no page files by their names: {_named(names)}.")
+        notes.append(passed_over(names))
     if names := summary.sources_empty:
-        notes.append(f"Empty: {_named(names)}.")
+        notes.append(f"Empty: {named(names)}.")
     if names := summary.sources_without_last_line:
         notes.append(
-            f"The last line has no end, and is left for the next run: {_named(names)}. "
+            f"The last line has no end, and is left for the next run: {named(names)}. "
             "Add --complete if that is all there will be."
         )
     return notes
-
-
-def _named(names: list[str]) -> str:
-    """Return the first names, and how many there are if that is not all."""
-    shown = ", ".join(names[:NAMES_SHOWN])
-    more = len(names) - NAMES_SHOWN
-    return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
 
 
 def _lines(summary: Summary) -> list[tuple[str, str]]:
@@ -210,7 +202,7 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     if summary.large_clusters:
         lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
         lines += [
-            (f"  {cluster['share']:.0%} of {escape(cluster['source'])}", f"{cluster['pages']:,}")
+            (f"  {cluster['share']:.0%} of {cluster['source']}", f"{cluster['pages']:,}")
             for cluster in summary.large_clusters[:LARGE_CLUSTERS_SHOWN]
         ]
     if summary.sources_empty:

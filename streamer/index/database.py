@@ -19,6 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -42,6 +45,8 @@ from rocksdict import (
 from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
 from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
 
+_log = logging.getLogger(__name__)
+
 FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
 KEYS_ABOUT = "rocksdb.estimate-num-keys"
 STATE = "default"  # the family that each database has
@@ -56,6 +61,7 @@ READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the inte
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
+_CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 
 
 class Database:
@@ -259,7 +265,7 @@ class Database:
                     entries.compact_range(*limits, _merging())
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with _logged("give back the space of dropped pages"), _explained(self._path):
             entries.compact_range(first, last, _merging())
 
     def merge(self) -> None:
@@ -268,7 +274,7 @@ class Database:
             self._merging = self._merger.submit(self._merge)
 
     def _merge(self) -> None:
-        with contextlib.suppress(StreamerError), _explained(self._path):
+        with _logged("merge files"), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
             for family in (ROWS, KEYS):  # bands are merged by whoever writes them
                 entries = self._families[family]
@@ -346,6 +352,21 @@ def state_files(path: Path) -> Iterator[Path]:
     return itertools.chain.from_iterable(map(path.glob, _STATE_FILES))
 
 
+def remove_copy(path: Path) -> bool:
+    """Remove a copy that `checkpoint` has made; tell whether nothing is there any more.
+
+    What holds anything else than the files of a database is no such copy, and stays.
+    """
+    if path.is_symlink() or not path.is_dir():
+        return not os.path.lexists(path)
+    own = {*state_files(path), *path.glob("OPTIONS-*"), path / _CONFIG}
+    files = [*path.iterdir()]
+    is_own = own.issuperset(files) and all(file.is_file() for file in files)
+    if is_own:
+        shutil.rmtree(path, ignore_errors=True)
+    return is_own
+
+
 @contextlib.contextmanager
 def _links_to(path: Path) -> Iterator[str]:
     """Yield a folder of links to the files in `path` that hold the state."""
@@ -399,6 +420,15 @@ def _merging() -> CompactOptions:
     options = CompactOptions()
     options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
     return options
+
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Log a failure of work in a thread of its own, which no flush depends on."""
+    try:
+        yield
+    except StreamerError as error:
+        _log.warning("The index could not %s; it is unchanged. %s", what, error)
 
 
 @contextlib.contextmanager

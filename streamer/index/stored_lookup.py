@@ -14,11 +14,12 @@ while a thread freezes it (frozen.py), and a new one takes its place.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from streamer.index.store import Brought, Store
 from streamer.index.stored_rows import Mask, RowNumbers, StoredRows
 from streamer.index.types import FoundUrls, Hits, KeptRows, no_hits
 from streamer.index.url_versions import url_keys
+
+_log = logging.getLogger(__name__)
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
@@ -132,8 +135,10 @@ class StoredLookup:
             with self._lock.alone():
                 self._full, self.table = self.table, KeyTable()
             self.frozen.go_on()
-            with suppress(StreamerError):  # the start takes longer then
+            try:
                 self.frozen.freeze(self._full, self._store.meta.next_slot, self._let_go)
+            except StreamerError as error:  # nothing is lost
+                _log.warning("The next start reads all keys: freezing them failed. %s", error)
 
     def refresh(self, brought: Brought, *, swept: bool = False) -> None:
         """Take up what a flush has brought; in the thread that flushes.
@@ -192,6 +197,9 @@ class StoredLookup:
                 pass
         except Stopped:
             return
+        except StreamerError as error:  # `wait` raises it, but that may never be called
+            _log.error("The keys of kept pages could not be frozen. %s", error)
+            raise
 
     def _let_go(self) -> None:
         self._full = None

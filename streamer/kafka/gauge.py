@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.kafka.reader import Options, Reader, stop_consumer
@@ -26,6 +29,9 @@ FIRST_WORD_SECONDS = 12.0  # after which a signer starts without any word of sha
 ANSWER = b"answer"  # the key of what is no gauge
 GAUGES_BEFORE = 256  # messages among which the newest gauge is looked for
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
+
+
+Unpacked = TypeVar("Unpacked")
 
 
 class Gauge(msgspec.Struct, array_like=True):
@@ -50,7 +56,33 @@ class Answer(msgspec.Struct, array_like=True):
 
 pack = msgspec.msgpack.encode
 unpack_gauge = msgspec.msgpack.Decoder(Gauge).decode
-unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+_unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+
+_log = structlog.get_logger()
+
+
+def gauge_in(message: Any) -> Gauge | None:  # noqa: ANN401 - the client library's message
+    """Return the gauge in a message of the topic; None: it is none, or cannot be read.
+
+    The topic holds nothing that lasts: the next gauge comes within REPEAT_SECONDS.
+    """
+    return _unpacked(message, unpack_gauge) if message.key is None else None
+
+
+def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client library's message
+    """Return a shard's answer to a command in a message of the topic, as `gauge_in`."""
+    return _unpacked(message, _unpack_answer) if message.key == ANSWER else None
+
+
+def _unpacked(message: Any, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+    try:
+        return unpack(message.value or b"")
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _log.warning(
+            "gauge_passed_over", topic=message.topic, offset=message.offset,
+            reason=f"The message cannot be read: {error}. Another program wrote it.",
+        )  # fmt: skip
+        return None
 
 
 class FlowControl:
@@ -127,7 +159,7 @@ async def last_gauge(reader: Reader, topic: str) -> Gauge | None:
     if start < end:
         async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE), end):
             for record in chunk.records:
-                newest = unpack_gauge(record.value) if record.key is None else newest
+                newest = gauge_in(record) or newest
     return newest
 
 
@@ -143,7 +175,8 @@ async def follow(options: Options, topic: str, flow: FlowControl) -> None:
         await consumer.seek_to_end(place)
         while True:
             answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            if records := [record for record in answer.get(place, ()) if record.key is None]:
-                flow.note_gauge(unpack_gauge(records[-1].value))
+            found = filter(None, map(gauge_in, reversed(answer.get(place, []))))
+            if newest := next(found, None):
+                flow.note_gauge(newest)
     finally:
         await stop_consumer(consumer)

@@ -31,6 +31,7 @@ from streamer.model import SIMILARITY_ONE
 from streamer.sketch.resemblance import SKETCH_WORDS, similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signatures, Signer
+from streamer.wrong_values import why_wrong
 
 Words = npt.NDArray[np.uint64]
 _WHITE_SPACE = re.compile(r"\s+")
@@ -54,7 +55,9 @@ def _signature_settings(n_gram: int, permutations: int, bands: int) -> Signature
         name = {"shingle_width": "n_gram", "rows": "permutations / bands"}.get(
             str(first["loc"][0]), "bands"
         )
-        raise SettingsError(f"{name} = {first['input']!r} cannot be: {first['msg']}.") from error
+        raise SettingsError(
+            f"{name} = {first['input']!r} cannot be used: {why_wrong(first)}."
+        ) from error
 
 
 def _band_keys(signed: Signatures) -> Words:

@@ -38,6 +38,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from streamer.errors import SettingsError
 from streamer.rules import ANY, fits
+from streamer.wrong_values import why_wrong
 
 MISSING: Final = object()
 _BAD_ESCAPE = re.compile(r"~(?![01])")
@@ -267,13 +268,12 @@ def _file_text(name: str) -> str:
 
 
 def _first_fault(error: ValidationError) -> str:
-    """Return pydantic's first complaint as one sentence that names the field."""
+    """Return the first fault as one sentence that names the field."""
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"{where}: no such field; the fields are {', '.join(FieldMapping.model_fields)}"
-    message = fault["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    return f"{where}: {why_wrong(fault)}" if where else why_wrong(fault)
 
 
 def _matches_status(status: str, pattern: str) -> bool:

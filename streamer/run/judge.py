@@ -16,14 +16,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from streamer.errors import StoreUnavailable
 from streamer.index.head import HEAD_PAGES
 from streamer.index.shard import Shard
 from streamer.index.store import Store
@@ -354,7 +355,7 @@ class Judge:
         at the end of it.
 
         Raises:
-            StoreUnavailable: the flush before failed; the index is what it was.
+            StoreUnavailable: the flush before failed, or the work after it; the message says which.
         """
         self.finish()
         flushed = [shard.begin_flush() for shard in self.shards]
@@ -372,7 +373,8 @@ class Judge:
         """Wait until the flush that was begun is written, and let go of what it has.
 
         Raises:
-            StoreUnavailable: it failed; the index is what it was.
+            StoreUnavailable: it failed, and the index is unchanged; or only the work after it
+                did, as the message says.
         """
         flushing, self._flushing = self._flushing, None
         if flushing is not None:
@@ -393,7 +395,7 @@ class Judge:
         """Write all state, and see the end of it.
 
         Raises:
-            StoreUnavailable: the index is what it was.
+            StoreUnavailable: as `finish`.
         """
         self.begin_flush(lambda: owner_state)
         self.finish()
@@ -414,12 +416,14 @@ class Judge:
             brought = self.store.flush(self._identity, flushed, state)
             if self._is_sweeping:
                 began = self._clock()
-                self._swept = sweep(self.store, again=self._swept_by_half)
+                with _said_to_follow_the_flush("removal of forgotten pages"):
+                    self._swept = sweep(self.store, again=self._swept_by_half)
                 ended = self._clock()
                 self._next_sweep = ended + SWEEP_SHARE * (ended - began)
-            for lookup, new in zip(self.lookups, brought, strict=True):
-                lookup.refresh(new, swept=self._is_sweeping)
-            self.store.free()
+            with _said_to_follow_the_flush("preparation of look-ups"):
+                for lookup, new in zip(self.lookups, brought, strict=True):
+                    lookup.refresh(new, swept=self._is_sweeping)
+                self.store.free()
         self._written()
 
     # ---- the end ---------------------------------------------------------------------------------
@@ -434,6 +438,17 @@ class Judge:
         """Release the index; what was not flushed is repeated by the next run."""
         self.stop()
         self.store.close()
+
+
+@contextmanager
+def _said_to_follow_the_flush(what: str) -> Iterator[None]:
+    """Have an error say that the flush is on the disk, and that `what` after it failed."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise StoreUnavailable(
+            f"A flush was written, but the {what} after it failed. {error}"
+        ) from error
 
 
 def replay_judge(

@@ -28,6 +28,7 @@ from streamer.sketch.collection import check_collections
 from streamer.sketch.method import Measure, Method, MethodSignature, PageText
 from streamer.sketch.settings import MIN_SHINGLES, NATIVE, SECRET_BYTES, SignatureSettings
 from streamer.text.words import CanonicalOptions
+from streamer.wrong_values import why_wrong
 
 
 @dataclass(frozen=True)
@@ -124,12 +125,12 @@ def read_options(model: type[Model], values: Mapping[str, object], owner: str) -
         return model.model_validate(parsed)
     except ValidationError as error:
         first = error.errors()[0]
-        reason = str(first["msg"]).removeprefix("Value error, ")
+        reason = why_wrong(first)
         if not first["loc"]:
-            raise SettingsError(f"These options of {owner} cannot be: {reason}.") from error
+            raise SettingsError(f"These options of {owner} cannot be used: {reason}.") from error
         name = first["loc"][0]
         raise SettingsError(
-            f"The option {name} = {values[str(name)]!r} of {owner} cannot be: {reason}."
+            f"The option {name} = {values[str(name)]!r} of {owner} cannot be used: {reason}."
         ) from error
 
 

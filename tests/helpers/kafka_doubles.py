@@ -41,6 +41,7 @@ class ToldMessage:
     value: bytes | None
     key: bytes | None = None
     timestamp: int = 1_700_000_000_000
+    topic: str = "index.gauge"
 
     @property
     def serialized_value_size(self) -> int:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.errors import StoreUnavailable
 from streamer.index.types import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
@@ -189,3 +190,33 @@ def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
         assert shard.positions["config"] == records
         judge.flush(b"")
         judge.close()
+
+
+@pytest.mark.parametrize("part", ["sweep", "refresh"])
+def test_a_failure_after_a_flush_says_that_the_flush_was_written(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object, **_others: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    with a_judge(IndexSettings()) as judge:
+        judge_all(judge, family_pages(Random(1), 20), Random(1), flushes=False)
+        if part == "sweep":
+            monkeypatch.setattr(module, "sweep", fail)
+            monkeypatch.setattr(Judge, "_sweep_is_due", True)
+        else:
+            monkeypatch.setattr(judge.lookups[0], "refresh", fail)
+        with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
+            judge.flush(b"new")
+        assert judge.store.meta is not None
+        assert judge.store.meta.owner == b"new"
+
+
+def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_any: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    with a_judge(IndexSettings()) as judge:
+        monkeypatch.setattr(judge.store, "flush", fail)
+        with pytest.raises(StoreUnavailable, match=r"^No room\.$"):
+            judge.flush(b"new")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -26,6 +27,7 @@ from streamer.errors import (
     StoreMismatch,
     StoreUnavailable,
     database_error,
+    explained,
 )
 from streamer.index import database as database_module
 from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
@@ -216,6 +218,14 @@ def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(fold
         ("IO error: lock hold by current process: x/LOCK", StoreUnavailable, "in use by another"),
         ("IO error: No space left on device: While appending", StoreUnavailable, "No space is"),
         ("IO error: While open a file: x.sst: Permission denied", StoreUnavailable, "Permission"),
+        ("IO error: While pread offset 0 len 9: Stale file handle", StoreUnavailable, "Stale"),
+        ("IO error: While pread: x.sst: Connection timed out", StoreUnavailable, "timed out"),
+        ("IO error: x.sst: Resource temporarily unavailable", StoreUnavailable, "temporarily"),
+        ("IO error: While pread: x.sst: Input/output error", StoreUnavailable, "output error"),
+        ("Shutdown in progress: ", StoreUnavailable, "Shutdown"),
+        ("Operation timed out: ", StoreUnavailable, "timed out"),
+        ("something that no version has said before", StoreUnavailable, "no version"),
+        ("Not implemented: Unsupported compression method or corrupted", StoreDamaged, "compr"),
     ],
 )
 def test_what_rocksdb_says_becomes_the_error_that_helps(
@@ -224,6 +234,15 @@ def test_what_rocksdb_says_becomes_the_error_that_helps(
     made = database_error(Path("index/store"), said)
     assert isinstance(made, error)
     assert words in str(made)
+    assert ("remove its folder" in str(made)) == (error is StoreDamaged)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN])
+def test_a_disk_that_does_not_answer_is_no_damage(number: int) -> None:
+    with pytest.raises(StoreUnavailable) as caught, explained(Path("index/store")):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.exit_code == 1
+    assert "remove its folder" not in str(caught.value)
 
 
 def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
@@ -336,7 +355,7 @@ Path(index, "store").chmod(0)
 for command in ("inspect I", "check --deep --index I", "replay P --verdicts V --index I"):
     names = {"I": index, "P": page + ".jsonl", "V": page + ".verdicts"}
     done = CliRunner().invoke(app, [names.get(word, word) for word in command.split()])
-    print(command[:6], type(done.exception).__name__, "mend the rights" in str(done.exception))
+    print(command[:6], type(done.exception).__name__, "fix the permissions" in str(done.exception))
 """
 REFUSED = "StoreUnavailable True\n"
 

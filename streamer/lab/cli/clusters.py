@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from streamer.cli.progress import amount_bar
+from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
 from streamer.lab.clusters import (
     WRITERS,
@@ -81,24 +80,21 @@ def clusters(
         grouping = group(verdicts, rank, numbering(scope), report)
     with amount_bar("writing pages", len(grouping.places)) as report, _output(out) as file:
         write(file, _counted(rows(verdicts, grouping), report))
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     console.print(_summary(grouping))
     _warn(console, rank)
     for suspect in suspects(verdicts, grouping, warn_share):
         who = f"survivor is {suspect.survivor}"
         said = suspicion(suspect.source, suspect.pages, suspect.share, who)
-        console.print(f"[yellow]Warning:[/yellow] {escape(said)}", highlight=False, soft_wrap=True)
+        console.warn(said)
 
 
-def _warn(console: Console, rank: _Ranking) -> None:
+def _warn(console: Terminal, rank: _Ranking) -> None:
     """Tell which fields the verdicts lack by which survivors are chosen."""
     for name, lacking in rank.lacking.items():
-        console.print(
-            f"[yellow]Warning:[/yellow] {lacking:,} of {rank.pages:,} verdicts in clusters carry no"
-            f" {escape(name)}, by which nutch chooses; make them with --carry {escape(name)}, or"
-            " name another policy.",
-            highlight=False,
-            soft_wrap=True,
+        console.warn(
+            f"{lacking:,} of {rank.pages:,} verdicts in clusters carry no {name}, by which nutch "
+            f"chooses; make them with --carry {name}, or name another policy."
         )
 
 

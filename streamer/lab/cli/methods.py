@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from streamer.cli.terminal import Terminal
 from streamer.errors import SettingsError
 from streamer.sketch.method import Measure, Method
 from streamer.sketch.scheme import PRESETS, method_class, written_options
@@ -159,7 +160,7 @@ def methods(
     if as_markdown:
         typer.echo(markdown(), nl=False)
         return
-    console = Console()
+    console = Terminal()
     if name is None:
         console.print(_list())
     else:
@@ -177,10 +178,10 @@ def _list() -> Table:
     return table
 
 
-def _show(console: Console, name: str) -> None:
+def _show(console: Terminal, name: str) -> None:
     """Print one method, or the one that a preset stands for."""
     method = method_class(PRESETS[name].method if name in PRESETS else name)
-    console.print(f"[bold]{method.name}[/bold]  {method.summary}\n\n{method.advice}\n")
+    console.print(Text.assemble((method.name, "bold"), f"  {method.summary}\n\n{method.advice}\n"))
     console.print(decision(method))
     table = Table("parameter", "default", "meaning", box=SIMPLE_HEAD)
     own = PRESETS[name].options if name in PRESETS else {}

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from streamer.cli.options import command, page_parser, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import StreamerError
 from streamer.kafka.topics import Names
@@ -70,7 +70,7 @@ def verify(
 
 
 def _print(report: Report) -> None:
-    console = Console()
+    console = Terminal()
     table = Table("check", "promise", "looked at", "broken", box=None, pad_edge=False)
     for column in table.columns[2:]:
         column.justify = "right"
@@ -84,8 +84,8 @@ def _print(report: Report) -> None:
     console.print(counts)
     for name in report.broken:
         check = report.checks[name]
-        console.print(f"\n{name}: {check.violations:,} times", highlight=False)
+        console.print(f"\n{name}: {check.violations:,} times")
         for example in check.examples:
-            console.print(f"  {example}", highlight=False, markup=False, soft_wrap=True)
+            console.say(f"  {example}")
         if check.violations > EXAMPLES_MAX:
             console.print("  ...")

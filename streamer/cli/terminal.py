@@ -1,0 +1,40 @@
+"""The one console of all commands: it shows each string as it is.
+
+rich reads brackets in a string as markup and `:name:` as an emoji. Names of files, URLs and the
+remedies of errors contain both, so a `Terminal` does neither, in tables and titles as little as in
+sentences. Colour comes from styles and from `Text`. ruff refuses rich's own classes elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import TextColumn
+from rich.text import Text
+
+
+class Terminal(Console):
+    """A console without markup, emoji and highlighting."""
+
+    def __init__(self, *, stderr: bool = False, **options: Any) -> None:  # noqa: ANN401 - Console's own
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, **options)
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence in one line, however long."""
+        self.print(sentence, soft_wrap=True)
+
+    def warn(self, sentence: str) -> None:
+        """Print a warning in one line."""
+        self.print(Text.assemble(("Warning:", "yellow"), " ", sentence), soft_wrap=True)
+
+    def fail(self, sentence: str) -> None:
+        """Print an error in one line."""
+        self.print(Text.assemble(("Error:", "red"), " ", sentence), soft_wrap=True)
+
+
+class PlainColumn(TextColumn):
+    """A column of a progress bar that shows its text as it is."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, markup=False)

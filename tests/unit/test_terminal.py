@@ -1,0 +1,147 @@
+"""What a command prints shows names as they are: brackets are no markup, and colons no emoji."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.table import Table
+
+from streamer.cli.main import run
+from streamer.cli.progress import amount_bar, count_bar
+from streamer.cli.terminal import Terminal
+from streamer.errors import SettingsError
+
+NAMES = ["no[red]such", "a[/x]b", "[bold]", "[plot]", ":warning:", "[link]"]
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.chdir(tmp_path)
+
+
+def streamer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
+    """Return the exit code of a command, and all that it printed."""
+    monkeypatch.setattr(sys, "argv", ["streamer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out + printed.err
+
+
+def page(number: int, host: str = "a.example") -> bytes:
+    body = " ".join(f"w{number}x{word}" for word in range(40))
+    return msgspec.json.encode({"url": f"http://{host}/{number}", "body": body}) + b"\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("code", "arguments"),
+    [
+        (1, ["replay", "{}.jsonl", "--verdicts", "v.jsonl"]),
+        (1, ["inspect", "{}"]),
+        (1, ["forget", "{}", "--host", "a.example", "--dry-run"]),
+        (1, ["snapshot", "{}", "to"]),
+        (2, ["check", "--config", "{}"]),
+        (2, ["check", "--preset", "{}"]),
+        (1, ["replay", "{}.txt", "--verdicts", "v.jsonl"]),
+        (2, ["replay", "--{}"]),
+        (2, ["clusters", "{}"]),
+        (2, ["clusters", "v.jsonl", "--policy", "{}"]),
+        (2, ["{}"]),
+    ],
+)
+def test_an_error_shows_the_name_with_brackets(
+    name: str,
+    code: int,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path(f"{name}.txt").parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{name}.txt").write_text("no pages")
+    ended, printed = streamer(monkeypatch, capsys, *(each.format(name) for each in arguments))
+    assert (ended, name in printed) == (code, True), printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("extra", ["object-store", "plot", "main-text", "[red]"])
+def test_a_remedy_names_the_extra(
+    extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_any: object, **_others: object) -> None:
+        raise SettingsError(f"It needs: pip install 'streamer[{extra}]'.")
+
+    monkeypatch.setattr("streamer.cli.main.app", refuse)
+    ended, printed = streamer(monkeypatch, capsys)
+    assert (ended, printed) == (2, f"Error: It needs: pip install 'streamer[{extra}]'.\n")
+
+
+def test_a_damaged_index_with_brackets_ends_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in[/x]dex/store").mkdir(parents=True)
+    Path("in[/x]dex/store/CURRENT").write_text("MANIFEST-000001\n")
+    ended, printed = streamer(monkeypatch, capsys, "inspect", "in[/x]dex")
+    assert (ended, "in[/x]dex" in printed) == (3, True), printed
+
+
+def test_warnings_and_the_summary_of_a_replay_show_names_with_brackets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("p[x].jsonl").write_bytes(page(1) * 300)
+    Path("e[red].jsonl").write_bytes(b"")
+    given = ["p[x].jsonl", "e[red].jsonl", "--verdicts", "v[b].jsonl", "--index", "i[y]"]
+    ended, printed = streamer(monkeypatch, capsys, "replay", *given)
+    assert ended == 0, printed
+    assert "Empty: e[red].jsonl" in printed
+    assert "100% of p[x].jsonl" in printed
+    assert "Warning: " in printed
+    ended, printed = streamer(monkeypatch, capsys, "inspect", "i[y]")
+    assert (ended, "position in " in printed, "p[x].jsonl" in printed) == (0, True, True), printed
+
+
+def test_too_many_dead_letters_end_with_4_and_show_where_one_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("d[red].jsonl").write_bytes(b"".join(map(page, range(40))) + b"no JSON\n" * 60)
+    given = ["d[red].jsonl", "--verdicts", "v.jsonl", "--fail-on-dead-letters", "0.1"]
+    ended, printed = streamer(monkeypatch, capsys, "replay", *given)
+    assert ended == 4
+    assert "Warning: Most records became dead letters: 60 of 100" in printed
+    assert "d[red].jsonl" in printed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Terminal(file=shown, force_terminal=True, width=200)
+    table = Table(f"head {name}", title=f"title {name}", caption=f"caption {name}")
+    table.add_row(f"cell {name}")
+    terminal.print(table)
+    terminal.say(f"said {name}")
+    terminal.warn(f"warned {name}")
+    terminal.fail(f"failed {name}")
+    monkeypatch.setattr("streamer.cli.progress.Terminal", lambda **_: terminal)
+    with amount_bar(f"amount {name}", 2):
+        pass
+    with count_bar() as report:
+        report(f"count {name}", 1, 2)
+    for where in (
+        "head",
+        "title",
+        "caption",
+        "cell",
+        "said",
+        "warned",
+        "failed",
+        "amount",
+        "count",
+    ):
+        assert f"{where} {name}" in shown.getvalue(), where
