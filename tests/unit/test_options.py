@@ -30,6 +30,7 @@ OTHERS = {
     "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",
+    "chunk_seconds": "2.5",
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
