@@ -47,6 +47,7 @@ MODULES = (
     "damage",
     "hostile",
     "forgotten",
+    "strangers",
     "disk_full",
     "network",
     "resets",
