@@ -1,15 +1,22 @@
-# The project's commands. `make run` and `make test` need Python 3.11 to 3.13 and nothing else:
-# they make .venv from a lock with hashes, and make it anew when a lock changes.
+# The project's commands. `make run` and `make test` need Python 3.11 to 3.13 and nothing else: they make .venv from a
+# lock with hashes, and make it again when a lock changes.
 
 PYTHON ?= python3
 SAMPLE_PAGES ?= 8000
 UPGRADE ?=
+MINUTES := 12
+MINUTES_ALL := 25
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv
-LOCK := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--custom-compile-command "make lock" $(UPGRADE) pyproject.toml
+# Of the lock alone: without --no-deps, pip would ask the index for the newest version of what a package depends on.
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv --no-deps
+LOCKED := --require-hashes --only-binary :all: --requirement
+# Tests that have passed, for `make test-all`, which runs the others.
+PYTEST := $(PY) -m pytest --passed build/passed
+COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(UPGRADE)
+LOCK := $(COMPILE) pyproject.toml
 SAMPLE := build/sample/pages.jsonl
 VERDICTS := build/verdicts.jsonl
 
@@ -19,7 +26,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test bounds coverage check image bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
+.PHONY: help run warm test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,21 +46,31 @@ warm: $(VENV)/.run ## Compile the kernels (under 20 seconds, once after a change
 	@echo "== Compiling the kernels, unless they are cached"
 	@$(PY) -m streamer warm
 
-test: check ## Run all checks and all tests
+test: ## Run all checks, and the tests that need nothing but Python (and a broker, where there is Java)
+	@echo "== All checks and tests, but for those of 'make test-all': about $(MINUTES) minutes on two cores"
+	@rm -f build/passed
+	@$(MAKE) --no-print-directory check
+	@mkdir -p build && .ci/tools broker 2> build/tools.log || true
 	$(PY) -m streamer warm --text main
-	$(PY) -m pytest -n 2 tests/unit tests/property tests/contract tests/quality
-	$(PY) -m pytest -n 3 --maxschedchunk 1 --durations=20 tests/simulation tests/integration
-	$(PY) -m pytest -n 0 -s tests/cluster
+	$(PYTEST) --quick -n 3 --durations=20
+
+test-all: $(VENV)/.dev ## Run what `make test` has left out: browser, cluster, images, campaigns (as root, on Debian)
+	@echo "== The tests that have not passed yet: about $(MINUTES_ALL) minutes on two cores, and 15 more to build their tools"
+	@.ci/tools || true
+	$(PY) -m streamer warm --text main
+	$(PYTEST) -n 3 --maxschedchunk 1 --durations=20 --ignore tests/cluster --ignore tests/image
+	$(PYTEST) -s tests/cluster
+	$(PYTEST) -rP tests/image
 	@$(MAKE) --no-print-directory bounds
+
+fresh: ## Run the README's two commands on a fresh machine, as a user and as root (as root, on Debian)
+	.ci/pristine user 'make run; make test'
+	.ci/pristine root 'make run; make test'
 
 bounds: export NUMBA_BOUNDSCHECK = 1
 bounds: $(VENV)/.dev ## Run what goes through kernels with every index checked
 	$(PY) -m streamer warm --text main
 	$(PY) -m pytest -n 2 tests/property tests/integration/test_bad_input.py tests/integration/test_replay.py
-
-image: $(VENV)/.dev ## Build the images of worker and broker and try them out (as root, on Debian)
-	@.ci/container-tools
-	$(PY) -m pytest -rP tests/image
 
 coverage: $(VENV)/.dev ## Tell which lines the quicker tests do not reach
 	$(PY) -m pytest -n 2 --cov --cov-report=term tests/unit tests/property tests/contract tests/quality
@@ -98,7 +115,8 @@ format: $(VENV)/.dev ## Bring all sources into form
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
 
-lock: $(VENV)/.dev ## Pin all dependencies anew (UPGRADE=--upgrade: at their newest versions)
+lock: $(VENV)/.dev ## Pin all dependencies again (UPGRADE=--upgrade: at their newest versions)
+	$(COMPILE) requirements/installer.in --output-file requirements/installer.lock
 	$(LOCK) --extra object-store requirements/build.in --output-file requirements/run.lock
 	$(LOCK) --extra object-store --extra dev --extra bench --constraint requirements/run.lock requirements/build.in --output-file requirements/dev.lock
 	$(LOCK) --extra object-store --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock
@@ -107,13 +125,14 @@ clean: ## Remove everything that these commands have made
 	rm -rf $(VENV) build .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.made:
+$(VENV)/.made: requirements/installer.lock
 	@.ci/make-venv "$(PYTHON)" $(VENV)
+	@$(PIP) $(LOCKED) requirements/installer.lock
 	@touch $@
 
 # The project itself is built with the pinned setuptools, which is installed by then.
 $(VENV)/.run $(VENV)/.dev $(VENV)/.bench: $(VENV)/.%: requirements/%.lock pyproject.toml | $(VENV)/.made
 	@echo "== Installing requirements/$*.lock into $(VENV)"
-	@$(PIP) --require-hashes --only-binary :all: --requirement requirements/$*.lock
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) $(LOCKED) requirements/$*.lock
+	@PYTHONWARNINGS=ignore $(PIP) --no-build-isolation --editable .
 	@touch $@

@@ -136,9 +136,11 @@ def resharded(index: Path) -> Resharding:
     watcher.start()
     began, cpu = time.perf_counter(), time.process_time()
     old = Old(index)
+    place.begin(SHARDS)
     write(old, SHARDS, place.new, old.owners, lambda _rows: None)
     sizes.append((0, old_bytes + _bytes_in(place.new)))
     place.take()
+    place.end()
     old.close()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     done.set()

@@ -33,13 +33,12 @@ from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
 from streamer.config import PURPOSES
 from streamer.lab.datasets import open_dataset
-from streamer.lab.documents import batches
 from streamer.lab.exact import compare_words
 from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
 from streamer.lab.trial import Yardstick, select, try_method
 from streamer.lab.tuning import detection_probability
 from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
+from streamer.run.page_reader import DEFAULT_READER
 from streamer.sketch.method import PageText
 from streamer.text.words import CanonicalOptions
 
@@ -253,7 +252,7 @@ def _grouped(labels: Mapping[str, str], texts: Mapping[str, object]) -> list[lis
 
 def _texts(pages: Path, form: CanonicalOptions) -> Iterator[tuple[str, list[str]]]:
     """Yield URL and words of each page that has some."""
-    for _, batch in batches([Source(str(pages), is_regular=True)], PageParser()):
+    for _, _, batch in DEFAULT_READER.read([Source(str(pages), is_regular=True)]):
         for url, body, flags in zip(batch.urls, batch.bodies, batch.flags, strict=True):
             words = PageText.of_body(body, flags, form).words
             if len(words) >= WORDS_MIN:

@@ -97,7 +97,9 @@ def unpacked(folder: Path, data: Path, name: str) -> Path | None:
     pages, archive = folder / name / "pages.jsonl", data / f"{name}.tar.xz"
     if not pages.exists() and archive.exists():
         with tarfile.open(archive) as file:
-            file.extractall(folder, filter="data")
+            # An argument of extractall from Python 3.11.4 on.
+            file.extraction_filter = getattr(tarfile, "data_filter", None)
+            file.extractall(folder)  # noqa: S202 - filtered, and our own archive
     return pages if pages.exists() else None
 
 

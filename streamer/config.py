@@ -329,6 +329,13 @@ class Settings(BaseSettings):
         RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
     head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    convert: bool = _setting(
+        RUNNING,
+        "Convert an index of an older format with the first flush, so that older versions cannot "
+        "open it any more; --no-convert refuses such an index.",
+        default=True,
+        shown="yes",
+    )
     index_memory: ByteSize = _setting(
         RUNNING,
         "Memory for what finds kept pages by their keys, as 512MiB; what has no room goes to the "
@@ -529,6 +536,18 @@ class Settings(BaseSettings):
     def signing_threads(self) -> int:
         """Return the number of signing threads: while one waits for the disk, another goes on."""
         return self.threads or len(os.sched_getaffinity(0)) + 1
+
+    @property
+    def in_force(self) -> dict[str, Any]:
+        """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
+        values = self.model_dump(mode="json", exclude={"sasl_password"})
+        values |= {
+            "threshold": self.index.threshold,
+            "min_shingles": self.index.shingles_min,
+            "threads": self.signing_threads,
+            "index_memory": self.index_memory_bytes,
+        }
+        return {name: value for name, value in values.items() if value not in (None, "", [])}
 
     @property
     def index_memory_bytes(self) -> int:

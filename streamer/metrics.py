@@ -178,6 +178,10 @@ class ShardMetrics:
         self.lag_records = gauge(
             "streamer_shard_lag_records", "Records of the log that are not applied."
         )
+        self.holes = gauge(
+            "streamer_shard_holes",
+            "Sources with records missing from the log: what follows them is not judged.",
+        )
 
     def _index(self, gauge: partial[Gauge]) -> None:
         self.undecided_pages = gauge(
@@ -246,6 +250,9 @@ class Metrics:
         )
         self.ready = Gauge(
             "streamer_ready", "1 if /health/ready says so, else 0.", registry=registry
+        )
+        self.brokers_reachable = Gauge(
+            "streamer_brokers_reachable", "1 while a broker answers, else 0.", registry=registry
         )
         Gauge(
             "streamer_memory_limit_bytes",

@@ -8,7 +8,7 @@ file. Refs of one source rise with the source's own order.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -37,8 +37,8 @@ class Location(msgspec.Struct, frozen=True):
     """Where a record was read: a topic's partition and offset, or a file's name, 0 and ordinal."""
 
     topic: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MASK)]
 
 
 class Decision(StrEnum):

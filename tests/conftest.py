@@ -1,9 +1,14 @@
-"""What holds for every test: how Hypothesis runs, and that no setting comes from outside."""
+"""How Hypothesis runs, which tests `make test` leaves to `make test-all`, and what tests lacked."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # A kernel's first call compiles it, which takes seconds: no example has a deadline.
@@ -15,3 +20,105 @@ OURS = {"STREAMER_TEST_BROKER", "STREAMER_TOOLS", "STREAMER_CRDS"}
 for name in [name for name in os.environ if name.upper().startswith("STREAMER_")]:
     if name not in OURS:
         del os.environ[name]
+
+ROOT = Path(__file__).parents[1]
+# What takes minutes, or needs a machine that tests may change.
+FULL = (
+    "tests/cluster/",
+    "tests/image/",
+    "tests/simulation/",
+    "tests/integration/test_campaign.py",
+    "tests/integration/test_chaos.py",
+    "tests/integration/test_install.py",
+)
+# What tests read or run. A test that passed with the same sources is not run again.
+SOURCES = (".ci", "benchmarks", "deploy", "docs", "requirements", "schemas", "streamer", "tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("streamer")
+    group.addoption("--quick", action="store_true", help="leave out what only test-all runs")
+    group.addoption(
+        "--passed", metavar="FILE", type=Path,
+        help="do not run the tests that FILE lists as passed, and add those that pass",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Selection(config), "selection")
+
+
+class Selection:
+    """Which tests run, which pass, and what the others lacked; in each process of a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._file: Path | None = config.getoption("--passed")
+        self._digest = _digest() if self._file else ""
+        self._passed = self._read()
+        self._outcomes: dict[str, list[str]] = {}
+        self._left_to_all = 0
+
+    def _read(self) -> set[str]:
+        """Return the tests that passed with the sources as they are."""
+        if self._file is None or not self._file.exists():
+            return set()
+        digest, *tests = self._file.read_text(encoding="utf-8").splitlines()
+        return set(tests) if digest == self._digest else set()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Deselect what passed already, and with --quick what `make test-all` runs."""
+        left = items
+        if self._config.getoption("--quick"):
+            left = [item for item in items if not item.nodeid.startswith(FULL)]
+            self._left_to_all = len(items) - len(left)
+        kept = [item for item in left if item.nodeid not in self._passed]
+        self._config.hook.pytest_deselected(items=[None] * (len(items) - len(kept)))
+        items[:] = kept
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._outcomes.setdefault(report.nodeid, []).append(report.outcome)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write down what has passed. That nothing was left to run is no failure."""
+        if output := getattr(self._config, "workeroutput", None):
+            output["left_to_all"] = self._left_to_all
+        elif self._file:
+            passed = {node for node, found in self._outcomes.items() if found == ["passed"] * 3}
+            lines = [self._digest, *sorted(passed | self._passed)]
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+                session.exitstatus = pytest.ExitCode.OK
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a process of a parallel run has counted; each counts all tests."""
+        self._left_to_all = getattr(node, "workeroutput", {}).get("left_to_all", 0)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print one table of what was left out: how many tests, what is missing, the remedy."""
+        lacking = Counter(
+            report.longrepr[2].removeprefix("Skipped: ")
+            for report in terminalreporter.stats.get("skipped", [])
+        )
+        if self._left_to_all:
+            lacking["longer tests: make test-all"] = self._left_to_all
+        if lacking:
+            terminalreporter.section("left out")
+        for reason, tests in sorted(lacking.items()):
+            missing, _, remedy = reason.partition(": ")
+            terminalreporter.write_line(f"{tests:5}  {missing:44}  {remedy}".rstrip())
+
+
+def _digest() -> str:
+    """Return a digest of all sources, their names and contents."""
+    files = [ROOT / "pyproject.toml", ROOT / "Makefile", *ROOT.glob("*.md")]
+    for folder in SOURCES:
+        files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        if "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -240,6 +240,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 ),
             ),
         ),
+        Panel("Sources with records missing", "short", each_shard("streamer_shard_holes")),
     ),
     "Workers": (
         Panel(
@@ -259,6 +260,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Ready", "short",
             (
                 (f"streamer_ready{OF}", "{{instance}}"),
+                (f"streamer_brokers_reachable{OF}", "{{instance}}, brokers reachable"),
                 (f"count by (version) (streamer_build_info{OF})", "version {{version}}"),
             ),
         ),

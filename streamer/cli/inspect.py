@@ -26,10 +26,12 @@ from streamer.run.catalogue import unpack_catalogue
 from streamer.run.index_folder import (
     Identity,
     check_identity,
+    first_shard,
     identity_of,
     obtain_existing_secret,
     own_key,
     read_meta,
+    shard_folders,
 )
 from streamer.run.others import OtherIndexes
 from streamer.sketch.settings import NATIVE, derive_seeds, read_secret
@@ -49,21 +51,46 @@ def inspect(
 ) -> None:
     """Show an index: format, fingerprint, position, pages kept, bytes, flushes, buckets.
 
+    DIR is the folder given as --index to a replay or a worker, or that of one shard of a worker.
+
     Example: streamer inspect my-index
     """
-    store, meta = read_meta(index)
-    try:
-        report = describe(store, meta)
-    finally:
-        store.close()
+    report = describe_folder(index)
     if json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)))
     else:
         _print(report)
 
 
-def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
-    """Return what an index holds, as JSON values."""
+def describe_folder(index: Path) -> dict[str, Any]:
+    """Return what an index holds, as JSON values; of a worker's folder what its shards hold.
+
+    Raises:
+        StoreDamaged: something of it is missing, or cannot be read.
+        StoreUnavailable: there is none, or it has no flush yet.
+    """
+    report: dict[str, Any] = {}
+    for part in shard_folders(index):
+        store, meta = read_meta(index / part)
+        try:
+            own = describe(store, meta, first_shard(part))
+        finally:
+            store.close()
+        if part:
+            own["position"] = {f"{part}, {name}": at for name, at in own["position"].items()}
+        report = _joined(report, own) if report else own
+    return report
+
+
+def _joined(report: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return what the folders of two shards hold; what they have in common stands there once."""
+    sums = {name: report[name] + more[name] for name in ("flushes", "bytes", "url_versions")}
+    position = report["position"] | more["position"]
+    return {**report, **sums, "position": position, "shards": report["shards"] + more["shards"]}
+
+
+def describe(store: Store, meta: StoreMeta, first: int = 0) -> dict[str, Any]:
+    """Return what a store holds, whose shards are numbered from `first` on, as JSON values."""
     shards = [unpack_state(shard.state) for shard in meta.shards]
     return {
         "format": meta.format,
@@ -73,7 +100,10 @@ def describe(store: Store, meta: StoreMeta) -> dict[str, Any]:
         "bytes": store.size_bytes(),
         "position": _positions(meta, shards[0]),
         "url_versions": store.url_count,
-        "shards": [_describe_shard(store, meta, i, shard) for i, shard in enumerate(shards)],
+        "shards": [
+            {"shard": first + i, **_describe_shard(store, meta, i, shard)}
+            for i, shard in enumerate(shards)
+        ],
     }
 
 
@@ -163,8 +193,8 @@ def _print(report: dict[str, Any]) -> None:
             f"position in {name}",
             f"{at['records']:,}{'' if at['finished'] else ' (not at its end)'}",
         )
-    for number, shard in enumerate(report["shards"]):
-        table.add_row(f"shard {number}", "")
+    for shard in report["shards"]:
+        table.add_row(f"shard {shard.pop('shard')}", "")
         sizes = shard.pop("buckets_by_size")
         for name, value in shard.items():
             table.add_row(f"  {name.replace('_', ' ')}", f"{value:,}")
@@ -197,7 +227,8 @@ def check(
     if deep:
         if index is None:
             raise SettingsError("--deep needs an index. Name its folder with --index.")
-        _read_all(index, settings.key_file)
+        for part in shard_folders(index):
+            _read_all(index / part, settings.key_file)
         return
     console = Terminal()
     table = Table("setting", "value", "meaning", box=None, pad_edge=False)
@@ -208,7 +239,8 @@ def check(
         table.add_row(one.name, "" if value is None else str(value), one.text)
     console.print(table)
     if index is not None:
-        console.print(_fit(index, settings))
+        for part in shard_folders(index):
+            console.print(_fit(index / part, settings))
 
 
 def _read_all(index: Path, key_file: Path | None) -> None:

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from aiokafka import TopicPartition
 
-from streamer.cli.options import command, connection_of, page_parser, quiet_connection_of
+from streamer.cli.options import (
+    command,
+    connection_of,
+    page_parser,
+    quiet_connection_of,
+)
 from streamer.cli.progress import progress_bar, records_bar
 from streamer.cli.terminal import PlainColumn, Terminal
 from streamer.config import SECURITY, Settings
@@ -24,7 +29,7 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
-from streamer.pages.files import open_sources
+from streamer.run.page_reader import PageReader
 
 if TYPE_CHECKING:
     from streamer.cli.replay import FromTopic, MakeInput
@@ -73,26 +78,32 @@ def worker(
 def produce(
     pages: Annotated[
         list[str],
-        typer.Argument(help="JSONL or WARC/WET files, directories of these, or - ."),
+        typer.Argument(
+            metavar="PAGES",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
+            "or - for standard input.",
+        ),
     ],
     *,
     topic: Annotated[str, typer.Option(help="Topic to send to; made where there is none.")],
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a new topic.")] = 4,
     replicas: Annotated[int, typer.Option(min=1, help="Copies of a new topic.")] = 1,
-    settings: Annotated[Settings, "preset", "fields", "brokers", SECURITY],
+    reader: PageReader,
+    settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
     """Send the pages of files to a Kafka topic, keyed by URL.
 
-    Lines are sent as they are, also bad ones; WARC records become messages of the page schema.
+    Lines are sent as they are, also malformed ones; WARC records become messages of the page
+    schema. If the first records of a source all fail in the same way, nothing of it is sent.
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
     """
-    connection, parser = quiet_connection_of(settings), page_parser(settings)
-    sources = open_sources(pages, settings.page_bytes_max).sources
+    connection = quiet_connection_of(settings)
+    sources = reader.open(pages)
     began = time.perf_counter()
     with progress_bar(sources) as report:
         sent = asyncio.run(
-            produce_sources(sources, topic, connection, parser, partitions, replicas, report)
+            produce_sources(sources, topic, connection, reader, partitions, replicas, report)
         )
     seconds = time.perf_counter() - began
     typer.echo(

@@ -18,11 +18,14 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.markup import escape
 
-from streamer.config import RUNNING, Declared, Settings, declared, load_settings
+from streamer.cli.terminal import Terminal
+from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
+from streamer.run.index_folder import conversion
+from streamer.run.page_reader import PageReader, passed_over
 
 _CONFIG = inspect.Parameter(
     "config",
@@ -36,6 +39,21 @@ _CONFIG = inspect.Parameter(
         ),
     ],
 )
+_KEEP_GOING = inspect.Parameter(
+    "keep_going",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            help="Continue if the first records of a source all fail in the same way. Without it, "
+            "that ends the command.",
+            rich_help_panel=FIELDS,
+        ),
+    ],
+)
+_PAGE_SETTINGS = ["preset", "fields", "page_bytes_max"]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -43,41 +61,52 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     A parameter `Annotated[Settings, "brokers", SECURITY]` becomes the flags of these settings and
     panels (all, if none is named) and `--config`; a parameter that is a dataclass becomes its
-    fields, which are annotated as typer wants them. Called with these, it calls `function` with the
-    settings as `load_settings` gives them, and with the records.
+    fields, which are annotated as typer wants them; a `PageReader` becomes the options that all
+    commands have that read pages. Called with these, it calls `function` with the settings as
+    `load_settings` gives them, with the reader, and with the records.
     """
-    spelled: list[inspect.Parameter] = []
+    spelled: dict[str, inspect.Parameter] = {}
     made: dict[str, tuple[Callable[..., object], list[str]]] = {}
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         kind, *wanted = get_args(hints[name]) if _is_annotated(hints[name]) else [hints[name]]
         if kind is Settings:
-            own = [*map(_flag, (one for one in declared() if _takes(wanted, one))), _CONFIG]
+            own = _flags(wanted)
             made[name] = load_settings, [one.name for one in own]
+        elif kind is PageReader:
+            own = [*_flags(_PAGE_SETTINGS), _KEEP_GOING]
+            made[name] = page_reader, [one.name for one in own]
         elif isinstance(kind, type) and is_dataclass(kind):
             own = _fields_of(kind)
             made[name] = kind, [one.name for one in own]
         else:
             own = [parameter.replace(annotation=hints[name])]
-        spelled += own
-    signature = inspect.Signature(spelled)
+        spelled |= {one.name: one for one in own}  # --config may be there twice
+    signature = inspect.Signature([*spelled.values()])
 
     @wraps(function)
     def spelled_out(*args: Any, **options: Any) -> None:  # noqa: ANN401 - as typer parses them
         bound = signature.bind(*args, **options)
         bound.apply_defaults()
         given = bound.arguments
-        for name, (make, names) in made.items():
-            given[name] = make(**{one: given.pop(one) for one in names})
-        function(**given)
+        parts = {
+            name: make(**{one: given[one] for one in names}) for name, (make, names) in made.items()
+        }
+        used = {one for _, names in made.values() for one in names}
+        function(**{one: value for one, value in given.items() if one not in used}, **parts)
 
     vars(spelled_out)["__signature__"] = signature
-    spelled_out.__annotations__ = {one.name: one.annotation for one in spelled}
+    spelled_out.__annotations__ = {one.name: one.annotation for one in spelled.values()}
     return spelled_out
 
 
 def _is_annotated(hint: object) -> bool:
     return get_origin(hint) is Annotated
+
+
+def _flags(wanted: list[str]) -> list[inspect.Parameter]:
+    """Return the flags of the settings and panels that are wanted, and that of their file."""
+    return [*map(_flag, (one for one in declared() if _takes(wanted, one))), _CONFIG]
 
 
 def _takes(wanted: list[str], one: Declared) -> bool:
@@ -92,8 +121,9 @@ def _flag(one: Declared) -> inspect.Parameter:
     text = escape(one.text) + (" Repeatable." if several else "")
     if one.default and kind is not bool:
         text += f" \\[default: {escape(one.default)}]"
+    flag = f"--{one.name.replace('_', '-')}"
     option = typer.Option(
-        f"--{one.name.replace('_', '-')}",
+        f"{flag}/--no-{flag[2:]}" if one.default == "yes" else flag,
         help=text,
         metavar=one.form or None,
         rich_help_panel=one.panel,
@@ -139,6 +169,20 @@ def page_parser(settings: Settings) -> PageParser:
         raise SettingsError(f"--carry cannot be used: {error}.") from error
 
 
+def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noqa: ANN401 - flags
+    """Return the reader that `--keep-going` and settings ask for; it warns on standard error.
+
+    Raises:
+        SettingsError: as `page_parser`.
+    """
+
+    def warn(names: list[str]) -> None:
+        Terminal(stderr=True).warn(passed_over(names))
+
+    settings = load_settings(**given)
+    return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)
+
+
 def connection_of(settings: Settings) -> Connection:
     """Return the connection that the settings ask for.
 
@@ -153,3 +197,13 @@ def quiet_connection_of(settings: Settings) -> Connection:
     """Return `connection_of` for a command that raises what fails: its client logs nothing."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     return connection_of(settings)
+
+
+def warn_of_conversion(index: Path, settings: Settings) -> None:
+    """Say on standard error that an index is to be converted, before anything is written.
+
+    Raises:
+        StoreMismatch: it has an older format, and is not to be converted.
+    """
+    if note := conversion(index, convert=settings.convert):
+        typer.echo(f"Warning: {note}", err=True)

@@ -15,14 +15,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamer.cli.options import command, page_parser
+from streamer.cli.options import command, page_parser, warn_of_conversion
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
-from streamer.index.codec import unpack_state
+from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.store import has_index
 from streamer.index.types import IndexSettings
 from streamer.pages.files import open_sources
@@ -46,6 +46,7 @@ from streamer.sketch.signer import PageSigner
 
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
+_OPTIONS = {"shingles_min": "min_shingles", "expire_after_ms": "expire_after in ms"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ class FromTopic:
     ] = None
     partitions: Annotated[
         str | None,
-        typer.Option(help="Partitions to read, as 0,2. \\[default: all]", rich_help_panel=KAFKA),
+        typer.Option(
+            help="Partitions to read, as 0,2. \\[default: those of --offsets, else all]",
+            rich_help_panel=KAFKA,
+        ),
     ] = None
     offsets: Annotated[
         str | None,
@@ -393,6 +397,7 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
         path = index or Path(str(temporary)) / "index"
         before = set(path.iterdir()) if path.is_dir() else set()
         stack.enter_context(_without_empty_folders(path))
+        warn_of_conversion(path, settings)
         folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
         try:
             yield folder
@@ -473,8 +478,10 @@ def _run(
         )
     with _other_indexes(settings, folder) as others, _outputs(wanted, lasting=lasting) as outputs:
         compile_with_bar(main_text=settings.signature.takes_main_text)
+        index_settings = others.named_in(settings.index)
+        _note_changed(folder, index_settings, catalogue.totals.records)
         judge = replay_judge(
-            folder, others.named_in(settings.index), head_pages=settings.head_pages,
+            folder, index_settings, head_pages=settings.head_pages,
             index_memory=settings.index_memory_bytes, others=others,
         )  # fmt: skip
         job = Replay(
@@ -489,6 +496,26 @@ def _run(
         finally:
             judge.stop()
     return outcome, summarise(outcome, catalogue, judge, folder)
+
+
+def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:
+    """Say which settings differ from those that the index has judged by, and what that means."""
+    meta = folder.store.meta
+    before = unpack_settings(unpack_state(meta.shards[0].state).settings) if meta else None
+    if before is None or before == wanted or not records:
+        return
+    own, new = before.model_dump(), wanted.model_dump()
+    named = [
+        f"{_OPTIONS.get(name, name)} (before: {own[name]}, now: {value})"
+        for name, value in new.items()
+        if own[name] != value and name != "version"
+    ]
+    typer.echo(
+        f"Settings have changed: {', '.join(named) or 'those of a newer version'}. They hold for "
+        f"pages that are judged from here on. The {records:,} records judged before keep their "
+        "verdicts; to judge them again, name another --index and other output files.",
+        err=True,
+    )
 
 
 @contextmanager

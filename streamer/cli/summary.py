@@ -12,11 +12,11 @@ from streamer.model import Change
 from streamer.run.catalogue import Catalogue, Totals
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
+from streamer.run.page_reader import named, passed_over
 from streamer.run.replay import Outcome
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10
-NAMES_SHOWN = 5  # of files, in a sentence
 
 
 class Summary(msgspec.Struct):
@@ -166,22 +166,15 @@ def _notes(summary: Summary) -> list[str]:
     """Say what of the input was not read, and which."""
     notes = []
     if names := summary.files_passed_over:
-        notes.append(f"Passed over, as no page files by their names: {_named(names)}.")
+        notes.append(passed_over(names))
     if names := summary.sources_empty:
-        notes.append(f"Empty: {_named(names)}.")
+        notes.append(f"Empty: {named(names)}.")
     if names := summary.sources_without_last_line:
         notes.append(
-            f"The last line has no end, and is left for the next run: {_named(names)}. "
+            f"The last line has no end, and is left for the next run: {named(names)}. "
             "Add --complete if that is all there will be."
         )
     return notes
-
-
-def _named(names: list[str]) -> str:
-    """Return the first names, and how many there are if that is not all."""
-    shown = ", ".join(names[:NAMES_SHOWN])
-    more = len(names) - NAMES_SHOWN
-    return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
 
 
 def _lines(summary: Summary) -> list[tuple[str, str]]:

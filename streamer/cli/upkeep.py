@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamer.cli.options import command, connection_of, quiet_connection_of
+from streamer.cli.options import (
+    command,
+    connection_of,
+    quiet_connection_of,
+    warn_of_conversion,
+)
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.forgetting import BEFORE, HOST, URL, Terms
+from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
 from streamer.index.store import Store, has_index
 from streamer.index.types import Forget, Term
 from streamer.kafka.connection import Connection
@@ -72,16 +78,17 @@ def restore(
 ) -> None:
     """Make an index of a snapshot: all of it, or nothing. Every byte is compared with its digest.
 
+    While it is written it is in INDEX.restoring. The next command removes what a killed one has
+    left there, and refuses a folder of this name that is not from such a command.
+
     A worker that is started with it goes on in its log where the snapshot was taken; a replay goes
     on in its files. Of a worker's snapshots each shard is made, below INDEX.
 
     Example: streamer restore /backup/my-index my-index
     """
-    snapshots = SnapshotFolder(to)
-    for part in snapshots.parts():
-        made = snapshots.below(part).restore(index / part, snapshot)
+    for folder, made in SnapshotFolder(to).restore(index, snapshot):
         typer.echo(
-            f"Snapshot {made.number} in {index / part}: flush {made.flush}, {made.pages:,} pages, "
+            f"Snapshot {made.number} in {folder}: flush {made.flush}, {made.pages:,} pages, "
             f"{made.size:,} bytes, made {made.made:%Y-%m-%d %H:%M:%S} UTC."
         )
 
@@ -147,20 +154,22 @@ def forget(
         bool,
         typer.Option(
             "--dry-run",
-            help="Only tell how many pages these are, in DIR; it may be a worker's, as "
-            "my-index/shard-0, while that runs.",
+            help="Only count these pages, in DIR; it may be the folder of a worker, while that "
+            "runs.",
         ),
     ] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds to wait, at most, for the workers to be done.")
     ] = 600.0,
-    settings: Annotated[Settings, "index_name", "brokers", SECURITY],
+    settings: Annotated[Settings, "index_name", "brokers", "convert", SECURITY],
 ) -> None:
     """Forget kept pages: they answer no page any more, and are gone from the index's disks.
 
     With workers it goes through their log, where it concerns all pages before it; they go on
-    meanwhile, and the command ends when all shards are done. Nobody may write a DIR meanwhile. What
-    is forgotten still stands in verdicts that were given, in the pages that were judged, in logs
+    meanwhile, and the command ends when all shards are done. Nobody may write a DIR meanwhile;
+    where no page is named, nothing in it is changed. The second line says what was looked for: a
+    host under all names that URLs may give it, as its xn-- form. What is forgotten still stands in
+    verdicts that were given, in the pages that were judged, in logs
     and in snapshots: docs/operations.md tells how it goes from there.
 
     Example: streamer forget my-index --host example.org --dry-run
@@ -170,19 +179,23 @@ def forget(
     Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
     """
     terms: list[Term] = [(URL, each.encode()) for each in url or ()]
-    terms += [(HOST, each.lower().encode()) for each in host or ()]
+    terms += [(HOST, name) for each in host or () for name in _names(each)]
     terms += [] if before is None else [(BEFORE, _moment(before))]
     if not terms:
         raise SettingsError("Say what to forget: --url, --host or --before.")
     if index is None and dry_run:
-        raise SettingsError("--dry-run counts in a folder: name one, as my-index/shard-0.")
+        raise SettingsError("--dry-run counts in a folder. Name that of an index.")
+    if index is not None and not dry_run:
+        warn_of_conversion(index, settings)
     pages = _in_log(settings, terms, wait) if index is None else _in(index, terms, dry_run=dry_run)
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
+    typer.echo(f"Looked for: {_shown(terms)}.")
 
 
 def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
     """Forget what the terms name in a folder; return how many pages."""
+    index /= shard_folders(index)[0]  # of a worker's, shard 0 has all kept pages
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
     store = Store.open(store_folder(index), writable=not dry_run)
@@ -192,7 +205,7 @@ def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
                 f"The index {index} is a worker's shard: its log would bring the pages back. Leave "
                 "the folder out, to put it into the log: give --index-name and --brokers."
             )
-        wanted = Terms.of(Forget([*terms]))
+        wanted = Forget([*terms])
         with amount_bar("reading", len(store.key_blocks)) as progress:
             return forget_pages(store, wanted, dry_run=dry_run, progress=progress)
     finally:
@@ -204,6 +217,31 @@ def _in_log(settings: Settings, terms: Sequence[Term], wait_s: float) -> int:
     names = Names(settings.index_name, settings.input_topic)
     with amount_bar("waiting for the shards", None):
         return asyncio.run(forget_in_log(quiet_connection_of(settings), names, terms, wait_s))
+
+
+def _names(host: str) -> list[bytes]:
+    """Return the names that URLs may give a host."""
+    try:
+        return host_terms(host)
+    except ValueError as error:
+        raise SettingsError(
+            f"--host {host!r} is no name of a host. Give one as example.org, without a port or a "
+            "path; with a dot before it for all below it."
+        ) from error
+
+
+def _shown(terms: Sequence[Term]) -> str:
+    """Return what is looked for, in words."""
+    kinds = {URL: "URL", HOST: "host", BEFORE: "times before"}
+    found = []
+    for kind, value in terms:
+        text = value.decode() if isinstance(value, bytes) else f"{_utc(value)}"
+        found.append(f"{kinds[kind]} {text}")
+    return ", ".join(found)
+
+
+def _utc(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _moment(text: str) -> int:
@@ -260,7 +298,7 @@ def reshard(
             raise SettingsError(f"{to} shards need as many bands, there are {old.bands}.")
         old.check_at_rest()
         _check_name(old, settings.index_name, new_name)
-        place.clear()
+        place.begin(to)
         with amount_bar("writing", old.rows) as progress:
             if new_name is None:
                 write(old, to, place.new, old.owners, progress)
@@ -268,6 +306,7 @@ def reshard(
             else:
                 asyncio.run(_reshard_worker(settings, new_name, old, place, to, progress))
     finally:
+        place.end()
         old.close()
     typer.echo(f"The index {out or index} has {to} shards; {old.rows:,} rows were read.")
     if new_name is not None:

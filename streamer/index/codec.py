@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.types import NO_HORIZON, Horizon, IndexSettings, Pages
+from streamer.sketch.resemblance import SKETCH_WORDS
 
 _COLUMNS: tuple[tuple[str, Any], ...] = (
     ("refs", np.uint64),
@@ -46,7 +47,8 @@ _COLUMNS_BEFORE_TIMES = 6  # what the logs of earlier versions have
 class PackedPages(msgspec.Struct, omit_defaults=True):
     """Pages as MessagePack: the columns' bytes in the order of Pages; the last, if there is one.
 
-    `shingles` are there if the pages have sets, `changes` if they have any.
+    `shingles` are there if the pages have sets, `changes` if they have any, `replacements` if some
+    were held.
     """
 
     columns: list[bytes]
@@ -55,10 +57,15 @@ class PackedPages(msgspec.Struct, omit_defaults=True):
     carried: list[bytes]
     shingles: list[bytes] = []
     changes: bytes = b""
+    replacements: bytes = b""
 
 
 class Undecided(msgspec.Struct, omit_defaults=True):
-    """The head's undecided entries in columns, oldest first."""
+    """The head's undecided entries in columns, oldest first.
+
+    `retired`, int64, is the number of the replacement that retired each, 0 for none; b"" if no
+    entry is retired.
+    """
 
     rows: bytes
     refs: list[int]
@@ -68,6 +75,20 @@ class Undecided(msgspec.Struct, omit_defaults=True):
     urls: list[bytes]
     times: bytes
     shingles: list[bytes] = []
+    retired: bytes = b""
+
+
+class Replaced(msgspec.Struct, array_like=True):
+    """A replacement of what a URL had, while pages may still come that arrived before it.
+
+    Its rows before `row_end` answer no page that arrived later, nor do the pages `refs`: these
+    arrived before, were held, and became rows later.
+    """
+
+    number: int
+    url: bytes
+    row_end: int
+    refs: list[int] = []
 
 
 class Forgotten(msgspec.Struct):
@@ -75,7 +96,9 @@ class Forgotten(msgspec.Struct):
 
     `terms`: kind, value, the row before which it holds, the command that wants it, and which record
     it came by. `records`: how many such records the shard has had. `retired`: URLs, and for each in
-    `retired_before`, int64, the row before which it is.
+    `retired_before`, int64, the row before which it is. `replaced`: in order, the replacements that
+    pages to come may have arrived before. `replacements`: how many there have been; `oldest`: after
+    how many of them all pages arrived that the shard before has yet to send.
     """
 
     terms: list[tuple[str, bytes | int, int, str, int]] = []
@@ -88,6 +111,9 @@ class Forgotten(msgspec.Struct):
     records: int = 0
     retired: list[bytes] = []
     retired_before: bytes = b""
+    replaced: list[Replaced] = []
+    replacements: int = 0
+    oldest: int = 0
 
 
 class ShardState(msgspec.Struct, rename={"positions": "marks"}):
@@ -97,7 +123,8 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     many items each destination was given. `held`: for the row of an undecided page, the pages that
     wait for it, in order. `watermark`: no page to come is older. `horizon`: what lies behind it
     answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
-    one that the next flush goes to, with the time and the row at which it began.
+    one that the next flush goes to, with the time and the row at which it began. `missing`: for
+    each source with a hole, where the records end that were passed over because of it.
     """
 
     settings: dict[str, Any] | None
@@ -112,6 +139,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     horizon: Horizon = NO_HORIZON
     generation: tuple[int, int, int] = (0, 0, 0)
     forgotten: Forgotten = msgspec.field(default_factory=Forgotten)
+    missing: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def pack_pages(pages: Pages) -> PackedPages:
@@ -119,14 +147,22 @@ def pack_pages(pages: Pages) -> PackedPages:
     columns = [getattr(pages, name).astype(kind, copy=False).tobytes() for name, kind in _COLUMNS]
     if pages.main is not None:
         columns.append(pages.main.tobytes())
-    changes = b"" if pages.changes is None else pages.changes.tobytes()
-    return PackedPages(
-        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes
+    changes, replacements = (
+        b"" if column is None else column.tobytes()
+        for column in (pages.changes, pages.replacements)
     )
+    return PackedPages(
+        columns, pages.urls, pages.message_keys, pages.carried, pages.shingles or [], changes,
+        replacements,
+    )  # fmt: skip
 
 
 def unpack_pages(packed: PackedPages) -> Pages:
-    """Return the pages that were packed."""
+    """Return the pages that were packed.
+
+    Raises:
+        ValueError: a column has not as many entries as there are pages.
+    """
     count = len(packed.urls)
     # Copied, since a kernel is compiled anew for arrays that cannot be written.
     given = packed.columns
@@ -138,10 +174,13 @@ def unpack_pages(packed: PackedPages) -> Pages:
     ]
     main = given[len(_COLUMNS) :]
     refs, keys, sketches, distinct, tokens, text_bytes, times, watermarks = columns
+    singles = refs, distinct, tokens, text_bytes, times, watermarks
+    if any(len(each) != count for each in (*singles, packed.message_keys, packed.carried)):
+        raise ValueError(f"a column has more or fewer than {count} entries, one a page")
     return Pages(
         refs,
         keys.reshape(count, -1 if count else 0),
-        sketches.reshape(count, -1 if count else 0),
+        sketches.reshape(count, SKETCH_WORDS if count else 0),
         distinct,
         tokens,
         text_bytes,
@@ -153,6 +192,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         np.frombuffer(main[0], np.bool_).copy() if main else None,
         packed.shingles or None,
         np.frombuffer(packed.changes, np.int32).copy() if packed.changes else None,
+        np.frombuffer(packed.replacements, np.int64).copy() if packed.replacements else None,
     )
 
 
@@ -171,9 +211,10 @@ def unpack_settings(settings: dict[str, Any] | None) -> IndexSettings | None:
     return None if settings is None else IndexSettings.model_validate(settings)
 
 
-FORMAT = 7  # of this file, row_blocks.py, frozen.py and url_versions.py
-# An index of another one is refused. 5 had rows and whole keys only, 6 retired nothing.
-READ_FORMATS = (5, 6, FORMAT)
+FORMAT = 8  # of this file, row_blocks.py, frozen.py and url_versions.py
+# An index of another one is refused. 5 had rows and whole keys only, 6 retired nothing, 7 did not
+# know which pages had arrived before a replacement.
+READ_FORMATS = (5, 6, 7, FORMAT)
 
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats

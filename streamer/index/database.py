@@ -20,6 +20,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -60,6 +62,7 @@ READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the inte
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
+_CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 
 
 class Database:
@@ -348,6 +351,21 @@ def files_to_merge(sizes: Sequence[int]) -> int:
 def state_files(path: Path) -> Iterator[Path]:
     """Yield the files of the database in `path` that hold its state."""
     return itertools.chain.from_iterable(map(path.glob, _STATE_FILES))
+
+
+def remove_copy(path: Path) -> bool:
+    """Remove a copy that `checkpoint` has made; tell whether nothing is there any more.
+
+    What holds anything else than the files of a database is no such copy, and stays.
+    """
+    if path.is_symlink() or not path.is_dir():
+        return not os.path.lexists(path)
+    own = {*state_files(path), *path.glob("OPTIONS-*"), path / _CONFIG}
+    files = [*path.iterdir()]
+    is_own = own.issuperset(files) and all(file.is_file() for file in files)
+    if is_own:
+        shutil.rmtree(path, ignore_errors=True)
+    return is_own
 
 
 @contextlib.contextmanager

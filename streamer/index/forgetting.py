@@ -8,25 +8,35 @@ of a sweep shows, and many terms are swept together.
 What was kept of a URL is retired in the same way where a page replaces it (`--retire-replaced`).
 There may be a hundred thousand such URLs, so they stand apart; and nobody waits for them to be
 gone from the disk. A version of the URL stays what the next page is compared with.
+
+Replacements are numbered, by shard 0. A page that was held is judged with the number at its
+arrival: only earlier replacements hide anything from it. A replacement settles when no page to come
+arrived before it: its rows then are hidden from all pages, and may be swept.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+import re
+import unicodedata
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import Forgotten
+from streamer.index.codec import Forgotten, Replaced
 from streamer.index.postings import ROWS_MAX
 from streamer.index.types import BEFORE_ALL, Forget, KeptRows, Times
 
 URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
-RETIRED = "retired"  # names what has a URL, but no version of that
+_DOTS = ".\u3002\uff0e\uff61"  # that separate the labels of a host
+RETIRED = "retired"  # names what has a URL, but no version of that; as machines up to version 4 did
+REPLACED = "replaced"  # the same for pages that arrive later only: a numbered replacement
+SETTLED = "settled"  # names no page: all pages to come arrived after so many replacements
 ASK = "ask"  # names no page: the command, which is to be told when all that came before is done
 
 Rows = npt.NDArray[np.int64]
@@ -91,7 +101,7 @@ class Terms:
 
     def find(self, rows: Rows, refs: Refs, urls: Sequence[bytes], times: Times) -> dict[int, str]:
         """Return the places of the rows that are named, ascending, and the command of each."""
-        found = dict.fromkeys(self._find_retired(rows, urls), "")
+        found: dict[int, str] = {}
         for time, mark in self._by_kind[BEFORE].items():
             early = np.flatnonzero((times < time) & (rows < mark.row_end))
             found |= dict.fromkeys(early.tolist(), mark.ask)
@@ -107,6 +117,7 @@ class Terms:
             if own and not own.keys().isdisjoint(values):  # as a rule none is named
                 for place, value in enumerate(values):
                     self._note(own, value, place, rows, found)
+        found |= dict.fromkeys(self._find_retired(rows, urls), "")  # no command counts them
         return dict(sorted(found.items()))
 
     def _find_retired(self, rows: Rows, urls: Sequence[bytes]) -> Iterator[int]:
@@ -122,6 +133,12 @@ class Terms:
         marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
         marks += [mark for end, mark in self._by_kind[BEFORE].items() if time < end]
         return any(mark is not None and record < mark.record for mark in marks)
+
+    def names_any(self, urls: Sequence[bytes]) -> bool:
+        """Tell whether any of some URLs, whose times are not known, may be named."""
+        if self._by_kind[BEFORE]:
+            return bool(urls)
+        return any(self.name(url, 0, -1) for url in urls)
 
     @staticmethod
     def _note(
@@ -144,6 +161,36 @@ def names_of_host(url: bytes) -> Iterator[bytes]:
         yield b"." + b".".join(parts[i:])
 
 
+def host_terms(host: str) -> list[bytes]:
+    """Return all names that URLs may give a host, or those below one that begins with a dot.
+
+    A label outside ASCII is written as it is, in its `xn--` form, or with percent signs; there may
+    be a dot at the end.
+
+    Raises:
+        ValueError: this is no name of a host.
+    """
+    is_below = host[:1] in set(_DOTS)
+    name = unicodedata.normalize("NFKC", host).lower().strip(f"[]{_DOTS}")
+    labels = re.split(f"[{_DOTS}]", name)
+    if not all(labels) or re.search(r"[\s/@?#]|^[^:]*:[^:]*$", name):  # as a URL or a port have
+        raise ValueError(host)
+    forms = ["." * is_below + ".".join(form) for form in itertools.product(*map(_forms, labels))]
+    return [f"{form}{dot}".encode() for form in forms for dot in ("", ".")]
+
+
+def _forms(label: str) -> list[str]:
+    """Return how a label of a host may be written: first in ASCII as far as it can be."""
+    try:
+        plain = label[4:].encode().decode("punycode") if label.startswith("xn--") else label
+    except UnicodeError:
+        return [label]
+    if plain.isascii():
+        return [label]
+    coded = quote(plain)
+    return [f"xn--{plain.encode('punycode').decode()}", plain, coded, coded.lower()]
+
+
 class Forgetting:
     """How far one shard is with what it is to forget.
 
@@ -156,6 +203,8 @@ class Forgetting:
         doomed: refs of held pages that are forgotten as soon as they are inserted.
         gone: refs of pages that are forgotten, and are still undecided.
         records: how many records had something to forget.
+        replacements: how many pages have replaced what their URLs had.
+        oldest: the shard before passes on no page that arrived before so many of them.
         done: for each command that is done here, and has not been told so, the pages that were
             forgotten.
     """
@@ -168,6 +217,11 @@ class Forgetting:
         self._asked, self._passed_on = packed.asked, [*packed.passed_on, *packed.done]
         self._told_by_sweep: list[str] = []
         self.records = packed.records
+        self.replacements, self.oldest = packed.replacements, packed.oldest
+        self._replaced = deque(packed.replaced)
+        self._replaced_urls: dict[bytes, deque[Replaced]] = {}
+        for each in packed.replaced:
+            self._replaced_urls.setdefault(each.url, deque()).append(each)
         self._counts = Counter(packed.counts | packed.done)
         self.done: dict[str, int] = {}
 
@@ -179,6 +233,7 @@ class Forgetting:
             self._terms.packed(), sorted(self.doomed), sorted(self.gone), self._asked,
             self._passed_on, dict(self._counts), self.done.copy(), self.records,
             [*retired], np.fromiter(retired.values(), np.int64, len(retired)).tobytes(),
+            [*self._replaced], self.replacements, self.oldest,
         )  # fmt: skip
 
     @property
@@ -194,7 +249,7 @@ class Forgetting:
     @property
     def hides(self) -> bool:
         """Tell whether stored rows may have to be hidden."""
-        return bool(self._terms) or bool(self._swept)
+        return bool(self._terms) or bool(self._swept) or bool(self._replaced)
 
     @property
     def hides_versions(self) -> bool:
@@ -216,6 +271,56 @@ class Forgetting:
         """Take a URL of which the rows before one answer no page any more."""
         self._terms.retired[url] = row_end
 
+    @property
+    def unsettled(self) -> int:
+        """Return how many replacements have not settled."""
+        return len(self._replaced)
+
+    def replace(self, url: bytes, row_end: int) -> int:
+        """Take a URL of which the rows before one answer no page that arrives from here on.
+
+        Return the number of the replacement.
+        """
+        self.replacements += 1
+        each = Replaced(self.replacements, url, row_end)
+        self._replaced.append(each)
+        self._replaced_urls.setdefault(url, deque()).append(each)
+        return self.replacements
+
+    def is_replaced_since(self, url: bytes, replacements: int) -> bool:
+        """Tell whether a URL was replaced since a page arrived, after so many replacements."""
+        return any(each.number > replacements >= 0 for each in self._replaced_urls.get(url, ()))
+
+    def retire_late(self, url: bytes, ref: int, replacements: int) -> int:
+        """Take a page that became a row and arrived after so many replacements.
+
+        Return the number of the one that retires it, 0 if its URL was not replaced since.
+        """
+        for each in self._replaced_urls.get(url, ()):
+            if each.number > replacements:
+                each.refs.append(ref)
+                return each.number
+        return 0
+
+    def settle(self, oldest: int) -> bool:
+        """Settle replacements up to a number, if any; tell that.
+
+        Pages that became rows after their replacement are then named by their refs.
+        """
+        before = len(self._replaced)
+        refs: list[int] = []
+        while self._replaced and self._replaced[0].number <= oldest:
+            each = self._replaced.popleft()
+            self.retire(each.url, each.row_end)
+            refs += each.refs
+            urls = self._replaced_urls[each.url]
+            urls.popleft()
+            if not urls:
+                del self._replaced_urls[each.url]
+        if refs:
+            self._terms.add(Terms((REF, ref, ROWS_MAX, "", self.records) for ref in refs))
+        return len(self._replaced) < before
+
     @staticmethod
     def without_question(forget: Forget) -> Forget:
         """Return a record's terms alone: the question goes on later."""
@@ -233,15 +338,30 @@ class Forgetting:
         self._passed_on = self._passed_on + asked
         return Forget([(ASK, ask.encode()) for ask in asked])
 
-    def hide(self, kept: KeptRows, rows: Rows) -> KeptRows:
-        """Return stored rows, those that are forgotten with a time before all others."""
+    def hide(self, kept: KeptRows, rows: Rows, replacements: int = -1) -> KeptRows:
+        """Return stored rows, those that are forgotten with a time before all others.
+
+        They are for a page that came after so many `replacements`; -1: after all there were.
+        """
         columns = rows, np.array(kept.refs, np.uint64), kept.urls, kept.times
         hidden = [*self._terms.find(*columns), *self._swept.find(*columns)]
+        hidden += self._find_replaced(kept, rows, replacements)
         if not hidden:
             return kept
         times = kept.times.copy()
         times[hidden] = BEFORE_ALL
         return replace(kept, times=times)
+
+    def _find_replaced(self, kept: KeptRows, rows: Rows, replacements: int) -> Iterator[int]:
+        urls = self._replaced_urls
+        if not urls or urls.keys().isdisjoint(kept.urls):
+            return
+        until = self.replacements if replacements < 0 else replacements
+        for place, url in enumerate(kept.urls):
+            own = itertools.takewhile(lambda each: each.number <= until, urls.get(url, ()))
+            row, ref = rows[place], kept.refs[place]
+            if any(row < each.row_end or ref in each.refs for each in own):
+                yield place
 
     def name(self, url: bytes, time: int, record: int) -> bool:
         """Tell whether a version of a URL is named, that came before the next such record."""

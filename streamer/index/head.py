@@ -10,7 +10,8 @@ stay.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,10 @@ ENTRIES_MAX = 1 << 26
 
 # States of an entry. A flushed one is kept, and may be found in the store already.
 FREE, UNDECIDED, KEPT, FLUSHED = range(4)
+# A bit of the state: what the entry's URL had was replaced, so it answers only pages that arrived
+# before that. The kernel takes states up to FLUSHED, so it passes the entry over.
+RETIRED = 4
+_STATE = RETIRED - 1
 
 Words = npt.NDArray[np.uint64]
 
@@ -116,6 +121,7 @@ class Head:
         self.sketches = np.empty((capacity, SKETCH_WORDS), np.uint64)
         self.states = np.empty(capacity, np.uint8)
         self.times = np.empty(capacity, np.int64)
+        self.retired = np.empty(capacity, np.int64)  # by which replacement, where RETIRED is set
         self.table = np.full(slots, EMPTY_SLOT, np.uint64)
 
     @property
@@ -131,7 +137,8 @@ class Head:
 
     def _columns(self) -> Sequence[npt.NDArray[Any]]:
         return (
-            self.refs, self.rows, self.keys, self.masks, self.sketches, self.states, self.times
+            self.refs, self.rows, self.keys, self.masks, self.sketches, self.states, self.times,
+            self.retired,
         )  # fmt: skip
 
     def reserve(self, entries: int) -> None:
@@ -152,6 +159,32 @@ class Head:
         self._noted = len(self.urls)
         return self._by_url.get(url, [])
 
+    def decide(self, entry: int, *, kept: bool) -> None:
+        """Keep or drop an undecided entry, retired or not."""
+        self.states[entry] = KEPT | self.states[entry] & RETIRED if kept else FREE
+
+    def retire(self, entries: Sequence[int], replacement: int) -> None:
+        """Have entries answer no page from a replacement on, unless they do not already."""
+        states = self.states[[*entries]]
+        own = np.array(entries, np.int64)[(states != FREE) & (states & RETIRED == 0)]
+        self.states[own] |= RETIRED
+        self.retired[own] = replacement
+
+    def free_retired(self, oldest: int) -> None:
+        """Free kept entries that replacements up to `oldest` have retired."""
+        states = self.states[: self.count]
+        own = np.flatnonzero(states == KEPT | RETIRED)
+        states[own[self.retired[own] <= oldest]] = FREE
+
+    @contextmanager
+    def as_after(self, replacements: int) -> Iterator[None]:
+        """Have the entries answer that a page sees which came after so many replacements."""
+        own = np.flatnonzero(self.states[: self.count] & RETIRED)
+        own = own[self.retired[own] > replacements]
+        self.states[own] &= _STATE
+        yield
+        self.states[own] |= RETIRED
+
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""
         for column in self._columns():
@@ -165,9 +198,9 @@ class Head:
 
     def take_kept(self, state: bytes, horizon: Horizon) -> FlushedRows:
         """Mark the kept entries as flushed, and return them, with the state of their shard."""
-        is_kept = self.states[: self.count] == KEPT
+        is_kept = self.states[: self.count] & _STATE == KEPT
         kept = slice(self.count) if is_kept.all() else np.flatnonzero(is_kept)
-        self.states[kept] = FLUSHED
+        self.states[kept] += FLUSHED - KEPT
         return FlushedRows(
             self.rows[kept],
             self.refs[kept],
@@ -181,14 +214,22 @@ class Head:
             list(itertools.compress(self.shingles, is_kept.tolist())),
         )
 
+    def retain_unflushed(self) -> None:
+        """Keep only the entries that no flush has taken."""
+        states = self.states[: self.count] & _STATE
+        self.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
+
     def undecided(self, first: int = 0) -> dict[int, int]:
         """Return the undecided entries from the first on, by the refs of their pages."""
-        entries = first + np.flatnonzero(self.states[first : self.count] == UNDECIDED)
+        states = self.states[first : self.count] & _STATE
+        entries = first + np.flatnonzero(states == UNDECIDED)
         return dict(zip(self.refs[entries].tolist(), entries.tolist(), strict=True))
 
     def pack_undecided(self) -> Undecided:
         """Return the undecided entries as bytes."""
-        left = np.flatnonzero(self.states[: self.count] == UNDECIDED)
+        states = self.states[: self.count]
+        left = np.flatnonzero(states & _STATE == UNDECIDED)
+        retired = np.where(states[left] & RETIRED, self.retired[left], 0)
         return Undecided(
             self.rows[left].tobytes(),
             self.refs[left].tolist(),
@@ -198,6 +239,7 @@ class Head:
             [self.urls[i] for i in left.tolist()],
             self.times[left].tobytes(),
             [self.shingles[i] for i in left.tolist()] if self.shingles else [],
+            retired.tobytes() if retired.any() else b"",
         )
 
     def restore_undecided(self, packed: Undecided) -> None:
@@ -212,6 +254,9 @@ class Head:
         )
         self.times[:count] = np.frombuffer(packed.times, np.int64)
         self.states[:count] = UNDECIDED
+        if packed.retired:
+            self.retired[:count] = np.frombuffer(packed.retired, np.int64)
+            self.states[:count][self.retired[:count] > 0] |= RETIRED
         self.refs[:count] = packed.refs
         self.urls, self.shingles, self.count = packed.urls, packed.shingles, count
         self.retain(np.arange(count))

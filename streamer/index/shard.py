@@ -31,8 +31,9 @@ from streamer.index.codec import (
     unpack_settings,
     unpack_state,
 )
-from streamer.index.forgetting import REF, RETIRED, Forgetting, Terms
+from streamer.index.forgetting import REF, REPLACED, RETIRED, SETTLED, Forgetting, Terms
 from streamer.index.head import FLUSHED, FREE, KEPT, UNDECIDED, Head
+from streamer.index.head import RETIRED as RETIRED_STATE
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
     DUPLICATE,
@@ -48,6 +49,7 @@ from streamer.index.types import (
     FORGET,
     MACHINE_VERSION,
     NO_HORIZON,
+    RETIRES_BY_ARRIVAL,
     VERDICTS,
     Corpus,
     Decisions,
@@ -88,6 +90,11 @@ def not_given(corpus: Corpus) -> str:
     )
 
 
+def _replacements_before(page: Pages) -> int:
+    """Return how many replacements came before a page that was held; -1: all until now."""
+    return -1 if page.replacements is None else int(page.replacements[0])
+
+
 class Shard:
     """Shard `number` of `shards`, for signatures of so many `bands`.
 
@@ -121,6 +128,7 @@ class Shard:
         self.settings: IndexSettings | None = None
         self.positions: dict[str, int] = {}
         self.sent: dict[str, int] = {}
+        self.missing: dict[str, int] = {}  # source -> where what was passed over behind a hole ends
         self.applied = 0
         self.passed_over = 0
         self.next_row = 0
@@ -155,6 +163,7 @@ class Shard:
         first = self._accept(record)
         if first is not None:
             self._apply_items(record.items, first)
+        self._settle_replacements()
         if (questions := self.forgetting.pass_on()) and not self.last:
             self._emit(self.number + 1, questions)
         return self._outputs
@@ -163,11 +172,15 @@ class Shard:
         """Apply the rule of intervals; return the first new item's place, None to pass over."""
         if record.source == FORGET:
             return 0
-        position = self.positions.get(record.source, 0)
+        source, position = record.source, self.positions.get(record.source, 0)
         if not record.start <= position < record.end:
             self.passed_over += 1
+            if record.start > position:
+                self.missing[source] = max(record.end, self.missing.get(source, 0))
             return None
-        self.positions[record.source] = record.end
+        self.positions[source] = record.end
+        if record.end >= self.missing.get(source, 0):
+            self.missing.pop(source, None)
         return int(np.searchsorted(record.numbers, position))
 
     def _apply_items(self, items: Items, first: int) -> None:
@@ -236,8 +249,25 @@ class Shard:
             pages = replace(pages, times=times, watermarks=times)
         oldest = int(pages.times.min())
         assert oldest >= self._watermark, (self.number, oldest, self._watermark)
-        self._judge(pages, arrive=True)
+        if pages.replacements is None:
+            self._judge(pages, arrive=True)
+        else:  # some were held by a shard before
+            for i in range(len(pages)):
+                self._judge_late(pages.take([i]))
         self._watermark = max(self._watermark, int(pages.watermarks[-1]))
+
+    def _judge_late(self, page: Pages) -> int:
+        """Judge one page that was held, by what answered when it arrived; return its outcome."""
+        replacements = _replacements_before(page)
+        if replacements < 0:
+            return int(self._judge(page)[0])
+        with self.head.as_after(replacements):
+            outcome = int(self._judge(page)[0])
+        if outcome == UNIQUE:
+            own = self.forgetting.retire_late(page.urls[0], int(page.refs[0]), replacements)
+            if own:
+                self.head.retire([self.head.count - 1], own)
+        return outcome
 
     def _judge(self, pages: Pages, *, arrive: bool = False) -> npt.NDArray[np.uint8]:
         """Decide, hold, or insert and forward pages, in order; return what became of each.
@@ -264,7 +294,8 @@ class Shard:
         comparable = pages.distinct >= shingles_min
         keys, masks = self._own_keys_of(pages, comparable)
         hits = self._lookup.find(keys, self._let_go)
-        fetched, places = self._fetch(hits, masks, settings)
+        replacements = _replacements_before(pages) if len(pages) == 1 else -1
+        fetched, places = self._fetch(hits, masks, settings, replacements)
         limits = self._limits(hits, settings)
         nearest = self._nearest(pages, keys, masks)
         arrivals = Arrivals(
@@ -284,8 +315,13 @@ class Shard:
             batch.compared = self._compare(batch, (similarity_min, shingles_min))
         return batch
 
-    def _fetch(self, hits: Hits, masks: Keys, settings: IndexSettings) -> tuple[KeptRows, Places]:
-        """Return the stored rows that may be candidates, and the place of each hit among them."""
+    def _fetch(
+        self, hits: Hits, masks: Keys, settings: IndexSettings, replacements: int
+    ) -> tuple[KeptRows, Places]:
+        """Return the stored rows that may be candidates, and the place of each hit among them.
+
+        `replacements` is as for `Forgetting.hide`.
+        """
         expires = settings.expire_after_ms or settings.keep_pages or self._horizon != NO_HORIZON
         hides = self.forgetting.hides
         # What is hidden, or will be by a page of this batch, leaves room for others.
@@ -295,7 +331,7 @@ class Shard:
         if hides:
             rows = np.empty(len(fetched.refs), np.int64)
             rows[places[places >= 0]] = hits.rows[places >= 0]
-            fetched = self.forgetting.hide(fetched, rows)
+            fetched = self.forgetting.hide(fetched, rows, replacements)
         return fetched, places
 
     def _limits(self, hits: Hits, settings: IndexSettings) -> Limits:
@@ -393,7 +429,10 @@ class Shard:
             changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
             pages = replace(pages, changes=changes)
         for i in np.flatnonzero(judged.outcome == HELD).tolist():
-            self._hold(int(self.head.rows[judged.best[i]]), pages.take([i]))
+            page = pages.take([i])
+            if page.replacements is None and self._retires_by_arrival:
+                page.replacements = np.array([self.forgetting.replacements], np.int64)
+            self._hold(int(self.head.rows[judged.best[i]]), page)
         self._publish(pages, judged, nearest, batch)
 
     def _publish(self, pages: Pages, judged: Judged, nearest: Nearest, batch: Batch) -> None:
@@ -422,7 +461,7 @@ class Shard:
         if entry is None:
             self.forgetting.gone.discard(ref)
             return
-        self.head.states[entry] = KEPT if kept else FREE
+        self.head.decide(entry, kept=kept)
         for page in self._release(int(self.head.rows[entry])):
             if kept:
                 self._duplicate_of(page, entry)
@@ -433,7 +472,7 @@ class Shard:
     def _judge_held(self, page: Pages) -> None:
         """Judge a page that was held; forget it behind that, if it was named meanwhile."""
         doomed, ref = self.forgetting.doomed, int(page.refs[0])
-        outcome = self._judge(page)[0]
+        outcome = self._judge_late(page)
         if ref in doomed and outcome != HELD:
             doomed.remove(ref)
             if outcome == UNIQUE:
@@ -466,10 +505,46 @@ class Shard:
             self._publish_to(batch, place)
         url = batch.pages.urls[place]
         batch.hide(url)
-        self._retire(url)
+        if self._retires_by_arrival:
+            self._replace(url)
+        else:
+            self._retire(url)
+
+    @property
+    def _retires_by_arrival(self) -> bool:
+        settings = self.settings
+        assert settings is not None, "pages before the first CONFIG record"
+        return settings.retire_replaced and settings.version >= RETIRES_BY_ARRIVAL
+
+    def _replace(self, url: bytes) -> None:
+        """Have no page with a URL that has come until now answer those that arrive later.
+
+        That holds here and further along. Held pages arrived before.
+        """
+        replacement = self.forgetting.replace(url, self.next_row)
+        self.head.retire(self.head.entries_of(url), replacement)
+        if not self.last:
+            self._emit(self.number + 1, Forget([(REPLACED, url)]))
+
+    def _settle_replacements(self) -> None:
+        """Settle replacements that no page to come arrived before, here and further along."""
+        if self.forgetting.unsettled:
+            oldest = self._oldest_arrival()
+            if self.forgetting.settle(oldest) and not self.last:
+                self._emit(self.number + 1, Forget([(SETTLED, oldest)]))
+
+    def _oldest_arrival(self) -> int:
+        """Return after how many replacements all pages arrived that are judged from here on."""
+        own = self.forgetting
+        held = map(_replacements_before, itertools.chain.from_iterable(self._held.values()))
+        oldest = own.oldest if self.number else own.replacements
+        return min([oldest, *(each for each in held if each >= 0)])
 
     def _retire(self, url: bytes) -> None:
-        """Have no page with a URL answer others that has come until now, here and further along."""
+        """Have no page with a URL answer others, held ones too, as up to version 4 of the machine.
+
+        That holds for those that have come until now, here and further along.
+        """
         self.forgetting.retire(url, self.next_row)
         if not self.last:
             self._emit(self.number + 1, Forget([(RETIRED, url)]))
@@ -484,10 +559,7 @@ class Shard:
         What is held when its record comes counts as judged after it.
         """
         own, head = self.forgetting, self.head
-        if forget.terms and forget.terms[0][0] == RETIRED:  # of one kind, as shard 0 sends it on
-            for _, url in forget.terms:
-                assert isinstance(url, bytes), url
-                self._retire(url)
+        if forget.terms and self._take_replaced(forget):
             return
         own.records += 1
         terms = Terms.of(forget, self.next_row, own.records)
@@ -502,6 +574,17 @@ class Shard:
         count = head.count
         self._free(terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count]))
 
+    def _take_replaced(self, forget: Forget) -> bool:
+        """Take what the shard before says of replacements, if this is that; of one kind, then."""
+        kind = forget.terms[0][0]
+        for _, value in forget.terms:
+            if kind == SETTLED:
+                self.forgetting.oldest = int(value)
+            elif kind in {REPLACED, RETIRED}:
+                assert isinstance(value, bytes), value
+                (self._replace if kind == REPLACED else self._retire)(value)
+        return kind in {SETTLED, REPLACED, RETIRED}
+
     def _free(self, named: dict[int, str]) -> None:
         """Have entries of the head answer no page, each as a command wants it."""
         own, head = self.forgetting, self.head
@@ -511,7 +594,8 @@ class Shard:
         there = (states == UNDECIDED) | (states == KEPT)  # a flushed one is counted in the store
         own.count(itertools.compress(named.values(), there.tolist()))
         head.states[[*named]] = FREE
-        undecided = list(itertools.compress(named, (states == UNDECIDED).tolist()))
+        is_undecided = (states == UNDECIDED) | (states == UNDECIDED | RETIRED_STATE)
+        undecided = list(itertools.compress(named, is_undecided.tolist()))
         for ref in head.refs[undecided].tolist():
             del self._undecided[ref]
             own.gone.add(ref)
@@ -551,6 +635,7 @@ class Shard:
         """
         assert self._let_go == self._flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self._watermark, self.next_row), self.settings)
+        self.head.free_retired(self._oldest_arrival())
         flushed = self.head.take_kept(self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
@@ -559,9 +644,7 @@ class Shard:
 
     def flushed(self) -> None:
         """Let go of what the last flush holds: from here on, look-ups must have that flush."""
-        head = self.head
-        states = head.states[: head.count]
-        head.retain(np.flatnonzero((states == UNDECIDED) | (states == KEPT)))
+        self.head.retain_unflushed()
         self._undecided = self.head.undecided()
         self._urls.flushed()
         self._flushed_entries = 0
@@ -576,14 +659,14 @@ class Shard:
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
                 self.head.pack_undecided(), held, self._watermark, self._horizon,
                 self._urls.generation,
-                self.forgetting.packed(),
+                self.forgetting.packed(), self.missing,
             )
         )  # fmt: skip
 
     def _restore(self, state: ShardState) -> None:
         if settings := unpack_settings(state.settings):
             self._configure(settings)
-        self.positions, self.sent = state.positions, state.sent
+        self.positions, self.sent, self.missing = state.positions, state.sent, state.missing
         self.applied, self.next_row, self.refused = (
             state.applied,
             state.next_row,

@@ -7,13 +7,13 @@ them, and the next one writes over them. Then the witness (witness.py) is told.
 
 What cannot be read is refused, never taken for empty: all slots that the state counts have a block
 of keys, and these name as many rows as the state does. They are read when an index is opened to
-look up; rows by their slots. Nothing is written before the first flush: a store that is refused
-stays as it is.
+look up; rows by their slots. Nothing is written before an index has been read and found to fit: a
+store that is refused stays as it is.
 """
 
 from __future__ import annotations
 
-import shutil
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ from streamer.index.codec import (
     Stretch,
     format_of,
 )
-from streamer.index.database import Database
+from streamer.index.database import Database, remove_copy
 from streamer.index.postings import NO_POSTINGS, Postings, sort_postings
 from streamer.index.row_blocks import (
     ROWS_A_BLOCK,
@@ -208,7 +208,9 @@ class Store:
         """
         assert self._meta is not None, "a store without a flush has no entries"
         seq = self._meta.seq + 1
-        after = msgspec.structs.replace(self._meta, seq=seq, shards=shards, stretches=stretches)
+        after = msgspec.structs.replace(
+            self._meta, format=FORMAT, seq=seq, shards=shards, stretches=stretches
+        )
         self._write(entries, after, in_place=True)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
@@ -225,6 +227,13 @@ class Store:
         all_urls = range(1 << 63 if urls else 0)
         blocks = {KEYS: key_blocks, ROWS: rows, SHINGLES: range(*slots), URLS: all_urls}
         self._to_write().settle(blocks)
+
+    def renew(self) -> None:
+        """Open the database again, which begins its list of files anew; nobody else may use it."""
+        assert self._database is not None, "a store without a flush has no files"
+        self._database.close()
+        self._database, self._is_writing = None, False
+        self._to_write()
 
     def _write(
         self,
@@ -273,6 +282,11 @@ class Store:
         """
         database = self._to_write()
         folder = self._without_checkpoint()
+        if os.path.lexists(folder):
+            raise StoreUnavailable(
+                f"{folder} is in the way: it is not the copy of an index that was killed. Move it "
+                "elsewhere."
+            )
         with self._noting:  # or it might have a note of what it has not
             database.checkpoint(folder)
         return folder
@@ -281,7 +295,7 @@ class Store:
         """Remove the checkpoint that there is, of a process that was killed; return its folder."""
         folder = self.path.with_name("checkpoint")
         for each in (folder, folder.with_suffix(".tmp")):  # which RocksDB makes first
-            shutil.rmtree(each, ignore_errors=True)
+            remove_copy(each)
         return folder
 
     def keys(
@@ -536,9 +550,9 @@ def _load(path: Path, database: Database) -> StoreMeta | None:
     try:
         if (other := format_of(value)) not in READ_FORMATS:
             raise StoreMismatch(
-                f"The index {path} has format {other}, ours is {FORMAT}. "
-                "Use the version that wrote it, or remove its folder and build it anew: a worker "
-                "does so from its log, a replay from its files."
+                f"The index {path} has format {other}, ours is {FORMAT}. Use the version that "
+                "wrote it, or give this one another folder: a worker builds the index from its "
+                "log there, a replay from its files (docs/upgrade.md)."
             )
         return msgspec.msgpack.decode(value, type=StoreMeta)
     except msgspec.MsgspecError as error:

@@ -31,9 +31,10 @@ from streamer.sketch.signer import DISTINCT_MAX
 
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
-# to the sketches.
-MACHINE_VERSION = 4
+# to the sketches; 4 also hid what was replaced from held pages that had arrived before.
+MACHINE_VERSION = 5
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
+RETIRES_BY_ARRIVAL = 5  # the first version in which a held page sees what it saw when it arrived
 CONFIG = "config"  # the source of settings
 FORGET = "forget"  # the source of what commands ask for; its records are not numbered
 VERDICTS = -1  # the destination of verdicts; others are shards, by number
@@ -208,6 +209,8 @@ class Pages(Columns):
         shingles: their sets (sketch/hash_sets.py); None where none were asked for.
         changes: int32, what each is to the last version of its URL, as shard 0 has found it
             (url_versions.py); None where that is not asked for.
+        replacements: int64, of a page that was held, how many pages had replaced what their URLs
+            had when it arrived; -1 or None: all that have until now.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -224,6 +227,7 @@ class Pages(Columns):
     main: npt.NDArray[np.bool_] | None = None
     shingles: list[bytes] | None = None
     changes: npt.NDArray[np.int32] | None = None
+    replacements: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)

@@ -40,6 +40,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.kafka.reader import cut
+from streamer.kafka.topic_watch import TopicWatch
 
 CHUNKS_MAX = 16  # delivered and not yet acknowledged, of all partitions
 FETCH_BYTES_MAX = 16 << 20  # of one answer, of all partitions: it is copied as a whole
@@ -147,9 +148,11 @@ class ChunkConsumer(driver.Consumer):
     async def _perform_seek(self) -> None:
         await super().perform_seek()
         committed = {tp: self._committed_offset[tp] or 0 for tp in self.assignment()}
-        for tp, start in (await self.app.starts(committed)).items():
+        for tp, start in (await self.app.where_to_begin(committed)).items():
             self._delivered[tp].clear()
             self._done[tp].clear()
+            if start.offset < committed[tp]:
+                self._take_back(tp, start.offset)
             self._note_reached(tp, max(start.done, min(start.offset, self._finished.get(tp, 0))))
             try:
                 await self.seek_wait({tp: start.offset})  # in the thread that fetches
@@ -159,6 +162,12 @@ class ChunkConsumer(driver.Consumer):
             self._read_offset[tp] = start.offset or None
             self._next[tp] = start.covered
         self._seeks += 1
+
+    def _take_back(self, tp: TP, offset: int) -> None:
+        """Commit an offset below the committed one: what is between them is done again."""
+        self._committed_offset[tp] = None  # the library would refuse it
+        self._finished.pop(tp, None)
+        self._reached[tp] = offset
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
         async with self._fetching:
@@ -355,14 +364,20 @@ class ChunkApp(faust.App):
     """A Faust app over chunks.
 
     `starts` is asked where each partition begins, given the committed offsets (0: none); `fail`
-    ends the process.
+    ends the process. `topics` are checked at each assignment.
     """
 
     def __init__(
-        self, group: str, starts: Starts, fail: Callable[[BaseException], None], **options: Any
+        self,
+        group: str,
+        starts: Starts,
+        fail: Callable[[BaseException], None],
+        topics: TopicWatch | None = None,
+        **options: Any,
     ) -> None:
         self.starts = starts
         self.fail = fail
+        self._watch = topics
         self._rebalancing_since: float | None = None
         super().__init__(
             group,
@@ -386,6 +401,13 @@ class ChunkApp(faust.App):
     def chunks(self) -> ChunkConsumer:
         """Return the consumer, by its own type."""
         return cast(ChunkConsumer, self.consumer)
+
+    async def where_to_begin(self, committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+        """Return where each partition begins, in topics that are still the ones of the start."""
+        if self._watch:
+            with ending_by(self.fail):
+                await self._watch.check()
+        return await self.starts(committed)
 
     def _new_transport(self) -> ChunkTransport:
         return ChunkTransport(self.conf.broker_consumer, self)

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, TypeVar
 
 import msgspec
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streamer.kafka.reader import Options, Reader, stop_consumer
@@ -28,12 +31,19 @@ GAUGES_BEFORE = 256  # messages among which the newest gauge is looked for
 RECORDS_BEHIND_MAX = 64  # of the log, at the start of a signer that knows nothing of earlier ones
 
 
+Unpacked = TypeVar("Unpacked")
+
+
 class Gauge(msgspec.Struct, array_like=True):
-    """How far shard 0 is in its log and in each source, and its open pages."""
+    """How far shard 0 is in its log and in each source, and its open pages.
+
+    `log_id` is the id of the log's topic; earlier versions do not give it.
+    """
 
     position: int
     open_pages: int
     positions: dict[str, int]
+    log_id: str = ""
 
 
 class Answer(msgspec.Struct, array_like=True):
@@ -46,15 +56,46 @@ class Answer(msgspec.Struct, array_like=True):
 
 pack = msgspec.msgpack.encode
 unpack_gauge = msgspec.msgpack.Decoder(Gauge).decode
-unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+_unpack_answer = msgspec.msgpack.Decoder(Answer).decode
+
+_log = structlog.get_logger()
+
+
+def gauge_in(message: Any) -> Gauge | None:  # noqa: ANN401 - the client library's message
+    """Return the gauge in a message of the topic; None: it is none, or cannot be read.
+
+    The topic holds nothing that lasts: the next gauge comes within REPEAT_SECONDS.
+    """
+    return _unpacked(message, unpack_gauge) if message.key is None else None
+
+
+def answer_in(message: Any) -> Answer | None:  # noqa: ANN401 - the client library's message
+    """Return a shard's answer to a command in a message of the topic, as `gauge_in`."""
+    return _unpacked(message, _unpack_answer) if message.key == ANSWER else None
+
+
+def _unpacked(message: Any, unpack: Callable[[bytes], Unpacked]) -> Unpacked | None:  # noqa: ANN401 - as above
+    try:
+        return unpack(message.value or b"")
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _log.warning(
+            "gauge_passed_over", topic=message.topic, offset=message.offset,
+            reason=f"The message cannot be read: {error}. Another program wrote it.",
+        )  # fmt: skip
+        return None
 
 
 class FlowControl:
-    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started."""
+    """Decides when a signer pauses; `log_end` is where shard 0's log ended when it started.
 
-    def __init__(self, window: int, log_end: int) -> None:
+    `log_id` is the id of that log's topic. A gauge of another log is ignored: it was published
+    before the log was made again.
+    """
+
+    def __init__(self, window: int, log_end: int, log_id: str = "") -> None:
         self._window = window
         self._log_end = log_end
+        self._log_id = log_id
         self._gauge: Gauge | None = None
         self._published: list[tuple[str, int, int]] = []  # source, end, pages
         self._unread = 0
@@ -76,6 +117,10 @@ class FlowControl:
         position = self._gauge.position if self._gauge else 0
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
 
+    def has_reached(self, log_end: int) -> bool:
+        """Tell whether shard 0 has applied its log up to an offset."""
+        return self._gauge is not None and self._gauge.position >= log_end
+
     async def wait_for_first_word(self) -> None:
         """Wait for what shard 0 says, where it must have something to say; not for ever."""
         deadline = time.monotonic() + FIRST_WORD_SECONDS
@@ -91,6 +136,8 @@ class FlowControl:
 
     def note_gauge(self, gauge: Gauge) -> None:
         """Take what shard 0 says."""
+        if gauge.log_id not in {"", self._log_id}:
+            return
         self._gauge = gauge
         taken = gauge.positions
         self._published = [each for each in self._published if each[1] > taken.get(each[0], 0)]
@@ -112,7 +159,7 @@ async def last_gauge(reader: Reader, topic: str) -> Gauge | None:
     if start < end:
         async for chunk in reader.read(topic, 0, max(start, end - GAUGES_BEFORE), end):
             for record in chunk.records:
-                newest = unpack_gauge(record.value) if record.key is None else newest
+                newest = gauge_in(record) or newest
     return newest
 
 
@@ -128,7 +175,8 @@ async def follow(options: Options, topic: str, flow: FlowControl) -> None:
         await consumer.seek_to_end(place)
         while True:
             answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-            if records := [record for record in answer.get(place, ()) if record.key is None]:
-                flow.note_gauge(unpack_gauge(records[-1].value))
+            found = filter(None, map(gauge_in, reversed(answer.get(place, []))))
+            if newest := next(found, None):
+                flow.note_gauge(newest)
     finally:
         await stop_consumer(consumer)

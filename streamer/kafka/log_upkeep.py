@@ -45,7 +45,7 @@ from streamer.index.types import (
     source_name,
 )
 from streamer.kafka.connection import Connection
-from streamer.kafka.gauge import ANSWER, POLL_MILLISECONDS, unpack_answer
+from streamer.kafka.gauge import POLL_MILLISECONDS, answer_in
 from streamer.kafka.prepare import Prepared, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, open_reader, reach, stop_consumer
@@ -139,7 +139,7 @@ async def _wait_for_answers(
                 "--wait."
             )
         found = await reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
-        answers = [unpack_answer(m.value) for m in found.get(place, ()) if m.key == ANSWER]
+        answers = filter(None, map(answer_in, found.get(place, ())))
         pages |= {each.shard: each.pages for each in answers if each.ask == ask}
     return pages[0]
 

@@ -27,10 +27,11 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,6 +48,7 @@ from streamer.index.shard import Shard
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
 from streamer.index.url_versions import count_changes
+from streamer.kafka.status_page import status_page
 from streamer.metrics import Metrics, Stage
 from streamer.model import Decision, split_ref
 from streamer.run.large_clusters import LargeClusters
@@ -206,6 +208,7 @@ class ShardMetrics:
             self._totals = totals
             # What is being flushed is counted neither in the head nor, yet, in the store.
             self._kept = max(self._kept, self._flushed_rows + shard.kept_in_head)
+        metrics.holes.labels(name).set(len(shard.missing))
         metrics.undecided_pages.labels(name).set(shard.undecided_pages)
         metrics.held_pages.labels(name).set(shard.open_pages - shard.undecided_pages)
         metrics.head_entries.labels(name).set(shard.head.count)
@@ -409,17 +412,25 @@ Ready = Callable[[], list[str]]
 
 
 class HealthServer:
-    """Serve /health/live, /health/ready and /metrics; with port 0 nothing at all.
+    """Serve /health/live, /health/ready, /metrics, and a page of them; with port 0 nothing at all.
 
     `ready` returns the reasons why the worker is not ready, in words; it is called in the event
-    loop, for each question, and must not wait.
+    loop, for each question, and must not wait. `about` is what the page says of the worker.
     """
 
-    def __init__(self, host: str, port: int, ready: Ready, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        ready: Ready,
+        metrics: Metrics,
+        about: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         self._host = host
         self._port = port
         self._ready = ready
         self._metrics = metrics
+        self._about = about
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -454,10 +465,16 @@ class HealthServer:
 
     def _application(self) -> web.Application:
         application = web.Application()
+        application.router.add_get("/", self._answer_page)
         application.router.add_get("/health/live", self._answer_live)
         application.router.add_get("/health/ready", self._answer_ready)
         application.router.add_get("/metrics", make_aiohttp_handler(self._metrics.registry))
         return application
+
+    async def _answer_page(self, request: web.Request) -> web.Response:
+        del request
+        page = status_page(self._about, self._ready())
+        return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _answer_live(self, request: web.Request) -> web.Response:
         del request

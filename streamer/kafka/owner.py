@@ -110,6 +110,20 @@ class Owner(Judge):
         found = stored_position(meta.owner) if meta else None
         return found.offset if found else 0
 
+    @property
+    def log_id(self) -> str:
+        """Return the id of the log's topic."""
+        return self._at.log_id
+
+    def holes(self) -> list[str]:
+        """Return where records are missing from the log, a sentence for each source."""
+        shard = self.shard
+        return [
+            f"shard {self.number} misses records of {source} from {shard.positions.get(source, 0)} "
+            f"on, and judges none of those up to {end}"
+            for source, end in shard.missing.copy().items()
+        ]
+
     def check(self, bounds: LogBounds) -> None:
         """See that the log goes on where this store stands.
 

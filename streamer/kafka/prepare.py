@@ -8,6 +8,7 @@ another key, other settings or other pages is refused here, before it has writte
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
@@ -26,6 +27,8 @@ from streamer.kafka.topics import (
 )
 from streamer.kafka.wire import LogBounds, LogIdentity, pack_record, unpack_record
 
+SETTINGS_MAX = 64  # records at the beginning of a log, among which those of pages are looked for
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -36,6 +39,11 @@ class Prepared:
     verdict_partitions: int
     dead_letter_partitions: int
     dead_letter_bytes_max: int
+
+    def topic_ids(self, names: Names) -> dict[str, str]:
+        """Return the ids of the topics whose offsets the index holds, by name."""
+        logs = {names.log(shard): found for shard, found in enumerate(self.log_ids)}
+        return {names.pages: self.identity.origin, **logs}
 
 
 async def prepare(
@@ -66,8 +74,9 @@ async def prepare(
     for topic in index_topics(names, settings.shards, pages, verdict_partitions, replicas):
         await ensure_topic(reader.admin, topic)
     identity = LogIdentity(fingerprint, await topic_id(reader.admin, names.pages))
-    for shard in range(settings.shards):
-        await _ensure_begun(reader, publisher, names.log(shard), settings, identity)
+    first = pack_record(config_record(settings, 0), identity)
+    for log in await _logs_to_begin(reader, names, settings, identity):
+        await publisher.publish_one(log, first)
     return Prepared(
         identity,
         tuple([await topic_id(reader.admin, names.log(i)) for i in range(settings.shards)]),
@@ -102,18 +111,44 @@ async def log_bounds(reader: Reader, log: str, position: int) -> LogBounds:
     return LogBounds(start, end, before)
 
 
-async def _ensure_begun(
+async def _logs_to_begin(
+    reader: Reader, names: Names, settings: IndexSettings, identity: LogIdentity
+) -> list[str]:
+    """Return the logs that have no record yet; see that the others are of this index.
+
+    The logs of an index are begun together, before any page is signed. So an empty log next to one
+    that is in use has been lost, and a new one would give pages no verdict.
+
+    Raises:
+        StoreMismatch: a log is of another index, or has been lost.
+    """
+    logs = [names.log(shard) for shard in range(settings.shards)]
+    bounds = {log: await reader.bounds(log, 0) for log in logs}
+    begun = [log for log in logs if bounds[log][1]]
+    for log in begun:
+        await _check_begun(reader, log, bounds[log], settings, identity)
+    empty = [shard for shard, log in enumerate(logs) if not bounds[log][1]]
+    for shard in empty:
+        await _check_never_read(reader, names, shard)
+        for log in begun:
+            if await _is_in_use(reader, log, *bounds[log]):
+                raise StoreMismatch(
+                    f"The log {names.log(shard)} is empty, but {log} has records of pages: the log "
+                    "was lost, and without it pages get no verdict. Restore it, or use another "
+                    "--index-name and --index to judge all pages again."
+                )
+    return [names.log(shard) for shard in empty]
+
+
+async def _check_begun(
     reader: Reader,
-    publisher: Publisher,
     log: str,
+    bounds: tuple[int, int],
     settings: IndexSettings,
     identity: LogIdentity,
 ) -> None:
-    start, end = await reader.bounds(log, 0)
-    if end == 0:
-        first = pack_record(config_record(settings, 0), identity)
-        await publisher.publish_one(log, first)
-        return
+    """See that a log is of this index."""
+    start, end = bounds
     if start == end:
         raise StoreMismatch(
             f"The log {log} is empty, and {end} records of it have expired. "
@@ -126,3 +161,32 @@ async def _ensure_begun(
             f"The index has {items.shards} shards, the settings ask for {settings.shards}. "
             f"Use --shards {items.shards}, or another --index-name."
         )
+    if start == 0 and not isinstance(items, IndexSettings):
+        raise StoreMismatch(
+            f"The log {log} does not begin with settings: it was made again while workers wrote "
+            "to it, and pages are missing from it. Restore it, or use another --index-name and "
+            "--index to judge all pages again."
+        )
+
+
+async def _check_never_read(reader: Reader, names: Names, shard: int) -> None:
+    """See that an empty log was not read before, as far as this user may ask."""
+    group, log = names.shard_group(shard), names.log(shard)
+    with suppress(GroupAuthorizationFailedError):
+        if offset := (await reader.committed(group, log)).get(0):
+            raise StoreMismatch(
+                f"The log {log} is empty, but the group {group} has read it up to offset {offset}: "
+                "the log was lost. Restore it, or use another --index-name and --index to judge "
+                "all pages again."
+            )
+
+
+async def _is_in_use(reader: Reader, log: str, start: int, end: int) -> bool:
+    """Tell whether a log has more than settings, which racing workers may repeat."""
+    if start:
+        return True
+    async for chunk in reader.read(log, 0, 0, min(end, SETTINGS_MAX)):
+        for message in chunk.records:
+            if not isinstance(unpack_record(message.value).items, IndexSettings):
+                return True
+    return end > SETTINGS_MAX

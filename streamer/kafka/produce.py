@@ -26,7 +26,7 @@ from streamer.kafka.topics import MESSAGE_BYTES_MAX, ensure_topic, pages_topic
 from streamer.model import Page
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
+from streamer.run.page_reader import PageReader
 from streamer.text.visible import HTML
 
 BATCH_BYTES_MAX = 1 << 20
@@ -75,7 +75,7 @@ async def produce(
     sources: Sequence[Source],
     topic: str,
     connection: Connection,
-    parser: PageParser,
+    reader: PageReader,
     partitions: int,
     replicas: int = 1,
     progress: Progress = lambda _bytes, _records: None,
@@ -83,29 +83,26 @@ async def produce(
     """Send the records of all sources, in order a partition; make the topic if there is none.
 
     Raises:
-        StreamerError: the brokers cannot be reached, or refuse.
+        StreamerError: the brokers cannot be reached, or refuse; or as `PageReader.read`.
     """
     sent = Produced()
     async with _connected(connection) as (admin, producer):
         await ensure_topic(admin, pages_topic(topic, partitions, replicas), check=False)
         numbers = sorted(await producer.partitions_for(topic))
-        before, waiting = 0, deque[Future[object]]()
-        for source in sources:
-            for chunk in source.read():
-                messages = _messages(parser, chunk, sent)
-                waiting += await _send(producer, topic, numbers, messages, sent)
-                while len(waiting) > BATCHES_WAITING:
-                    await waiting.popleft()
-                progress(before + chunk.amount, sent.messages)
-            before += source.total_bytes or 0
+        waiting = deque[Future[object]]()
+        for _, chunk, batch in reader.read(sources):
+            messages = _messages(chunk, batch, sent)
+            waiting += await _send(producer, topic, numbers, messages, sent)
+            while len(waiting) > BATCHES_WAITING:
+                await waiting.popleft()
+            progress(chunk.amount, sent.messages)
         for future in waiting:
             await future
     return sent
 
 
-def _messages(parser: PageParser, chunk: Chunk, sent: Produced) -> Iterator[_Message]:
+def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Message]:
     """Yield the messages of a chunk."""
-    batch = parser.parse(chunk)
     sent.too_large += sum(letter.code == "record_too_large" for letter in chunk.dead)
     if not chunk.lines:
         sent.no_pages += chunk.end - chunk.start - len(batch)

@@ -36,6 +36,7 @@ class Publisher:
         self._producer = AIOKafkaProducer(**options, acks="all", enable_idempotence=True)
         self._options = options
         self._teller: AIOKafkaProducer | None = None
+        self._starting_teller = asyncio.Lock()  # whoever comes second uses what the first has made
         self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._failed = False
 
@@ -101,6 +102,20 @@ class Publisher:
             StreamerError: the brokers refuse, or there is no such topic.
         """
         try:
+            teller = await self._started_teller()
+            await teller.send_and_wait(topic, data, key=key, partition=0)
+        except KafkaError as error:
+            missing = isinstance(error, UnknownTopicOrPartitionError)
+            if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                raise StreamerError(
+                    f"Cannot publish to {topic}: {error!r}. A restart makes it anew if it is gone."
+                ) from error
+            return False
+        return True
+
+    async def _started_teller(self) -> AIOKafkaProducer:
+        """Return the producer of `tell`, made at the first call."""
+        async with self._starting_teller:
             if self._teller is None:
                 teller = AIOKafkaProducer(
                     **self._options, acks=1, request_timeout_ms=round(1000 * TELL_SECONDS_MAX)
@@ -111,15 +126,7 @@ class Publisher:
                     await teller.stop()
                     raise
                 self._teller = teller
-            await self._teller.send_and_wait(topic, data, key=key, partition=0)
-        except KafkaError as error:
-            missing = isinstance(error, UnknownTopicOrPartitionError)
-            if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):
-                raise StreamerError(
-                    f"Cannot publish to {topic}: {error!r}. A restart makes it anew if it is gone."
-                ) from error
-            return False
-        return True
+            return self._teller
 
 
 def _append(batch: BatchBuilder, message: Message) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection, create_conn
 from aiokafka.errors import (
     CorruptRecordException,
     KafkaConnectionError,
@@ -278,7 +278,7 @@ async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
             async with asyncio.timeout(timeout_s):
                 await _greet(server, connection.security_options())
         except (KafkaError, OSError, ValueError) as error:  # ValueError: a false SCRAM signature
-            causes.append(f"{server}: {_cause(error)}")
+            causes.append(f"{server}: {cause_of(error)}")
         else:
             return
     raise StreamerError(
@@ -286,9 +286,18 @@ async def reach(connection: Connection, timeout_s: float = 10.0) -> None:
     )
 
 
-async def _greet(server: str, security: dict[str, Any]) -> None:
+async def connect(server: str, security: Mapping[str, Any]) -> AIOKafkaConnection:
+    """Return a connection to the broker at HOST:PORT, that is logged in if `security` says so.
+
+    Raises:
+        KafkaError, OSError, ValueError: it cannot be had; `cause_of` puts that in words.
+    """
     host, _, port = server.rpartition(":")
-    broker = await create_conn(host.strip("[]"), int(port), **security)
+    return await create_conn(host.strip("[]"), int(port), **security)
+
+
+async def _greet(server: str, security: dict[str, Any]) -> None:
+    broker = await connect(server, security)
     try:
         # A broker that wants SASL says so only when asked for more than its versions.
         await broker.send(MetadataRequest([]))
@@ -296,7 +305,7 @@ async def _greet(server: str, security: dict[str, Any]) -> None:
         await broker.close()
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Return what went wrong and which setting to look at."""
     if isinstance(error.__cause__, ssl.SSLError):  # an alert that came after the handshake
         error = error.__cause__

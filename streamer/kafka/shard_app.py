@@ -111,6 +111,7 @@ class ShardProgress:
         self._end = 0  # of the log, as last heard
         self._target: int | None = None  # the log's end when the shard was assigned
         self._assigned_at: tuple[int, float] | None = None  # the position then, and when
+        self._holes: set[str] = set()  # that were warned of
 
     @property
     def is_assigned(self) -> bool:
@@ -143,6 +144,13 @@ class ShardProgress:
         committed = chunks.committed(self._partition)
         self._metrics.observe_log(self._owner.offset, self._end, committed)
         self._tell_when_caught_up()
+        self._warn_of_holes()
+
+    def _warn_of_holes(self) -> None:
+        holes = {*self._owner.holes()}
+        for hole in sorted(holes - self._holes):
+            _log.warning("records_missing", shard=self._owner.number, reason=hole)
+        self._holes = holes
 
     def _tell_when_caught_up(self) -> None:
         if self._assigned_at is None or not self.caught_up:
@@ -189,6 +197,7 @@ class ShardApp:
         self._tasks: list[asyncio.Task[None]] = []
         self._catching_up: asyncio.Task[None] | None = None
         self._stopping = False
+        self._all_published = False
         self.app = ChunkApp(names.shard_group(owner.number), self._starts, fail, **options)
         topic = self.app.topic(names.log(owner.number), schema=ChunkSchema())
         self.app.agent(topic, concurrency=1)(self.index)
@@ -206,29 +215,34 @@ class ShardApp:
         self.app.finalize()
         await self.app.start()
 
-    async def stop(self) -> None:
-        """Finish what was taken, commit, leave the group, and flush."""
+    async def leave(self) -> None:
+        """Finish what was taken, commit, and leave the group."""
         self._stopping = True
         self._catch_up.stop()
         if self._catching_up:
             await self._catching_up
         await self.app.stop()
-        for task in self._tasks:
-            task.cancel()
-        async with self._applying:
-            while self._publishing:
-                await self._publishing.popleft()
-            # Also a flush that has begun waits for what is published by this loop.
-            await asyncio.get_running_loop().run_in_executor(self._judge, self._end_flushes)
-        self._readers.shutdown()
-        self._judge.shutdown()
-        self.owner.close()
+        async with self._applying:  # no chunk is being applied, and none will be
+            for task in self._tasks:
+                task.cancel()
+            self._all_published = all([await each for each in self._publishing])
 
-    def _end_flushes(self) -> None:
-        if self.owner.changed:
+    async def close(self) -> None:
+        """Flush, and release the index, once `leave` has ended; all of it in the judge's thread.
+
+        What was not published is not flushed: its verdicts would be missing for ever.
+        """
+        # Also a flush that has begun waits for what is published by this loop.
+        await asyncio.get_running_loop().run_in_executor(self._judge, self._close)
+        self._judge.shutdown()
+
+    def _close(self) -> None:
+        self._readers.shutdown()
+        if self.owner.changed and self._all_published:
             self.owner.flush(self.owner.state())
         else:
             self.owner.finish()
+        self.owner.close()
 
     # ---- the log ---------------------------------------------------------------------------------
 
@@ -359,7 +373,8 @@ class ShardApp:
 
     def _new_gauge(self) -> Gauge:
         shard = self.owner.shard
-        return Gauge(self.owner.offset, shard.open_pages, dict(shard.positions))
+        positions = dict(shard.positions)
+        return Gauge(self.owner.offset, shard.open_pages, positions, self.owner.log_id)
 
     # ---- beside the log --------------------------------------------------------------------------
 
@@ -411,9 +426,19 @@ class ShardApp:
         shard = self.owner.shard
         if shard.settings == self._settings:
             return
+        if shard.settings is not None:
+            _log.info(
+                "settings_changed", shard=shard.number, **_changes(shard.settings, self._settings)
+            )
         record = config_record(self._settings, shard.positions.get(CONFIG, 0))
         packed = pack_record(record, self.owner.identity)
         await self._publisher.publish_one(self._names.log(self.owner.number), packed)
+
+
+def _changes(before: IndexSettings, now: IndexSettings) -> dict[str, str]:
+    """Return what changes, by the name of the setting: its values, as OLD -> NEW."""
+    both = zip(before.model_dump().items(), now.model_dump().values(), strict=True)
+    return {name: f"{old} -> {new}" for (name, old), new in both if old != new}
 
 
 def _ends_before(log: str, end: int) -> str:

@@ -70,6 +70,8 @@ class SignApp:
         self._ahead = Ahead(self._sign, self._pool, CHUNKS_AHEAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
+        self._comparing: asyncio.Task[None] | None = None
+        self._overruled: set[TP] = set()  # committed above what shard 0 has
         self.joined = False
         self.app = ChunkApp(names.sign_group, self._starts, fail, **options)
         self.app.on_rebalance_complete.connect(self._note_joined)
@@ -84,7 +86,7 @@ class SignApp:
     async def stop(self) -> None:
         """Finish what was taken, commit, and leave the group."""
         await self.app.stop()
-        for task in self._tasks:
+        for task in (*self._tasks, *([self._comparing] if self._comparing else [])):
             task.cancel()
         self._pool.shutdown()
 
@@ -96,19 +98,64 @@ class SignApp:
         """
         if not all(committed.values()):
             await self._flow.wait_for_first_word()
+        log = TP(self._names.log(0), 0)
+        log_end = (await self.app.chunks.highwaters(log))[log]
         first = await self.app.chunks.earliest_offsets(*committed)
         ends = await self.app.chunks.highwaters(*committed)
+        ahead, self._overruled = self._overruled, set()
         starts: dict[TP, Start] = {}
         for tp, offset in committed.items():
-            begin = offset or self._flow.positions.get(source_name(tp.partition), 0)
+            begin = self._position(tp) if tp in ahead else offset or self._position(tp)
             if begin > ends[tp]:
                 self._fail(StoreMismatch(_ends_before(tp, begin, ends[tp])))
             if begin < first[tp]:
-                if begin and not self._how.accept_loss:
+                if (begin or tp in ahead) and not self._how.accept_loss:
                     self._fail(StoreMismatch(_begins_after(tp, begin, first[tp])))
                 _log.warning("pages_expired_unread", partition=tp.partition, offset=first[tp])
             starts[tp] = Start(max(begin, first[tp]), begin, begin)
+        self._compare({tp: start.done for tp, start in starts.items()}, log_end)
         return starts
+
+    def _position(self, tp: TP) -> int:
+        """Return how far shard 0 is in a partition, as far as it has said so."""
+        return self._flow.positions.get(source_name(tp.partition), 0)
+
+    def _compare(self, begins: Mapping[TP, int], log_end: int) -> None:
+        """Deliver nothing while a partition may begin above what is in shard 0's log.
+
+        All below a committed offset is in the log, unless that was lost or made again: then pages
+        between shard 0's position and the offset would never be judged.
+        """
+        self._comparing = None
+        if all(begin <= self._position(tp) for tp, begin in begins.items()):
+            self.app.chunks.release()
+            return
+        self.app.chunks.hold()
+        self._comparing = asyncio.create_task(self._begin_at_shard_0(begins, log_end))
+
+    async def _begin_at_shard_0(self, begins: Mapping[TP, int], log_end: int) -> None:
+        """Begin where shard 0 stands, once it has applied its log up to `log_end`, if that is less.
+
+        What was committed before the log ended there is in it.
+        """
+        with ending_by(self._fail):
+            this = asyncio.current_task()
+            while self._comparing is this and not self._flow.has_reached(log_end):
+                await self._flow.wait_for_change()
+            if self._comparing is not this:
+                return  # there was another assignment
+            self._overruled = {tp for tp, begin in begins.items() if begin > self._position(tp)}
+            for tp in sorted(self._overruled):
+                _log.warning(
+                    "offset_ahead_of_index", partition=tp.partition, offset=begins[tp],
+                    position=self._position(tp), reason="The log of shard 0 does not have what was "
+                    "signed: it was lost or made again. The pages between are signed again.",
+                )  # fmt: skip
+            if self._overruled:
+                await self.app.chunks.perform_seek()
+            else:
+                self._comparing = None
+                self.app.chunks.release()
 
     async def _note_joined(self, *_arguments: object, **_options: object) -> None:
         self.joined = True  # also where there are more signers than partitions
@@ -160,7 +207,8 @@ class SignApp:
         with ending_by(self._fail):
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                self._metrics.observe_gauge(self._flow.open_pages, paused=self._flow.paused)
+                paused = self._flow.paused or self._comparing is not None
+                self._metrics.observe_gauge(self._flow.open_pages, paused=paused)
                 consumer = self.app.chunks
                 assigned = consumer.assignment() if self.joined else set()
                 for tp in assigned:

@@ -62,7 +62,10 @@ Bounds = Mapping[int, tuple[int, int]]  # by partition: first offset, offset aft
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for, as given: no `partitions` are all, a bound of None is the topic's."""
+    """What is asked for, as given; a bound of None is the topic's.
+
+    No `partitions` are those that `offsets` name; without these too, all.
+    """
 
     partitions: frozenset[int] = frozenset()
     offsets: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -116,7 +119,7 @@ def resolve(
                 "from 0 on. Ask for these."
             )
     ranges = {}
-    for partition in sorted(wanted.partitions or bounds):
+    for partition in sorted(wanted.partitions or wanted.offsets or bounds):
         first, last = bounds[partition]
         start, end = wanted.offsets.get(partition, (None, None))
         found = Range(

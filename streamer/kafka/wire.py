@@ -25,8 +25,9 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
 from streamer.index.types import Decisions, Forget, IndexSettings, Items, Pages, Record, Term
 
-WIRE_VERSION = 3
-READ_VERSIONS = (1, 2, WIRE_VERSION)  # 1 has no times of pages, 2 no sets of shingles, no changes
+WIRE_VERSION = 4
+# 1 has no times of pages; 2 no sets of shingles, no changes; 3 no replacements before a page.
+READ_VERSIONS = (1, 2, 3, WIRE_VERSION)
 
 _PAGES, _DECISIONS, _CONFIG, _FORGET = 1, 2, 3, 4
 
@@ -65,6 +66,8 @@ class _Forget(msgspec.Struct, array_like=True):
     ask: str
 
 
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError)
+
 _encoder = msgspec.msgpack.Encoder()
 _decode_version = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
@@ -99,17 +102,30 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     return _encoder.encode(head)
 
 
-def unpack_record(data: bytes, identity: LogIdentity | None = None) -> Record:
+def unpack_record(data: bytes | None, identity: LogIdentity | None = None) -> Record:
     """Return the record in `data`, of the index with this identity (None: of whichever).
 
     Raises:
-        StoreMismatch: a later version wrote it, or one with other settings or for another topic.
+        StoreMismatch: a later version wrote it, or one with other settings or for another topic; or
+            its contents are damaged.
     """
     head = _head(data)
     if identity is not None:
         _check(LogIdentity(head.fingerprint, head.origin), identity)
-    numbers = np.frombuffer(head.numbers, "<i8").astype(np.int64)
-    return Record(head.source, head.start, head.end, numbers, _items(head))
+    try:
+        numbers = np.frombuffer(head.numbers, "<i8").astype(np.int64)
+        items = _items(head)
+        count = 1 if isinstance(items, IndexSettings) else len(items)
+        if len(numbers) != count:
+            raise ValueError(f"it has {count} items and {len(numbers)} numbers")
+    except _UNREADABLE as error:
+        cause = " ".join(str(error).split()) or repr(error)
+        raise StoreMismatch(
+            f"The log's record of {head.source} from {head.start} to {head.end} has contents that "
+            f"cannot be read: {cause}. Another program wrote it, or it is damaged: restore the "
+            "log, or use another --index-name."
+        ) from error
+    return Record(head.source, head.start, head.end, numbers, items)
 
 
 def identity_in(data: bytes) -> LogIdentity:
@@ -122,13 +138,14 @@ def identity_in(data: bytes) -> LogIdentity:
     return LogIdentity(head.fingerprint, head.origin)
 
 
-def _head(data: bytes) -> _Head:
+def _head(value: bytes | None) -> _Head:
+    data = value or b""
     try:
         parts = _decode_version(data)
         version = msgspec.msgpack.decode(parts[0], type=int)
         if version in READ_VERSIONS:
             return _decode_head(data)
-    except (msgspec.MsgspecError, IndexError) as error:
+    except (*_UNREADABLE, IndexError) as error:
         raise StoreMismatch(
             "The log holds a record that is none of ours. Use another --index-name."
         ) from error
@@ -165,6 +182,8 @@ def _items(head: _Head) -> Items:
     if head.kind == _FORGET:
         wanted = _decode_forget(head.items)
         return Forget(wanted.terms, wanted.ask)
+    if head.kind != _CONFIG:
+        raise ValueError(f"there is no kind {head.kind} of record")
     return IndexSettings.model_validate(msgspec.msgpack.decode(head.items))
 
 
@@ -258,6 +277,7 @@ def fitting_position(path: Path, data: bytes, wanted: LogPosition) -> LogPositio
     if found.log_id != wanted.log_id:
         raise StoreMismatch(
             f"The index {path} was built from another log (topic id {found.log_id}, it is "
-            f"{wanted.log_id} now): the log was made anew. Delete the index to rebuild it."
+            f"{wanted.log_id} now): the log was made anew. Restore that log, or use another "
+            "--index-name and --index to judge all pages again."
         )
     return found

@@ -22,9 +22,12 @@ from typing import Any
 
 import structlog
 
+from streamer import __version__
 from streamer.config import Role, Settings
-from streamer.errors import SettingsError, StreamerError
+from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import spare_what_lasts
+from streamer.index.store import has_index
+from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
@@ -43,13 +46,14 @@ from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
 from streamer.kafka.sign_app import SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner
+from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
-from streamer.kafka.wire import ShardLog
+from streamer.kafka.wire import ShardLog, stored_position
 from streamer.kafka.worker_log import configure_logs
 from streamer.kernel import all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
-from streamer.run.index_folder import check_folder, identity_of
+from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.others import OtherIndexes
 from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
@@ -57,11 +61,9 @@ from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
 
-STOP_SECONDS_MAX = 30.0  # it takes one or two, unless the brokers are away
-_NOT_IN_ORDER = (
-    f"The worker could not stop in order within {STOP_SECONDS_MAX:.0f} seconds. What it has not "
-    "committed is done again at the next start."
-)
+# An orchestrator waits for a minute before it kills (deploy/): both together are less.
+LEAVE_SECONDS_MAX = 20.0  # from the signal on: it takes one or two, unless the brokers are away
+CLOSE_SECONDS_MAX = 30.0  # for each shard, and all are closed at once
 
 _log = structlog.get_logger()
 
@@ -98,13 +100,35 @@ class WorkerOptions:
 
         Raises:
             SettingsError: there is no such shard, or the key cannot be read.
-            StoreMismatch: a shard's index was made with other settings.
+            StoreMismatch: a shard's index was made with other settings, or one is in the wrong
+                place.
             StoreUnavailable: it cannot be opened.
         """
         secret = read_secret(self.key_file)
+        self._check_place()
         wanted = identity_of(self.settings.signature, self.settings.shards, secret)
         for shard in self.shards:
             check_folder(self.shard_folder(shard), wanted)
+
+    def _check_place(self) -> None:
+        """Raise StoreMismatch if the index folder is an index itself, which no shard would read."""
+        folder = self.index_folder
+        if not has_index(folder):
+            return
+        store, meta = read_meta(folder)
+        store.close()
+        found = stored_position(meta.owner)
+        if found is None:
+            raise StoreMismatch(
+                f"The index {folder} was made by a replay of files. Name another folder with "
+                "--index."
+            )
+        place = self.shard_folder(found.shard)
+        raise StoreMismatch(
+            f"The folder {folder} is itself the index of shard {found.shard}, which the worker "
+            f"expects in {place}. Move what is in {folder} there, or restore the snapshot to "
+            f"{place}."
+        )
 
     def shard_folder(self, shard: int) -> Path:
         """Return where the index of a shard lies."""
@@ -115,6 +139,28 @@ class WorkerOptions:
         return {
             **self.connection.faust_options(),
             "consumer_group_instance_id": self.settings.instance_id or None,
+        }
+
+    def about(self) -> dict[str, Any]:
+        """Return what this worker is and what it reads and writes, for its log and its page.
+
+        Raises:
+            SettingsError: the key cannot be read, or there is no such shard.
+        """
+        settings, names = self.settings, self.names
+        identity = identity_of(settings.signature, settings.shards, read_secret(self.key_file))
+        port = settings.health_port
+        return {
+            "version": __version__,
+            "brokers": self.connection.servers,
+            "index": names.index,
+            "pages": names.pages,
+            "verdicts": names.verdicts,
+            "dead_letters": names.dead_letters,
+            "role": str(settings.role),
+            "shards": list(self.shards),
+            "key": identity["key"],
+            "health": f"http://{settings.health_host}:{port}" if port else "none",
         }
 
     @property
@@ -167,10 +213,14 @@ class Worker:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
     _others: OtherIndexes | None = None
+    _deadline: asyncio.TimerHandle | None = None
+    _topics: TopicWatch | None = None
     _signing: SignMetrics = field(init=False)
+    _brokers: BrokerWatch = field(init=False)
 
     def __post_init__(self) -> None:
         self._signing = SignMetrics(self.metrics)
+        self._brokers = BrokerWatch(self.options.connection, self.metrics)
 
     def not_ready(self) -> list[str]:
         """Return why this worker is not ready; nothing, if it is."""
@@ -179,15 +229,32 @@ class Worker:
             for app in self.shards
             if not app.caught_up
         ]
+        reasons += [hole for app in self.shards for hole in app.owner.holes()]
         wanted = set(self.options.shards) - {app.owner.number for app in self.shards}
         reasons += [f"shard {number} is not open yet" for number in sorted(wanted)]
         if self.options.signs and not (self.signers and self.signers.joined):
             reasons.append("the signers have not joined their group yet")
-        return reasons
+        return [each for each in (self._brokers.complaint, *reasons) if each]
 
     def stop(self) -> None:
-        """End `run` in order; for signal handlers."""
+        """End `run` in order, or the process if that takes too long; for signal handlers.
+
+        No task is waited for by a timeout of its own: Faust's services swallow a cancellation.
+        """
+        if self._deadline is None:
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(LEAVE_SECONDS_MAX, self._give_up)
         self._stop.set()
+
+    def _give_up(self) -> None:
+        why = self._brokers.complaint
+        self.fail(
+            StreamerError(
+                f"The worker could not stop in order within {LEAVE_SECONDS_MAX:.0f} seconds"
+                f"{': ' + why if why else ''}. What it has not committed is done again at the next "
+                "start."
+            )
+        )
 
     async def run(self) -> None:
         """Run until `stop` is called.
@@ -196,6 +263,7 @@ class Worker:
             StreamerError: the start failed; the message says what to do.
         """
         publisher = Publisher(self.options.connection.client_options())
+        self._beside.append(asyncio.create_task(self._brokers.run()))
         try:
             async with open_reader(self.options.connection.client_options()) as reader:
                 await publisher.start()
@@ -206,25 +274,36 @@ class Worker:
             self._beside.append(asyncio.create_task(self._progress().run()))
             await self._stop.wait()
             _log.info("worker_stopping")
-            await self._wind_down()
+            await self._leave(publisher)
+            await self._close()
         finally:
             await publisher.stop()
             if self._others is not None:
                 self._others.close()
         _log.info("worker_stopped")
 
-    async def _wind_down(self) -> None:
-        """Stop in the order of the pages' way; end the process if that takes too long."""
-        try:
-            async with asyncio.timeout(STOP_SECONDS_MAX):
-                if self.signers:
-                    await self.signers.stop()
-                for app in self.shards:
-                    await app.stop()
-        except TimeoutError:
-            self.fail(StreamerError(_NOT_IN_ORDER))
+    async def _leave(self, publisher: Publisher) -> None:
+        """Do all that needs the brokers, in the order of the pages' way; see `stop`."""
+        if self.signers:
+            await self.signers.stop()
+        await asyncio.gather(*(app.leave() for app in self.shards))
+        await publisher.stop()
         for task in self._beside:
             task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        if self._deadline:
+            self._deadline.cancel()
+
+    async def _close(self) -> None:
+        """Flush and close the shards, all at once; end the process if one takes too long."""
+        closing = {asyncio.create_task(app.close()): app.owner.number for app in self.shards}
+        if not closing:
+            return
+        closed, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS_MAX)
+        if late:
+            self.fail(StreamerError(_not_closed(sorted(closing[each] for each in late))))
+        for each in closed:
+            each.result()
 
     def _progress(self) -> ProgressLog:
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
@@ -242,11 +321,12 @@ class Worker:
             reader, publisher, names, index, fingerprint, settings.replicas,
             settings.verdict_partitions,
         )  # fmt: skip
+        client = options.connection.client_options()
+        self._topics = TopicWatch(client, prepared.topic_ids(names))
         signs = [names.sign_group] if options.signs else []
         await check_groups(reader, [*signs, *map(names.shard_group, options.shards)])
         clusters = ClusterWatch(self.metrics)
         outlet = Outlet(names, publisher, prepared.verdict_partitions)
-        client = options.connection.client_options()
         for shard in options.shards:
             owner = await asyncio.to_thread(self._owner, shard, prepared)
             owner.check(await log_bounds(reader, names.log(shard), owner.offset))
@@ -255,18 +335,23 @@ class Worker:
             catch_up = CatchUp(client, names.log(shard), owner, metrics)
             app = ShardApp(
                 owner, outlet, catch_up, index, metrics, self.fail,
-                options.faust_options(),
+                self._faust_options(),
             )  # fmt: skip
             self.shards.append(app)
         log_end = (await reader.bounds(names.log(0), 0))[1]
-        flow = FlowControl(settings.window, log_end)
+        flow = FlowControl(settings.window, log_end, prepared.log_ids[0])
         if gauge := await last_gauge(reader, names.gauge):
             flow.note_gauge(gauge)
         return prepared, flow
 
+    def _faust_options(self) -> dict[str, Any]:
+        return {**self.options.faust_options(), "topics": self._topics}
+
     def _owner(self, shard: int, prepared: Prepared) -> Owner:
         options, settings = self.options, self.options.settings
         log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
+        if note := conversion(options.shard_folder(shard), convert=settings.convert):
+            _log.warning("index_converting", shard=shard, note=note)
         return Owner(
             options.shard_folder(shard),
             log,
@@ -293,6 +378,7 @@ class Worker:
 
     async def _start(self, publisher: Publisher, prepared: Prepared, flow: FlowControl) -> None:
         options = self.options
+        self._beside.append(asyncio.create_task(self._watch_topics()))
         starting = [app.start() for app in self.shards]
         if options.signs:
             starting.append(self._start_signers(publisher, prepared, flow))
@@ -319,15 +405,27 @@ class Worker:
                 accept_loss=settings.accept_loss,
             ),
             self.fail,
-            options.faust_options(),
+            self._faust_options(),
             self._signing,
         )
         self._beside.append(asyncio.create_task(self._follow(flow)))
         await self.signers.start()
 
+    async def _watch_topics(self) -> None:
+        assert self._topics is not None
+        with ending_by(self.fail):
+            await self._topics.run()
+
     async def _follow(self, flow: FlowControl) -> None:
         with ending_by(self.fail):
             await follow(self.options.connection.client_options(), self.options.names.gauge, flow)
+
+
+def _not_closed(shards: list[int]) -> str:
+    return (
+        f"Shard {', '.join(map(str, shards))} could not be written within {CLOSE_SECONDS_MAX:.0f} "
+        "seconds. What its folder does not hold yet is folded from its log at the next start."
+    )
 
 
 async def run_worker(options: WorkerOptions) -> None:
@@ -338,10 +436,14 @@ async def run_worker(options: WorkerOptions) -> None:
     """
     settings = options.settings
     configure_logs(settings.log_format, settings.log_level)
+    about = options.about()
+    _log.info("worker_starting", **about, settings=settings.in_force)
     options.check()
     metrics = Metrics()
     worker = Worker(options, end_process, metrics)
-    health = HealthServer(settings.health_host, settings.health_port, worker.not_ready, metrics)
+    health = HealthServer(
+        settings.health_host, settings.health_port, worker.not_ready, metrics, about
+    )
     for number in (signal.SIGTERM, signal.SIGINT):  # first, since process 1 has no others
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     await health.start()

@@ -22,7 +22,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from math import comb
 from pathlib import Path
@@ -32,11 +32,12 @@ import msgspec
 from streamer.errors import InputError
 from streamer.lab.documents import page_texts
 from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
-from streamer.lab.sample.reference import MIN_SHINGLES, Pages, page_files, read_pages
+from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages
 from streamer.lab.sample.score import KeptPages, Outcomes
 from streamer.model import Page
-from streamer.pages.files import open_sources
+from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
+from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.collection import count_words
 from streamer.text.words import CanonicalOptions
 
@@ -104,36 +105,40 @@ class Dataset:
     """Pages in the order of their files, with what is known about them.
 
     Attributes:
+        reader: how its files are read.
         kinds: how a page was made, by its ordinal in the first file.
         labelled: pairs of pages that carry a label, each with the lower index first.
     """
 
     name: str
-    files: Sequence[Path]
+    sources: Sequence[Source]
+    reader: PageReader
     pages: Pages
     kinds: dict[int, str] = field(default_factory=dict)
     labelled: frozenset[tuple[int, int]] = frozenset()
 
 
-def open_dataset(path: Path, scratch: Path) -> Dataset:
+def open_dataset(path: Path, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
     """Return the dataset in a folder or file; `scratch` takes what is converted.
 
     Raises:
-        InputError: it holds no pages, or a file of it cannot be read.
+        StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
     """
     folder = path if path.is_dir() else path.parent
     articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
-    if not articles or articles[0].suffix != ".sgm":
-        files = page_files([path])
+    if articles and articles[0].suffix == ".sgm":
+        sources = reader.open([str(_converted(articles, scratch / path.stem))])
+        reader = replace(reader, parser=PageParser())  # they are converted to the default form
     else:
-        files = [_converted(articles, scratch / path.stem)]
-    pages = read_pages(files)
+        sources = reader.open([str(path)])
+    pages = read_pages([source.name for source in sources], reader)
     if not len(pages):
         raise InputError(f"{path}: holds no page that can be judged; give page files")
     truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
     return Dataset(
         path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
-        files,
+        sources,
+        reader,
         pages,
         read_kinds(truth) if truth.is_file() else {},
         frozenset(_labelled(pairs, pages)) if pairs.is_file() else frozenset(),
@@ -143,8 +148,7 @@ def open_dataset(path: Path, scratch: Path) -> Dataset:
 def write_collection(dataset: Dataset, folder: Path) -> Path:
     """Write the document frequencies of a dataset's own pages into `folder`; return their file."""
     options = CanonicalOptions()
-    sources = open_sources([str(path) for path in dataset.files]).sources
-    texts = page_texts(sources, PageParser(), options)
+    texts = page_texts(dataset.reader, dataset.sources, options)
     path = folder / f"{dataset.name}.words.json"
     path.write_bytes(count_words((page.words for page in texts), options).to_bytes())
     return path

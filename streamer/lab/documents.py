@@ -9,6 +9,7 @@ Records that are no pages are passed over, as a replay passes them over.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,46 +18,24 @@ import msgspec
 
 from streamer.errors import InputError
 from streamer.model import Location
-from streamer.pages.chunk import PAGE_BYTES_MAX, PageBatch
-from streamer.pages.files import Source, is_page_file, open_sources
-from streamer.pages.parse import PageParser
+from streamer.pages.bytestream import ByteStream
+from streamer.pages.chunk import PAGE_BYTES_MAX
+from streamer.pages.files import Source, files_below, is_page_file
+from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.text.charset import decode_body
 from streamer.text.visible import HTML, Buffer, TextPart, looks_like_html, text_parts
 from streamer.text.words import CanonicalOptions
 
 
-def batches(
-    sources: Sequence[Source],
-    parser: PageParser,
-    progress: Callable[[int, int], None] = lambda _bytes, _pages: None,
-) -> Iterator[tuple[str, PageBatch]]:
-    """Yield the pages of `sources` in order, with the name of their source.
-
-    `progress` is told the bytes read of all sources and the pages found.
-
-    Raises:
-        InputError: a source cannot be read.
-    """
-    before = pages = 0
-    for source in sources:
-        read = 0
-        for chunk in source.read():
-            batch = parser.parse(chunk)
-            yield source.name, batch
-            read, pages = chunk.amount, pages + len(batch)
-            progress(before + read, pages)
-        before += read
-
-
 def page_texts(
+    reader: PageReader,
     sources: Sequence[Source],
-    parser: PageParser,
     canonical: CanonicalOptions,
-    progress: Callable[[int, int], None] = lambda _bytes, _pages: None,
+    progress: Progress = lambda _bytes, _pages: None,
 ) -> Iterator[PageText]:
-    """Yield the texts of the pages of `sources`, as `batches` does."""
-    for _, batch in batches(sources, parser, progress):
+    """Yield the texts of the pages of `sources`, as `reader` reads them."""
+    for _, _, batch in reader.read(sources, progress):
         for body, flags in zip(batch.bodies, batch.flags, strict=True):
             yield PageText.of_body(body, flags, canonical)
 
@@ -71,7 +50,8 @@ class FoundText(NamedTuple):
 
 
 def find_texts(
-    files: Sequence[str],
+    reader: PageReader,
+    sources: Sequence[Source],
     names: Collection[str],
     progress: Callable[[int], None] = lambda _bytes: None,
 ) -> dict[str, FoundText]:
@@ -81,13 +61,12 @@ def find_texts(
     bytes read so far.
 
     Raises:
-        InputError: a file cannot be read.
+        StreamerError: as `PageReader.read`.
     """
     wanted = set(names)
     by_place = {_without_folder(name): name for name in wanted}
     found: dict[str, FoundText] = {}
-    sources = open_sources(files).sources
-    for name, batch in batches(sources, PageParser(), lambda read, _pages: progress(read)):
+    for name, _, batch in reader.read(sources, lambda read, _pages: progress(read)):
         own = Path(name).name
         columns = map(bytes.decode, batch.urls), batch.sequences, batch.bodies, batch.flags
         for url, number, body, flags in zip(*columns, strict=True):
@@ -133,74 +112,135 @@ class Body(NamedTuple):
         return Document(self.name, page, text_parts(self.utf8, canonical.marks(self.flags)))
 
 
-def read_document(path: Path, canonical: CanonicalOptions) -> Document:
+def read_document(
+    path: Path, canonical: CanonicalOptions, reader: PageReader = DEFAULT_READER
+) -> Document:
     """Return the one text of a file.
 
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
-    return read_body(path).document(canonical)
+    return read_body(path, reader).document(canonical)
 
 
-def read_body(path: Path) -> Body:
+def read_body(path: Path, reader: PageReader = DEFAULT_READER) -> Body:
     """Return the one body of a file, for what signs it.
 
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
-    if is_page_file(path):
-        pages = _bodies(path)
-        found = next(pages, None)
-        if found is None or next(pages, None) is not None:
-            raise InputError(f"{path}: holds no page or several; name a file with one text")
-        return found
-    body = _read(path)
-    if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path}: is binary; give plain text or HTML")
-    html = looks_like_html(body, _TYPES.get(path.suffix.lower()))
-    return Body(str(path), decode_body(body, None, html=html).utf8, HTML if html else 0)
+    if not is_page_file(path):
+        return _body_of_text(path)
+    pages = _bodies(reader, reader.open([str(path)]))
+    found = next(pages, None)
+    if found is None or next(pages, None) is not None:
+        raise InputError(f"{path}: holds no page or several; name a file with one text")
+    return found
 
 
-def read_documents(paths: Sequence[Path], canonical: CanonicalOptions) -> Iterator[Document]:
-    """Yield the texts of files, and of all files below folders by name.
+class Collected(NamedTuple):
+    """The files of a collection of texts; `sources` have many pages each, the others one text."""
 
-    Raises:
-        InputError: a file cannot be read.
-    """
-    for path in files_of(paths):
-        if is_page_file(path):
-            yield from (body.document(canonical) for body in _bodies(path))
-        else:
-            yield read_document(path, canonical)
+    sources: Sequence[Source]
+    named: Sequence[Path]
+    found: Sequence[Path]  # in folders
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files as stored."""
+        files = [*self.named, *self.found, *(Path(source.name) for source in self.sources)]
+        return sum(path.stat().st_size for path in files)
 
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """Return the files that `paths` name; a folder stands for all files below it, sorted.
+def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> Collected:
+    """Return the files that `paths` name, without `aside`; a folder stands for all files below it.
 
     Raises:
-        InputError: a path is not there, or a folder holds no file.
+        InputError: a path is missing or unreadable, or a folder has no file.
     """
-    result: list[Path] = []
+    pages: list[Path] = []
+    named: list[Path] = []
+    found: list[Path] = []
     for path in paths:
-        below = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
-        if not below or not path.exists():
-            raise InputError(f"{path}: no such file, or an empty folder; check the path")
-        result += below
-    return result
+        if path.is_dir():
+            in_folder = files_below(str(path))
+            if not any(in_folder):
+                raise InputError(f"{path}: is an empty folder; check the path")
+            pages += map(Path, in_folder.pages)
+            found += map(Path, in_folder.others)
+        elif not path.exists():
+            raise InputError(f"{path}: no such file; check the path")
+        else:
+            (pages if is_page_file(path) else named).append(path)
+    pages, named, found = (
+        [p for p in each if not p.samefile(aside)] for each in (pages, named, found)
+    )
+    return Collected(reader.open([*map(str, pages)]), named, found)
 
 
-def _bodies(path: Path) -> Iterator[Body]:
-    """Yield the pages of a page file, under their URLs."""
-    for _, batch in batches([Source(str(path), is_regular=True)], PageParser()):
+def read_documents(
+    files: Collected,
+    canonical: CanonicalOptions,
+    reader: PageReader,
+    progress: Callable[[int], None] = lambda _bytes: None,
+) -> Iterator[Document]:
+    """Yield the texts of files; binary ones in folders are passed over.
+
+    `progress` is told the bytes read so far.
+
+    Raises:
+        StreamerError: a file cannot be read, or as `PageReader.read`.
+    """
+    done, binary = 0, []
+    for path in (*files.named, *files.found):
+        try:
+            yield _body_of_text(path).document(canonical)
+        except BinaryFileError:
+            if path in files.named:
+                raise
+            binary.append(str(path))
+        done += path.stat().st_size
+        progress(done)
+    if binary:
+        reader.pass_over(binary)
+    for body in _bodies(reader, files.sources, lambda read, _pages: progress(done + read)):
+        yield body.document(canonical)
+
+
+def _bodies(
+    reader: PageReader,
+    sources: Sequence[Source],
+    progress: Progress = lambda _bytes, _pages: None,
+) -> Iterator[Body]:
+    """Yield the pages of page files, under their URLs."""
+    for _, _, batch in reader.read(sources, progress):
         yield from map(Body, map(bytes.decode, batch.urls), batch.bodies, batch.flags)
 
 
+class BinaryFileError(InputError):
+    """Report a file that is no text."""
+
+
+def _body_of_text(path: Path) -> Body:
+    """Return the body of a file that is one text."""
+    body = _read(path)
+    if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise BinaryFileError(f"{path}: is binary; give plain text or HTML")
+    html = looks_like_html(body, _TYPES.get(_name_of_content(path).suffix.lower()))
+    return Body(str(path), decode_body(body, None, html=html).utf8, HTML if html else 0)
+
+
+def _name_of_content(path: Path) -> Path:
+    """Return the name that a file has once it is decompressed."""
+    return path.with_suffix("") if path.suffix.lower() in {".gz", ".zst"} else path
+
+
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            body = file.read(PAGE_BYTES_MAX + 1)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    """Return a file's bytes, decompressed."""
+    with ByteStream(str(path)) as stream:
+        body = stream.look(PAGE_BYTES_MAX + 1)
+        if stream.damage:
+            raise InputError(f"{path}: {stream.damage}; copy the file again")
     if len(body) > PAGE_BYTES_MAX:
         raise InputError(f"{path}: is larger than {PAGE_BYTES_MAX:,} bytes; give a part of it")
     return body
@@ -218,15 +258,17 @@ def read_pairs(path: Path, canonical: CanonicalOptions) -> Iterator[tuple[Docume
         InputError: the file cannot be read, or a line is no pair.
     """
     try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
-            for number, line in enumerate(lines, 1):
+        with ByteStream(str(path)) as stream:
+            for number, line in enumerate(
+                io.TextIOWrapper(stream.reader, "utf-8", newline="\n"), 1
+            ):
                 if line.strip():
                     name = f"line {number}"
                     texts = _both(line.rstrip("\r\n"), f"{path}, {name}")
                     one, other = (PageText(text, "", canonical) for text in texts)
                     yield Document(name, one), Document(name, other)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+            if stream.damage:
+                raise InputError(f"{path}: {stream.damage}; copy the file again")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is no UTF-8 text ({error}); check it") from error
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.codec import StoreMeta, unpack_state
+from streamer.index.codec import unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
@@ -32,14 +32,16 @@ from streamer.index.stored_rows import ScannedRows, scan_rows
 from streamer.index.types import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
-from streamer.run.catalogue import own_catalogue
-from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret, read_meta
+from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
+from streamer.run.whole_index import Part, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
 from streamer.text.visible import Buffer
+
+PAGES_TOPIC = "pages"  # as the settings call a worker's topic by default
 
 Progress = Callable[[int], None]  # rows read
 Marks = npt.NDArray[np.uint32]
@@ -82,12 +84,10 @@ class Nearest(NamedTuple):
     exact: bool
 
 
-def answering_rows(store: Store, shard: int) -> Iterator[ScannedRows]:
+def answering_rows(part: Part) -> Iterator[ScannedRows]:
     """Yield the rows of a shard that have not expired, and are not to be forgotten."""
-    meta = store.meta
-    assert meta is not None, "a store without a flush has no rows"
-    forgotten = unpack_state(meta.shards[shard].state).forgotten
-    yield from scan_rows(store, shard, Forgetting(forgotten))
+    forgotten = unpack_state(part.meta.state).forgotten
+    yield from scan_rows(part.store, part.place, Forgetting(forgotten))
 
 
 _NUMBERS = ("shingle_width", "bands", "rows")
@@ -162,37 +162,36 @@ class Explained:
 class KeptIndex:
     """An index open for reading; `rows` is how many a scan reads."""
 
-    def __init__(self, folder: Path, key_file: Path | None = None) -> None:
-        """Open the index in `folder`.
+    def __init__(
+        self, folder: Path, key_file: Path | None = None, topic: str = PAGES_TOPIC
+    ) -> None:
+        """Open the index in `folder`, which may be a worker's for the pages of `topic`.
 
         Raises:
             SettingsError: the key file is unusable or missing.
+            StoreMismatch: the folder has only some of the shards.
             StoreUnavailable: there is no index, or an empty one.
         """
         self._folder = folder
-        self._store, self._meta = read_meta(folder)
+        self._index = WholeIndex(folder, topic)
+        self._parts, self._locate = self._index.parts, self._index.locate
         try:
-            self.signature = signature_of(self._meta.identity)
+            self.signature = signature_of(self._index.identity)
             self.secret = obtain_existing_secret(folder, key_file)
-            self.settings = _settings_in_force(self._meta)
+            self.settings = _settings_in_force(self._parts[0])
         except BaseException:
             self.close()
             raise
-        self.rows = sum(shard.rows for shard in self._meta.shards)
-
-    @cached_property
-    def _locate(self) -> Callable[[int], Location]:
-        """Return what tells places of page refs; raise StoreMismatch of a worker's index."""
-        return own_catalogue(self._meta.owner, str(self._folder)).locator()
+        self.rows = sum(part.meta.rows for part in self._parts)
 
     @property
     def _wanted(self) -> Identity:
         """Return who the index would be if it were made now."""
-        return identity_of(self.signature, len(self._meta.shards), self.secret)
+        return identity_of(self.signature, len(self._parts), self.secret)
 
     def close(self) -> None:
-        """Close the store."""
-        self._store.close()
+        """Close the stores."""
+        self._index.close()
 
     def near(self, body: Buffer, flags: int = 0) -> list[Near]:
         """Return the kept pages that share a key with a body, nearest first.
@@ -208,14 +207,13 @@ class KeptIndex:
         keys, sketch, own = signed.keys, signed.sketches[0], (signed.shingles or [b""])[0]
         shared: Counter[int] = Counter()
         pages: dict[int, tuple[str, int]] = {}
-        shards = self._meta.shards
-        for number in range(len(shards)):
-            columns = key_columns(number, len(shards), keys.shape[1] - 1)
-            lookup = StoredLookup(self._store, number)
+        for part in self._parts:
+            columns = key_columns(part.number, part.shards, keys.shape[1] - 1)
+            lookup = StoredLookup(part.store, part.place)
             hits = lookup.find(np.ascontiguousarray(keys[:, columns]))
             rows, counts = np.unique(hits.rows, return_counts=True)
             kept = lookup.rows(rows)
-            left = np.flatnonzero(shards[number].horizon.has(kept.times, rows))
+            left = np.flatnonzero(part.meta.horizon.has(kept.times, rows))
             kept, counts = kept.take(left), counts[left]
             sets = lookup.shingles(rows[left]) if own else [b""] * len(left)
             for ref, url, other, of_other, count in zip(
@@ -232,7 +230,7 @@ class KeptIndex:
 
     def _check_for_texts(self) -> None:
         """Raise StoreMismatch unless signatures made now are those of the index; say what to do."""
-        found, wanted, folder = self._meta.identity, self._wanted, self._folder
+        found, wanted, folder = self._index.identity, self._wanted, self._folder
         if found["key"] != wanted["key"]:
             raise StoreMismatch(
                 f"The index {folder} was made with another key file. Give that with --key-file."
@@ -259,20 +257,31 @@ class KeptIndex:
                 return page
         raise InputError(
             f"{name}: no kept page of {self._folder} has this URL or place. Duplicates are not"
-            " kept: give the files with their texts (--texts), or the page's own file."
+            " kept: give the verdict file (--verdicts), the files with their texts (--texts), or"
+            " the page's own file."
         )
+
+    def check_verdict(self, name: str, index: str) -> None:
+        """Raise StoreMismatch unless the verdict on `name` is of this index, by its fingerprint."""
+        own = self._index.identity["fingerprint"]
+        if index and index != own:
+            raise StoreMismatch(
+                f"The verdict on {name} is of an index with other settings: its fingerprint is "
+                f"{index}, that of {self._folder} is {own}. Give the verdict file of this index."
+            )
 
     def explain_kept(self, page: KeptPage, progress: Progress = lambda _rows: None) -> Explained:
         """Return what the index says of a page that it keeps."""
-        bands, shards = int(self._meta.identity["bands"]), len(self._meta.shards)
+        bands = int(self._index.identity["bands"])
         own = np.zeros(bands + 1, np.uint32)  # 0: a short page is kept at the first shard alone
         sketch: Sketch | None = None
-        slot = 0
-        for shard in range(shards):
-            if row := self._row_of(page.ref, shard):
-                own[key_columns(shard, shards, bands)], sketch, slot = row
+        shingles = b""
+        for part in self._parts:
+            if row := _row_of(page.ref, part):
+                own[key_columns(part.number, part.shards, bands)], sketch, slot = row
+                if part.store.has_shingles:
+                    shingles = part.store.shingles([slot])[0]
         assert sketch is not None, page
-        shingles = self._store.shingles([slot])[0] if self._store.has_shingles else b""
         target = Target(own, np.ascontiguousarray(sketch), page.ref, shingles)
         return self._explained(target, page, self.settings.of_url(page.url), progress)
 
@@ -292,7 +301,7 @@ class KeptIndex:
         Raises:
             StoreMismatch: signatures made now are not those of the index.
         """
-        if self._wanted["fingerprint"] != self._meta.identity["fingerprint"]:
+        if self._wanted["fingerprint"] != self._index.identity["fingerprint"]:
             raise StoreMismatch(
                 f"The index {self._folder} was made with another key file, by another version, or "
                 "by a method with a file of its own. Ask for a page that it keeps, without --texts."
@@ -323,24 +332,23 @@ class KeptIndex:
 
     def _nearest(self, target: Target, rule: IndexSettings, progress: Progress) -> Nearest | None:
         """Return the page that decides: of those that share a key the most similar, else of all."""
-        store, shards = self._store, len(self._meta.shards)
         least, measure = rule.similarity_min, int(rule.measure)
         shared: Counter[int] = Counter()
         best: tuple[tuple[bool, bool, int, int], Nearest] | None = None
         read = 0
-        for number in reversed(range(shards)):  # the first shard last: it has all rows' keys
-            own = target.marks[key_columns(number, shards, len(target.marks) - 1)]
-            for rows, marks, slots in answering_rows(store, number):
+        for part in reversed(self._parts):  # the first shard last: it has all rows' keys
+            own = target.marks[key_columns(part.number, part.shards, len(target.marks) - 1)]
+            for rows, marks, slots in answering_rows(part):
                 agreeing = (marks == own) & (own != 0)
                 for i, count in enumerate(agreeing.sum(axis=1).tolist()):
                     ref = rows.refs[i]
                     shared[ref] += count
-                    if number or ref == target.ref:
+                    if part.number or ref == target.ref:
                         continue
                     sketch = np.ascontiguousarray(rows.sketches[i])
                     sets = None
-                    if shared[ref] and store.has_shingles:
-                        sets = partial(_sets, store, target.shingles, int(slots[i]))
+                    if shared[ref] and part.store.has_shingles:
+                        sets = partial(_sets, part.store, target.shingles, int(slots[i]))
                     found, exact = decided_similarity(measure, target.sketch, sketch, least, sets)
                     equal = bool(agreeing[i, -1])
                     rank = (not shared[ref], not equal, -found, ref)  # of equals the earliest
@@ -354,18 +362,10 @@ class KeptIndex:
     def _pages(self, progress: Progress = lambda _rows: None) -> Iterator[KeptPage]:
         """Yield all kept pages, which the first shard has."""
         read = 0
-        for rows, _, _ in answering_rows(self._store, 0):
+        for rows, _, _ in answering_rows(self._parts[0]):
             yield from map(self._page, rows.refs, rows.urls)
             read += len(rows.refs)
             progress(read)
-
-    def _row_of(self, ref: int, shard: int) -> tuple[Marks, Sketch, int] | None:
-        """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
-        for rows, marks, slots in answering_rows(self._store, shard):
-            if ref in rows.refs:
-                at = rows.refs.index(ref)
-                return marks[at], rows.sketches[at], int(slots[at])
-        return None
 
     def _page(self, ref: int, url: bytes) -> KeptPage:
         return KeptPage(url.decode("utf-8", "replace"), self._locate(ref), ref)
@@ -380,6 +380,15 @@ class KeptIndex:
         return None
 
 
+def _row_of(ref: int, part: Part) -> tuple[Marks, Sketch, int] | None:
+    """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
+    for rows, marks, slots in answering_rows(part):
+        if ref in rows.refs:
+            at = rows.refs.index(ref)
+            return marks[at], rows.sketches[at], int(slots[at])
+    return None
+
+
 def _sets(store: Store, own: bytes, slot: int) -> tuple[bytes, bytes]:
     return own, store.shingles([slot])[0]
 
@@ -390,6 +399,6 @@ def place_name(place: Location) -> str:
     return f"{place.topic}{partition}:{place.offset}"
 
 
-def _settings_in_force(meta: StoreMeta) -> IndexSettings:
-    settings = unpack_state(meta.shards[0].state).settings
+def _settings_in_force(part: Part) -> IndexSettings:
+    settings = unpack_state(part.meta.state).settings
     return IndexSettings.model_validate(settings) if settings else IndexSettings()

@@ -36,8 +36,6 @@ from streamer.lab.datasets import (
 from streamer.lab.sample.reference import Pages
 from streamer.lab.sample.score import THRESHOLD, Outcomes, ratio_text, read_verdicts, score_pages
 from streamer.model import Decision
-from streamer.pages.files import open_sources
-from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -219,7 +217,7 @@ def try_method(
     dataset = yardstick.dataset
     with TemporaryDirectory(prefix="streamer-") as scratch:
         verdicts = Path(scratch) / "verdicts.jsonl"
-        signer, seconds = _judge(dataset.files, method, seed, verdicts, progress)
+        signer, seconds = _judge(dataset, method, seed, verdicts, progress)
         scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
         labels = said_labels(dataset.pages, verdicts)
     return Trial(
@@ -267,7 +265,7 @@ def said_labels(pages: Pages, verdicts: Path) -> list[int]:
 
 
 def _judge(
-    files: Sequence[Path],
+    dataset: Dataset,
     method: Selected,
     seed: int,
     verdicts: Path,
@@ -286,11 +284,12 @@ def _judge(
         warm_kernels(signature)  # else the first method's time has the compiling in it
         checks = Checks(keep_going=True)
         job = Replay(
-            judge, Catalogue(), PageParser(), lambda: signer, folder.fingerprint, 1, checks
+            judge, Catalogue(), dataset.reader.parser, lambda: signer, folder.fingerprint, 1, checks
         )
-        sources = open_sources([str(path) for path in files]).sources
         started = time.process_time()
-        job.run(FileInput(sources), output, None, lambda _amount, records: progress(records))
+        job.run(
+            FileInput(dataset.sources), output, None, lambda _amount, records: progress(records)
+        )
         return signer, time.process_time() - started
     finally:
         output.close()

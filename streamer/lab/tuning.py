@@ -17,7 +17,7 @@ a number of min-hashes allows, take the one with the least weighted sum of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError
-from streamer.lab.documents import batches
 from streamer.model import SIMILARITY_ONE
+from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source
-from streamer.pages.parse import PageParser
+from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import Signer
@@ -164,14 +164,16 @@ def try_bandings(
     threshold: float,
     shingle_width: int = 5,
     progress: Progress = lambda _bytes: None,
+    reader: PageReader = DEFAULT_READER,
 ) -> list[BandTrial]:
     """Return what each (bands, rows) finds on the pages of `sources`, in the order given.
 
     Raises:
-        InputError: a source cannot be read.
+        StreamerError: as `PageReader.read`.
     """
     tried = [*bandings, widest_banding(threshold)]
-    pages, sketches, keys = _sign_all(sources, tried, shingle_width, progress)
+    batches = (read.batch for read in reader.read(sources, lambda read, _pages: progress(read)))
+    pages, sketches, keys = _sign_all(batches, tried, shingle_width)
     found = [candidate_pairs(matrix) for matrix in keys]
     known = true_pairs(np.unique(np.concatenate(found)), sketches, threshold)
     trials = []
@@ -216,10 +218,9 @@ def true_pairs(pairs: Pairs, sketches: npt.NDArray[np.uint64], threshold: float)
 
 
 def _sign_all(
-    sources: Sequence[Source],
+    batches: Iterable[PageBatch],
     bandings: Sequence[tuple[int, int]],
     shingle_width: int,
-    progress: Progress,
 ) -> tuple[int, npt.NDArray[np.uint64], list[npt.NDArray[np.uint64]]]:
     """Return the number of pages, and of those with shingles enough the sketches and keys."""
     signers = [
@@ -229,7 +230,7 @@ def _sign_all(
     pages = 0
     sketches: list[npt.NDArray[np.uint64]] = []
     keys: list[list[npt.NDArray[np.uint64]]] = [[] for _ in signers]
-    for _, batch in batches(sources, PageParser(), lambda read, _pages: progress(read)):
+    for batch in batches:
         pages += len(batch)
         for number, signer in enumerate(signers):
             signed = signer.sign(batch.bodies, batch.flags)

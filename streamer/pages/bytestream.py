@@ -27,6 +27,7 @@ import xxhash
 from backports import zstd
 
 from streamer.errors import InputError
+from streamer.pages.spread_json import JsonLines, is_spread
 
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
 PIPE_BYTES = 1 << 20  # what Linux gives any user
@@ -393,6 +394,7 @@ class ByteStream:
     Attributes:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened.
+        is_spread: JSON that is no JSON lines, which `spread` makes of it.
     """
 
     def __init__(self, path: str) -> None:
@@ -412,6 +414,7 @@ class ByteStream:
             raise InputError(f"{path}: {error.strerror or error}; check the file") from error
         self._stored = _Stored(self._file, path)
         self._members: _Members | None = None
+        self.is_spread = False
         magic = self._stored.take(len(ZSTD_MAGIC))
         self._stored.put_back(magic)
         if magic.startswith(GZIP_MAGIC):
@@ -453,6 +456,15 @@ class ByteStream:
         head: bytes = self.reader.read(size)
         self.reader = io.BufferedReader(_Again(head, self.reader), BUFFER_BYTES)
         return head
+
+    def spread(self) -> None:
+        """Give an array of objects, and objects over several lines, as one object a line.
+
+        To be called before anything is read.
+        """
+        if is_spread(self.first):
+            self.is_spread = True
+            self.reader = io.BufferedReader(JsonLines(self.reader), BUFFER_BYTES)
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on behind the damage, at the next gzip member that begins as `begins` wants it.

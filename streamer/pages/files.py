@@ -1,6 +1,6 @@
 """PAGES arguments as sources: which files there are, what each one is, and whether it is the same.
 
-A file is WARC or ARC by its first bytes or its name, and JSONL by its name; standard input and
+A file is WARC or ARC by its first bytes or its name, and JSON by its name; standard input and
 pipes are told by their first bytes. A directory stands for the page files below it, sorted by name.
 What cannot be opened, or is of another kind, is an error here, before anything is read. A file's
 identity is its resolved path and a digest of its beginning, with the length that the digest covers:
@@ -134,14 +134,24 @@ class Source:
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
-    def is_compressed(self) -> bool:
-        """Tell whether the file's bytes are stored as others.
+    def open(self) -> ByteStream:
+        """Open the bytes that records are read from.
+
+        Raises:
+            InputError: the file cannot be opened or read.
+        """
+        stream = ByteStream(self.name)
+        stream.spread()
+        return stream
+
+    def is_converted(self) -> bool:
+        """Tell whether records are read from other bytes than the file has.
 
         Raises:
             InputError: the file cannot be read.
         """
-        with ByteStream(self.name) as stream:
-            return stream.is_compressed
+        with self.open() as stream:
+            return stream.is_compressed or stream.is_spread
 
     def read(self) -> Iterator[Chunk]:
         """Yield all records, ascending, in chunks without gaps; the last line needs no end.
@@ -151,7 +161,7 @@ class Source:
                 rest of it cannot.
         """
         ending = Ending()
-        with ByteStream(self.name) as stream:
+        with self.open() as stream:
             yield from self.chunks(stream, 0, Trail(), ending)
         if ending.damage:
             raise InputError(f"{self.name}: {ending.damage}; copy the file again")
@@ -172,21 +182,22 @@ class Source:
         accepts = bool if complete or stream.is_compressed else self._accepts
         return read_lines(stream, start, trail, ending, limit, accepts)
 
-    def follow(self, stream: ByteStream, mark: Mark) -> Trail:
-        """Read up to a mark, as far as the stream goes; return the way.
+    def follow(self, stream: ByteStream, mark: Mark, trail: Trail) -> Iterator[int]:
+        """Read up to a mark, as far as the stream goes; yield the stored bytes read so far.
 
-        At the end a newline is taken as read where it alone is missing: a last line counts without.
+        `trail`, which begins at 0, is the way. At the end a newline is taken as read where it alone
+        is missing: a last line counts without.
         """
-        kind, trail = self._kind(stream) if mark.offset else "", Trail()
+        kind = self._kind(stream) if mark.offset else ""
         while left := mark.offset - trail.offset:
             part = stream.reader.read(min(left, _STEP_BYTES))
             if part:
                 trail.take(part)
+                yield stream.bytes_read
             elif not (kind and stream.recover(lambda head: begins_record(kind, head))):
                 break
         if mark.offset - trail.offset == 1 and not stream.damage:
             trail.take(b"\n")
-        return trail
 
     def _accepts(self, last: bytes) -> bool:
         """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""
@@ -197,16 +208,12 @@ class Source:
         head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
         if begins_record("WARC", head):
             return "WARC"
-        if head.startswith(b"filedesc:"):
+        if head.startswith(b"filedesc:") and begins_record("ARC", head):
             return "ARC"
         if self.is_regular:
             return kind_by_name(self.name)
-        _refuse_foreign(self.name, head)
-        if head.lstrip()[:1] not in {b"{", b"["} and (found := _BINARY.search(head)):
-            raise InputError(
-                f"{self.name}: is binary data (byte {found.start()} is 0x{found[0].hex()}) and "
-                "neither JSON lines nor WARC nor ARC; give one of these"
-            )
+        if fault := _foreign(head) or _binary(head):
+            raise InputError(f"{self.name}: {fault}")
         return ""
 
 
@@ -220,7 +227,7 @@ def status_of(found: os.stat_result) -> tuple[int, ...]:
 
 
 class Sources(NamedTuple):
-    """What PAGES arguments stand for; `passed_over` lay in directories and are no page files."""
+    """What PAGES arguments stand for; `passed_over` are in directories and are no page files."""
 
     sources: list[Source]
     passed_over: list[str]
@@ -232,16 +239,21 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
     Raises:
         InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
     """
-    names: dict[str, str] = {}
+    sources: dict[str, Source] = {}
     passed_over: list[str] = []
     for path in paths:
-        found, others = _below(path) if Path(path).is_dir() else ([path], [])
-        passed_over += others
+        found = [path]
+        if is_folder := Path(path).is_dir():
+            found, others = files_below(path)
+            passed_over += others
+            if not found:
+                raise InputError(f"{path}: holds no page files; page files end in {_KNOWN_NAMES}")
         for name in found:
-            names.setdefault(
-                STANDARD_INPUT if name == STANDARD_INPUT else os.path.realpath(name), name
-            )
-    return Sources([_checked(name, page_bytes_max) for name in names.values()], passed_over)
+            key = STANDARD_INPUT if name == STANDARD_INPUT else os.path.realpath(name)
+            if key not in sources:
+                regular = is_folder or _checked(name)
+                sources[key] = Source(name, is_regular=regular, page_bytes_max=page_bytes_max)
+    return Sources([*sources.values()], passed_over)
 
 
 def is_page_file(path: Path) -> bool:
@@ -256,43 +268,75 @@ def kind_by_name(name: str) -> str:
     return "ARC" if _ARC_NAME.search(name) else ""
 
 
-def _refuse_foreign(name: str, head: bytes) -> None:
-    """Raise InputError where a file's first bytes are those of a kind that is not read."""
+def _foreign(head: bytes) -> str:
+    """Return what to say of a file by its first bytes, if they are of a kind that is not read."""
     for place, magic, what, remedy in _FOREIGN:
         if head.startswith(magic, place):
-            raise InputError(f"{name}: is {what}, which is not read; {remedy}")
+            return f"is {what}, which is not read; {remedy}"
+    return ""
 
 
-def _below(folder: str) -> tuple[list[str], list[str]]:
-    """Return the page files below a directory, sorted, and the other files."""
+def _binary(head: bytes) -> str:
+    """Return what to say of lines by their first bytes, if these are no text."""
+    if head.lstrip()[:1] not in {b"{", b"["} and (found := _BINARY.search(head)):
+        return (
+            f"is binary data (byte {found.start()} is 0x{found[0].hex()}) and neither JSON lines "
+            "nor WARC nor ARC; give one of these"
+        )
+    return ""
+
+
+class FolderFiles(NamedTuple):
+    """The files below a folder, sorted by name: page files, and the others."""
+
+    pages: list[str]
+    others: list[str]
+
+
+def files_below(folder: str) -> FolderFiles:
+    """Return the files below `folder`; a page file has the name of one, and is not of another kind.
+
+    Raises:
+        InputError: the folder or a page file cannot be read.
+    """
     try:
         files = sorted(str(path) for path in Path(folder).rglob("*") if path.is_file())
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
-    pages = [name for name in files if is_page_file(Path(name))]
-    if not pages:
-        raise InputError(f"{folder}: holds no page files; page files end in {_KNOWN_NAMES}")
-    return pages, [name for name in files if not is_page_file(Path(name))]
+    found = FolderFiles([], [])
+    for name in files:
+        is_page = is_page_file(Path(name))
+        if is_page:
+            head = _readable_head(name)
+            is_page = not (_foreign(head) or (not kind_by_name(name) and _binary(head)))
+        (found.pages if is_page else found.others).append(name)
+    return found
 
 
-def _checked(name: str, page_bytes_max: int) -> Source:
-    """Return the source called `name` once it is known to be readable."""
+def _readable_head(name: str) -> bytes:
+    """Return the first bytes of a regular file, none of a pipe, once it is known to be readable."""
+    if not name.isprintable():
+        raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
+    if not os.access(name, os.R_OK):
+        raise InputError(f"{name}: no permission to read; change its mode or the user")
+    return first_bytes(name, FIRST_BYTES) if Path(name).is_file() else b""
+
+
+def _checked(name: str) -> bool:
+    """Return whether the source `name` is a regular file, once it is known to be readable."""
     if name == STANDARD_INPUT:
-        return Source(name, is_regular=False, page_bytes_max=page_bytes_max)
+        return False
     path = Path(name)
     if not path.exists():
         raise InputError(f"{name}: no such file; check the path")
-    if not name.isprintable():
-        raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
-    if not os.access(path, os.R_OK):
-        raise InputError(f"{name}: no permission to read; change its mode or the user")
-    regular = path.is_file()
-    if regular:
-        head = first_bytes(name, FIRST_BYTES)
-        _refuse_foreign(name, head)
-        if not is_page_file(path):
-            raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
-    return Source(name, is_regular=regular, page_bytes_max=page_bytes_max)
+    head = _readable_head(name)
+    if not path.is_file():
+        return False
+    if fault := _foreign(head):
+        raise InputError(f"{name}: {fault}")
+    if not is_page_file(path):
+        raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
+    return True
 
 
 def _remedy(head: bytes) -> str:

@@ -298,7 +298,7 @@ def _is_continued(entry: SourceEntry, source: Source) -> bool:
 
 def _check_same(entry: SourceEntry, source: Source) -> None:
     """Raise StoreMismatch where a file's beginning tells; compressed, it may differ in vain."""
-    if not source.is_compressed() and not _is_continued(entry, source):
+    if not source.is_converted() and not _is_continued(entry, source):
         raise StoreMismatch(changed(source.name, "its beginning or its size is another than then"))
 
 

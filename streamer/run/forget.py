@@ -5,8 +5,8 @@ written anew, some at a time, together with what the state says of them; so a ki
 that has forgotten some of the pages, and whoever began it begins again. In the end the files of
 these blocks are written anew, or the old bytes would stay in them.
 
-While nobody judges, a command says what to forget. Else it stands in the shards' states; a sweep
-comes behind a flush, and the states lose it when all is done.
+It stands in the shards' states until all is done. A log puts it there, and a sweep comes behind a
+flush; while nobody judges, a command puts it there and sweeps.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from streamer.index.codec import (
     SHINGLES,
     Entry,
     ShardMeta,
+    ShardState,
     Stretch,
     entry_key,
     pack_state,
@@ -41,36 +42,92 @@ from streamer.index.row_blocks import (
     rows_at,
 )
 from streamer.index.store import Store
-from streamer.index.types import BEFORE_ALL, FlushedRows, KeptRows
+from streamer.index.types import BEFORE_ALL, FlushedRows, Forget, KeptRows
 from streamer.index.url_versions import is_hidden
 
 _BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
 _VERSIONS_AT_ONCE = 4096
+_UNFINISHED = b"forgetting"  # the note that there is while a command forgets
 
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[int], None]  # is told how many blocks of keys are read
 
 
 def forget(
-    store: Store, wanted: Terms, *, dry_run: bool, progress: Progress = lambda _blocks: None
+    store: Store, wanted: Forget, *, dry_run: bool, progress: Progress = lambda _blocks: None
 ) -> int:
     """Forget kept pages while nobody judges, or only count them; return how many they are.
 
-    The versions of URLs that are named go with them. When this returns, nothing of the pages is in
-    the store.
+    They are put into the states, as a log would do it, and swept. The versions of URLs that are
+    named go with them, and so does what was retired. When this returns, nothing of the pages is in
+    the store. Where nothing is named, nothing is written.
 
     Raises:
         StoreDamaged: something of the index cannot be read.
         StoreUnavailable: the disk refuses; some of the pages may be forgotten then.
     """
-    shards = len(store.meta.shards) if store.meta else 0
-    for shard in range(0 if dry_run else shards):
+    if store.meta is None:
+        return 0
+    pages, any_named = _look(store, Terms.of(wanted), progress)
+    if dry_run or not (any_named or _is_unfinished(store)):
+        return pages
+    store.put_note(_UNFINISHED, b"1")
+    for shard in range(len(store.meta.shards)):
         thaw(store, shard)  # what is frozen has their keys
-    found, _ = _write_over_all(store, [wanted] * shards, dry_run=dry_run, progress=progress)
-    if not dry_run:
-        _forget_versions(store, wanted)
-        store.settle()
-    return found[0].total() if found else 0
+    _order(store, wanted)
+    sweep(store, again=True)
+    store.put_note(_UNFINISHED, b"")
+    store.renew()  # the list of files that there were has keys of their first and last entries
+    return pages
+
+
+def _look(store: Store, wanted: Terms, progress: Progress) -> tuple[int, bool]:
+    """Return how many kept pages are named, and whether anything is that must be swept."""
+    any_named = False
+    states = _states(store)
+    hidden = [Forgetting(state.forgotten) for state in states]
+    counts: list[Counter[str]] = [Counter() for _ in states]
+    for done, block in enumerate(store.key_blocks, 1):
+        one = range(block, block + 1)
+        for shard, own in enumerate(hidden):
+            any_named |= any(list(_found(store, shard, one, wanted, counts[shard], own)))
+        progress(done)
+    any_named = (
+        any_named
+        or any(wanted.names_any(state.forgotten.retired) for state in states)
+        or any(is_hidden(wanted, version) for _, version in store.scan_urls())
+    )
+    return counts[0].total(), any_named
+
+
+def _is_unfinished(store: Store) -> bool:
+    """Tell whether a process was killed before it had swept all that was to be forgotten."""
+    states = _states(store)
+    return store.note(_UNFINISHED) is not None or any(each.forgotten.terms for each in states)
+
+
+def _order(store: Store, wanted: Forget) -> None:
+    """Have the states say what is to be forgotten, as a record of a log would."""
+    states = _states(store)
+    for state in states:
+        own = Forgetting(state.forgotten)
+        own.records += 1
+        own.take(wanted, Terms.of(wanted, state.next_row, own.records))
+        state.forgotten = own.packed()
+    _put_states(store, states)
+
+
+def _states(store: Store) -> list[ShardState]:
+    return [unpack_state(shard.state) for shard in store.meta.shards] if store.meta else []
+
+
+def _put_states(store: Store, states: Sequence[ShardState]) -> None:
+    assert store.meta is not None, "a store without a flush has no states"
+    shards = [
+        msgspec.structs.replace(shard, state=pack_state(state))
+        for shard, state in zip(store.meta.shards, states, strict=True)
+    ]
+    store.replace([], shards, store.meta.stretches)
 
 
 def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
@@ -82,8 +139,7 @@ def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
     Raises:
         StoreDamaged, StoreUnavailable: as `forget`.
     """
-    assert store.meta is not None, "a flush comes before a sweep"
-    states = [unpack_state(shard.state) for shard in store.meta.shards]
+    states = _states(store)
     own = [Forgetting(state.forgotten) for state in states]
     terms = [Terms.unpack(state.forgotten) for state in states]
     found, blocks = _write_over_all(store, terms)
@@ -93,19 +149,12 @@ def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
         each.begin_sweep()
         each.end_sweep(counts)
         state.forgotten = each.packed()
-    shards = [
-        msgspec.structs.replace(shard, state=pack_state(state))
-        for shard, state in zip(store.meta.shards, states, strict=True)
-    ]
-    store.replace([], shards, store.meta.stretches)
+    _put_states(store, states)
     store.settle(range(0))  # what the states before have named
     return found
 
 
-def _write_over_all(
-    store: Store, terms: Sequence[Terms], *, dry_run: bool = False,
-    progress: Progress = lambda _blocks: None,
-) -> tuple[list[Counter[str]], range]:  # fmt: skip
+def _write_over_all(store: Store, terms: Sequence[Terms]) -> tuple[list[Counter[str]], range]:
     """Write over what the terms of each shard name; return counts, and what blocks these are in."""
     counts: list[Counter[str]] = [Counter() for _ in terms]
     blocks, written = store.key_blocks, list[int]()
@@ -113,10 +162,9 @@ def _write_over_all(
         part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
         for shard, wanted in enumerate(terms):
             found = list(_found(store, shard, part, wanted, counts[shard])) if len(wanted) else []
-            if found and not dry_run:
+            if found:
                 _write_over(store, shard, found)
                 written += [part.start, part.stop]
-        progress(part.stop - blocks.start)
     return counts, range(min(written, default=0), max(written, default=0))
 
 
@@ -135,16 +183,24 @@ Found = tuple[RowKeys, KeptRows, Mask]
 
 
 def _found(
-    store: Store, shard: int, blocks: range, wanted: Terms, counts: Counter[str]
-) -> Iterator[Found]:
-    """Yield each block of keys with its rows, and which of them are to be forgotten, if any."""
+    store: Store, shard: int, blocks: range, wanted: Terms, counts: Counter[str],
+    hidden: Forgetting | None = None,
+) -> Iterator[Found]:  # fmt: skip
+    """Yield each block of keys with its rows, and which of them are to be forgotten, if any.
+
+    Those that answer pages until now are counted: not what has expired, or is `hidden`.
+    """
+    assert store.meta is not None, "a store without a flush has no rows"
+    horizon = store.meta.shards[shard].horizon
     for number in blocks:
         keys = store.read_keys(shard, range(number, number + 1))
         if keys is None or not len(keys.rows):
             continue
         kept = gather_rows(rows_at(keys.slots, store.row_blocks))
         if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
-            counts.update(named.values())
+            times = hidden.hide(kept, keys.rows).times if hidden is not None else kept.times
+            answers = horizon.has(times, keys.rows) & (times > BEFORE_ALL)
+            counts.update(ask for place, ask in named.items() if answers[place])
             gone = np.zeros(len(keys.rows), np.bool_)
             gone[[*named]] = True
             yield keys, kept, gone

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import StoreMeta
+from streamer.index.codec import FORMAT, StoreMeta
 from streamer.index.store import Store, has_index
 from streamer.index.witness import make_folder
 from streamer.sketch.settings import (
@@ -151,6 +151,33 @@ def check_folder(folder: Path, wanted: Identity) -> None:
             check_identity(folder, store.meta.identity, wanted)
     finally:
         store.close()
+
+
+def conversion(folder: Path, *, convert: bool) -> str:
+    """Return what is to be said before an index of an older format is written; "" of others.
+
+    Raises:
+        StoreDamaged: something of the index is missing, or cannot be read.
+        StoreMismatch: it has an older format and is not to be converted, or one that is not read.
+        StoreUnavailable: it cannot be read now.
+    """
+    if not has_index(folder):
+        return ""
+    store = Store.open(store_folder(folder), writable=False)
+    store.close()
+    if store.meta is None or store.meta.format == FORMAT:
+        return ""
+    if not convert:
+        raise StoreMismatch(
+            f"The index {folder} has format {store.meta.format}, this version writes {FORMAT}, and "
+            "--no-convert forbids that. Use the version that wrote the index, or leave out "
+            "--no-convert (docs/upgrade.md)."
+        )
+    return (
+        f"The index {folder} has format {store.meta.format} and is converted to {FORMAT} by the "
+        "first flush; the version that wrote it cannot open it from then on. The way back is a "
+        "snapshot from before (docs/upgrade.md); --no-convert refuses instead."
+    )
 
 
 def _part(identity: Identity, name: str) -> str | int | float:

@@ -44,17 +44,13 @@ from streamer.index.types import (
     key_columns,
     nothing_near,
 )
-from streamer.model import Location, split_ref
-from streamer.run.catalogue import unpack_catalogue
 from streamer.run.index_folder import (
     Identity,
     differences,
-    first_shard,
     own_key,
-    read_meta,
     shard_folders,
 )
-from streamer.run.stages import Locate
+from streamer.run.whole_index import Part, WholeIndex
 from streamer.sketch.hash_sets import set_similarity
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -84,48 +80,20 @@ def parse_also(text: str) -> tuple[str, str]:
     return name, folder
 
 
-class _Part(NamedTuple):
-    """Shard `number` of `shards` of an index, the one at `place` in its store."""
-
-    store: Store
-    place: int
-    number: int
-    shards: int
-
-
-class OtherIndex:
-    """An index that is open for reading."""
+class OtherIndex(WholeIndex):
+    """An index that is open for reading, under the name that `--also` gives it."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Open it.
+        """Open it, as `WholeIndex` does."""
+        if not has_index(folder / shard_folders(folder)[0]):
+            raise StoreUnavailable(
+                f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
+            )
+        super().__init__(folder, name)
+        self._lookups: dict[Part, StoredLookup] = {}
+        self.corpus = Corpus(name=name, digest=_digest(self.stores))
 
-        Raises:
-            StoreDamaged: something of it is missing, or cannot be read.
-            StoreMismatch: it is a part of one, or of another format.
-            StoreUnavailable: there is none, or it has no flush yet.
-        """
-        self.folder = folder
-        self.parts: list[_Part] = []
-        self._lookups: dict[_Part, StoredLookup] = {}
-        stores: list[tuple[Store, StoreMeta]] = []
-        try:
-            for part in _parts(name, folder):
-                store, meta = read_meta(folder / part)
-                stores.append((store, meta))
-                shards, first = int(meta.identity["shards"]), first_shard(part)
-                for place in range(len(meta.shards)):
-                    self.parts.append(_Part(store, place, first + place, shards))
-            meta = stores[0][1]
-            self.identity: Identity = meta.identity
-            self.corpus = Corpus(name=name, digest=_digest(stores))
-            self.locate = _locator(meta, name)
-            _check_whole(folder, self.parts)
-        except BaseException:
-            self.close()
-            raise
-        self.parts.sort(key=lambda part: part.number)
-
-    def lookup(self, part: _Part) -> StoredLookup:
+    def lookup(self, part: Part) -> StoredLookup:
         """Return the look-ups of a shard of it; their table is made for the first who asks."""
         if part not in self._lookups:
             self._lookups[part] = StoredLookup(part.store, part.place)
@@ -149,29 +117,6 @@ class OtherIndex:
             f"which was made with other settings: {differing}. Give the same here{remedy}."
         )
 
-    def close(self) -> None:
-        """Close its stores."""
-        for store in {id(part.store): part.store for part in self.parts}.values():
-            store.close()
-
-
-def _parts(name: str, folder: Path) -> list[str]:
-    parts = shard_folders(folder)
-    if not has_index(folder / parts[0]):
-        raise StoreUnavailable(
-            f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
-        )
-    return parts
-
-
-def _check_whole(folder: Path, parts: list[_Part]) -> None:
-    wanted = [*range(parts[0].shards)]
-    if sorted(part.number for part in parts) != wanted:
-        raise StoreMismatch(
-            f"{folder} has {len(parts)} of the {len(wanted)} shards of an index. Name the folder "
-            "that has all of them, as shard-0, shard-1 and so on."
-        )
-
 
 def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
     """Return what tells the state of an index from all others: its counts, and its newest rows."""
@@ -183,13 +128,6 @@ def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
         for block in store.key_blocks[-1:]:
             digest.update(store.row_blocks([block * SLOTS_A_KEY_BLOCK // ROWS_A_BLOCK])[0])
     return digest.hexdigest()
-
-
-def _locator(meta: StoreMeta, name: str) -> Locate:
-    """Return a function from a page ref to its place; a worker's index knows no topic's name."""
-    if "entries" in msgspec.msgpack.decode(meta.owner):
-        return unpack_catalogue(meta.owner).locator()
-    return lambda ref: Location(name, *split_ref(ref))
 
 
 @dataclass(slots=True)
@@ -247,7 +185,7 @@ class _Shared:
     """The keys that one of our shards and one of theirs have both: their places among our own."""
 
     index: OtherIndex
-    part: _Part
+    part: Part
     columns: list[int]
     content: int  # the place of the content key among them, -1: it is none
 

@@ -34,7 +34,7 @@ import msgspec
 from streamer.errors import InputError, InvalidPage, SettingsError, StoreMismatch
 from streamer.index.types import Forget, IndexSettings
 from streamer.model import DeadLetter, page_ref
-from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.bytestream import Trail
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch, Rejected
 from streamer.pages.extract import read_message
 from streamer.pages.files import Source, kind_by_name, status_of
@@ -73,7 +73,14 @@ class Forgotten:
     number: int
 
 
-Step = Chunk | SourceEnd | SettingsChange | Forgotten
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """So much of all sources was judged before, and is read again to see that it is the same."""
+
+    amount: int
+
+
+Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked
 
 
 @dataclass(slots=True)
@@ -175,12 +182,13 @@ class FileInput:
 
     def _steps_of(self, source: Source, number: int, before: int, after: int) -> Iterator[Step]:
         """Yield what is new of one source, once what was judged is found unchanged."""
-        with ByteStream(source.name) as stream:
+        with source.open() as stream:
             if number < 0:
-                stream.first  # noqa: B018 - what it is must be told before all else
                 number = self._catalogue.enter_stream(source.name, stream.look)
             entry = self._catalogue.entries[number]
-            trail = source.follow(stream, entry.mark)
+            trail = Trail()
+            for read in source.follow(stream, entry.mark, trail):
+                yield Checked(before + read)
             if trail.mark() != entry.mark and entry.position:
                 if not stream.damage:
                     raise StoreMismatch(_other_records(entry, source, trail))
@@ -294,7 +302,7 @@ def _message(letter: DeadLetter) -> Message:
 
 RECORDS_MAX = 1_000
 _RECORDS_MIN = 10  # fewer are no sign of anything
-_HELD_BYTES_MAX = 64 << 20  # of dead letters in memory
+_HELD_BYTES_MAX = 64 << 20  # of what is read and held back
 _NAMES_MAX = 20
 _NAME_CHARACTERS_MAX = 40
 
@@ -324,8 +332,11 @@ class FirstRecords:
         """Tell whether what was read has to be held back."""
         return bool(self._way)
 
-    def see(self, source: int, batch: PageBatch) -> None:
-        """Look at what was read next.
+    def see(self, source: int, batch: PageBatch, held_bytes: int) -> None:
+        """Look at what was read next, which takes so many bytes while it is held back.
+
+        Skipped records say nothing of a mapping, but take memory as well. Where too much is held
+        for a few failures, they are no sign of anything, and the source passes.
 
         Raises:
             SettingsError: all records so far fail in the same way.
@@ -343,19 +354,20 @@ class FirstRecords:
         if len(batch) or batch.skipped[BY_RULE] or len(ways) > 1:
             self._pass(entry.name)
             return
-        if not dead:
-            return
-        if self._first and self._way not in ways:
+        if dead and self._first and self._way not in ways:
             self._pass(self._first[0])  # it was short, and this one fails in its own way
-            self.see(source, batch)
+            self.see(source, batch, held_bytes)
             return
-        if self._first is None:
+        if dead and self._first is None:
             self._way = _way(dead[0])
             self._first = (entry.name, dead[0])
+        if self._first is None:
+            return
         self._count += len(dead)
-        self._bytes += sum(len(each.value) for each in dead)
+        self._bytes += held_bytes
         if self._count >= RECORDS_MAX or self._bytes >= _HELD_BYTES_MAX:
             self._stop_unless_few()
+            self._pass(self._first[0])
 
     def see_end(self, source: int) -> None:
         """Look at the end of a source.

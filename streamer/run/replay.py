@@ -33,6 +33,7 @@ from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import (
+    Checked,
     FirstRecords,
     Forgotten,
     Input,
@@ -249,10 +250,13 @@ class Replay:
     def _handle_or_hold(self, work: Work, progress: Progress) -> None:
         """Take a step, and those before it, unless it is not yet known whether they count."""
         step, result = work
+        if isinstance(step, Checked):
+            progress(step.amount, self._outcome.totals.records)
+            return
         self._held.append(work)
         if _is_new(step):
             assert result is not None, step
-            self._first.see(step.source, result.result()[0])
+            self._first.see(step.source, result.result()[0], step.held_bytes)
         elif isinstance(step, SourceEnd):
             self._first.see_end(step.source)
         if not self._first.undecided:
@@ -278,7 +282,7 @@ class Replay:
             entry = self._catalogue.entries[step.source]
             entry.finished, entry.status = True, step.status
             self._behind(partial(self._end_counting, step.source))
-        else:
+        elif isinstance(step, Chunk):
             assert result is not None, step
             judge = self._judge_new if step.codes is None else self._judge_again
             judge(step, result.result())

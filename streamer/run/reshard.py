@@ -57,11 +57,13 @@ from streamer.run.index_folder import (
     shard_folders,
     store_folder,
 )
+from streamer.run.work_folder import WorkFolder
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 ROWS_AT_ONCE = 16_384  # about 10 MB, and a flush
 _OF_AN_INDEX = {"store", "checkpoint", "checkpoint.tmp", WITNESS, "secret.key"}
 _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
+_PURPOSE = "reshard to "  # so many shards
 
 Places = npt.NDArray[np.int64]
 Progress = Callable[[int], None]  # is told how many rows are written
@@ -381,50 +383,59 @@ def _sync(folder: Path) -> None:
 # ---- in its place -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Place:
     """Where the new index of `folder` goes: to `out`, or in its place.
 
-    While it is written it lies at `new`; in the end the old one lies at `before`.
+    While it is written it is at `new`; in the end the old one is at `before`.
     """
 
-    folder: Path
-    out: Path | None = None
+    def __init__(self, folder: Path, out: Path | None = None) -> None:
+        self.folder, self.out = folder, out
+        target = (out or folder).absolute()
+        self._work = WorkFolder(target.with_name(f"{target.name}.resharding"))
 
     @property
     def new(self) -> Path:
         """Return where the new index is written."""
-        target = (self.out or self.folder).absolute()
-        return target.with_name(f"{target.name}.resharding")
+        return self._work.index
 
     @property
     def before(self) -> Path:
         """Return where the old index is put."""
         return self.folder.absolute().with_name(f"{self.folder.absolute().name}.before")
 
-    def clear(self) -> None:
-        """Remove what a killed run has left; see that there is room for what comes.
+    def begin(self, shards: int) -> None:
+        """Remove what a killed run has left; check that there is room for what comes.
 
         Raises:
             SettingsError: something is in the place of the new or the old index.
+            StoreUnavailable: something else is where the new index is written, or the disk refuses.
         """
         if self.out is not None:
             if self.out.exists():
                 raise SettingsError(f"{self.out} is there already. Name another folder as --out.")
         elif self.before.exists():
             raise SettingsError(
-                f"{self.before} is there, where the index as it is now would be kept. Remove it, "
-                "or name a folder as --out."
+                f"{self.before} is there, where the index as it is now would be kept. Move it "
+                "elsewhere, or name a folder as --out."
             )
         elif others := sorted(_others_in(self.folder)):
             raise SettingsError(
                 f"{self.folder} holds more than an index: {', '.join(others)}. Move that elsewhere,"
                 " or name another folder as --out."
             )
-        shutil.rmtree(self.new, ignore_errors=True)
+        try:
+            self._work.begin(f"{_PURPOSE}{shards}")
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Cannot write {self._work.path}: {error.strerror}. Nothing has changed; name "
+                "another folder as --out."
+            ) from error
 
     def finish_killed(self, shards: int) -> bool:
-        """Tell whether the index has been exchanged; put the old one aside if a kill came before.
+        """Tell whether the index has so many shards.
+
+        If a run was killed when the indexes were exchanged, put the old one to `before`.
 
         Raises:
             StreamerError: the index cannot be read.
@@ -432,11 +443,13 @@ class Place:
         part = shard_folders(self.folder)[0]
         store, meta = read_meta(self.folder / part)
         store.close()
-        if meta.identity["shards"] != shards:
-            return False
-        if self.out is None and self.new.exists() and not self.before.exists():
+        now = int(meta.identity["shards"])
+        is_exchanged = self.out is None and self._work.purpose() == f"{_PURPOSE}{now}"
+        if is_exchanged and not self.before.exists() and self.new.exists():
             self.new.rename(self.before)
-        return True
+        if is_exchanged and not self.new.exists():
+            self._work.remove_left()
+        return now == shards
 
     def take(self) -> None:
         """Put the new index, which is whole, where it belongs; in one step.
@@ -457,6 +470,10 @@ class Place:
                 f"Cannot put {self.new} in the place of {self.out or self.folder}: "
                 f"{error.strerror}. Nothing has changed; name another folder as --out."
             ) from error
+
+    def end(self) -> None:
+        """Remove the folder in which the new index was written, if it is not there any more."""
+        self._work.end()
 
 
 def _others_in(folder: Path) -> set[str]:

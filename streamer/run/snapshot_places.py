@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,8 @@ from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
 from streamer.index.witness import make_folder, sync_folder
 
 COPIED_BYTES = 1 << 20  # at once
+DIGEST = re.compile(r"[0-9a-f]{32}")
+_OWN_FILE = re.compile(r"[0-9a-f]{32}(\.new)?")  # the second while it is written
 _REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
 
 
@@ -59,10 +62,13 @@ class Place(Protocol):
         """Remove a file."""
 
     def sweep(self, folder: str, needed: Collection[str]) -> None:
-        """Remove what nobody needs any more."""
+        """Remove what nobody needs any more; what has another form of name stays."""
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
-        """Make a copy for this machine; raise StoreDamaged if it has another digest."""
+        """Make a copy for this machine; raise StoreDamaged if it has another digest.
+
+        Where `target` cannot be written, this raises OSError.
+        """
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Do as `fetch`, for a look only: it may be a link."""
@@ -158,8 +164,10 @@ class Folder:
         with self._explained():
             path = self.path / name
             make_folder(path.parent)
+            self._check_no_link(path.parent)
             new = path.with_name(f"{path.name}.new")
-            _copy(source, new, digest, stopping)
+            mode = source.stat().st_mode
+            write_copy(new, mode, checked(blocks_of(source, stopping), digest, source))
             new.rename(path)
 
     def create(self, name: str, data: bytes) -> None:
@@ -182,16 +190,30 @@ class Folder:
             sync_folder(self.path)
 
     def sweep(self, folder: str, needed: Collection[str]) -> None:
-        """Remove the other files."""
+        """Remove the other files that have a digest for a name."""
         with self._explained():
+            self._check_no_link(self.path / folder)
             for file in (self.path / folder).iterdir():
-                if file.name not in needed:
+                if is_unneeded(file.name, needed) and file.is_file() and not file.is_symlink():
                     file.unlink()
+
+    def _check_no_link(self, folder: Path) -> None:
+        if folder.is_symlink():  # files of somebody else may be there, with digests for names
+            raise StoreUnavailable(
+                f"{folder} is a link, which could lead to the files of others: nothing is written "
+                "there. Name another folder for the snapshots."
+            )
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Copy a file."""
+        source = self.path / name
         with self._explained():
-            _copy(self.path / name, target, digest)
+            mode = source.stat().st_mode
+        write_copy(target, mode, self._checked(source, digest))
+
+    def _checked(self, source: Path, digest: str) -> Iterator[bytes]:
+        with self._explained():  # nothing of what happens to those who take the bytes
+            yield from checked(blocks_of(source, None), digest, source)
 
     def lend(self, name: str, target: Path, digest: str) -> None:
         """Read a file, and make a link to it."""
@@ -240,14 +262,21 @@ def checked(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[byte
         raise damaged(name)
 
 
-def _copy(source: Path, target: Path, digest: str, stopping: threading.Event | None = None) -> None:
-    """Bring a copy to the disk, for its owner only where the source is.
+def is_unneeded(name: str, needed: Collection[str]) -> bool:
+    """Tell whether a file has the name of one of ours, and is not needed."""
+    return name not in needed and _OWN_FILE.fullmatch(name) is not None
+
+
+def write_copy(target: Path, mode: int, blocks: Iterable[bytes]) -> None:
+    """Bring the bytes of a file to the disk, with the rights in `mode`.
 
     Raises:
-        StoreDamaged: it has another digest.
+        OSError: the disk of `target` refuses.
     """
     with target.open("wb", buffering=0) as file:
-        target.chmod(source.stat().st_mode & 0o666)
-        for data in checked(blocks_of(source, stopping), digest, source):
-            file.write(data)
+        target.chmod(mode & 0o666)
+        for data in blocks:
+            view = memoryview(data)
+            while view:  # a disk that is nearly full takes a part
+                view = view[file.write(view) :]
         os.fsync(file.fileno())

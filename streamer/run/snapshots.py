@@ -8,19 +8,19 @@ change, so a snapshot costs what has come since the one before. The snapshot's o
 So a kill leaves files that the next snapshot finds or removes, and never a part of a snapshot. They
 are copies, not links to the index's files, which would be damaged with these.
 
-All bytes are compared with their digests when they are read, which tells damage, not forgery.
+All bytes are compared with their digests when they are read, which tells damage, not forgery. So
+names in a snapshot are not trusted: nothing is written outside the index that is restored.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -30,17 +30,19 @@ import xxhash
 
 from streamer.errors import StoreDamaged, StoreUnavailable, StreamerError, explained
 from streamer.index.codec import StoreMeta
-from streamer.index.database import state_files
+from streamer.index.database import remove_copy, state_files
 from streamer.index.store import Store
 from streamer.index.witness import Witness, make_folder, sync_folder
 from streamer.run.index_folder import own_key, read_meta, store_folder
-from streamer.run.snapshot_places import Place, Stopped, damaged, digest_of, place_of
+from streamer.run.snapshot_places import DIGEST, Place, Stopped, damaged, digest_of, place_of
+from streamer.run.work_folder import WorkFolder
 
-_NAME = re.compile(r"snapshot-(\d{6,})\.json")
+_NAME = re.compile(r"snapshot-([0-9]{6,})\.json")
+_PART = re.compile(r"shard-[0-9]+")
+_FILE_OF_AN_INDEX = re.compile(r"secret\.key|store/[A-Za-z0-9][A-Za-z0-9._-]*")
 _THREADS = 4  # that restore: one copies while another waits for the disk
 _FILES = "files"
 
-Put = Callable[[str, Path, str], None]  # name, to, digest
 Report = Callable[["Taken | StreamerError"], None]
 
 
@@ -104,7 +106,7 @@ class SnapshotFolder:
         """Return the parts of a worker's, one a shard, with snapshots; "" where it has itself."""
         if self.numbers():
             return [""]
-        below = sorted(part for part in self._place.parts() if part.startswith("shard-"))
+        below = sorted(part for part in self._place.parts() if _PART.fullmatch(part))
         return [part for part in below if self.below(part).numbers()] or [""]
 
     def below(self, part: str) -> SnapshotFolder:
@@ -134,7 +136,9 @@ class SnapshotFolder:
         with suppress(msgspec.MsgspecError):
             sealed = msgspec.json.decode(data, type=_Sealed)
             if sealed.digest == xxhash.xxh3_128_hexdigest(bytes(sealed.snapshot)):
-                return msgspec.json.decode(sealed.snapshot, type=Snapshot)
+                snapshot = msgspec.json.decode(sealed.snapshot, type=Snapshot)
+                _check_names(snapshot, f"{self.name}/{_own_file(number)}")
+                return snapshot
         raise damaged(f"{self.name}/{_own_file(number)}")
 
     def take(self, checkpoint: Checkpoint, keep: int, stopping: threading.Event) -> Taken:
@@ -183,30 +187,40 @@ class SnapshotFolder:
         needed = {file.digest for number in self.numbers() for file in self.read(number).files}
         self._place.sweep(_FILES, needed)
 
-    def restore(self, index: Path, number: int | None = None) -> Snapshot:
-        """Make the index in `index`, which must not be there, of a snapshot: all or nothing."""
-        index = index.absolute()
-        snapshot = self.read(number)
-        with explained(index):
-            if index.exists() and (not index.is_dir() or any(index.iterdir())):
-                raise StoreUnavailable(
-                    f"{index} is not empty. Remove what is there, or name another folder."
-                )
-            new = index.with_name(f"{index.name}.restoring")
-            shutil.rmtree(new, ignore_errors=True)
-            self._lay_out(snapshot, new, self._place.fetch)
-            new.rename(index)
-            sync_folder(index.parent)
-        return snapshot
+    def restore(self, index: Path, number: int | None = None) -> list[tuple[Path, Snapshot]]:
+        """Make the index in `index`, which must not be there, of a snapshot: all or nothing.
+
+        Return the snapshot of each folder that was made: of a worker's snapshots those of all
+        shards, below `index`.
+        """
+        parts = [(index / part, self.below(part)) for part in self.parts()]
+        chosen = [(folder, below, below.read(number)) for folder, below in parts]
+        with _explained_target(index), ExitStack() as stack:
+            works = [(folder, _work_for(folder.absolute())) for folder, _ in parts]
+            for (folder, below, snapshot), (_, work) in zip(chosen, works, strict=True):
+                stack.callback(work.discard)
+                work.begin(f"restore {folder.name}")
+                below.lay_out(snapshot, work.index)
+            for folder, work in works:
+                work.index.rename(folder)
+                sync_folder(folder.parent)
+        return [(folder, snapshot) for folder, _, snapshot in chosen]
 
     def check(self, number: int) -> StoreMeta:
         """Read every byte of a snapshot and open it; return the state of its index."""
         snapshot = self.read(number)
         with tempfile.TemporaryDirectory(prefix="streamer-") as scratch, explained(Path(scratch)):
-            return self._lay_out(snapshot, Path(scratch, "index"), self._place.lend)
+            return self.lay_out(snapshot, Path(scratch, "index"), lend=True)
 
-    def _lay_out(self, snapshot: Snapshot, index: Path, put: Put) -> StoreMeta:
-        """Make an index in a new folder and open it; return its state."""
+    def lay_out(self, snapshot: Snapshot, index: Path, *, lend: bool = False) -> StoreMeta:
+        """Make an index in a new folder and open it; return its state.
+
+        With `lend` it is for a look only: its files may be links.
+
+        Raises:
+            OSError: the disk of `index` refuses.
+        """
+        put = self._place.lend if lend else self._place.fetch
         make_folder(store_folder(index))
         stored = self._place.sizes(_FILES)
 
@@ -234,6 +248,49 @@ def _own_file(number: int) -> str:
     return f"snapshot-{number:06}.json"
 
 
+def _check_names(snapshot: Snapshot, where: str) -> None:
+    """Raise StoreDamaged if a file is none of an index, is there twice, or has no digest."""
+    seen: set[str] = set()
+    for file in snapshot.files:
+        is_own = _FILE_OF_AN_INDEX.fullmatch(file.name) and DIGEST.fullmatch(file.digest)
+        if not is_own or file.name in seen:
+            raise StoreDamaged(
+                where,
+                f"its file {file.name!r} (digest {file.digest!r}) is not one of an index",
+                "Nothing was written. Streamer did not write this snapshot as it is now: use "
+                "another one, and find out who changed it.",
+            )
+        seen.add(file.name)
+
+
+def _work_for(index: Path) -> WorkFolder:
+    """Return where the index in `index` is prepared.
+
+    Raises:
+        StoreUnavailable: something is in the place of the one or the other.
+    """
+    if index.exists() and (not index.is_dir() or any(index.iterdir())):
+        raise StoreUnavailable(
+            f"{index} is not empty. Move what is there elsewhere, or name another folder."
+        )
+    work = WorkFolder(index.with_name(f"{index.name}.restoring"))
+    work.check()
+    return work
+
+
+@contextmanager
+def _explained_target(index: Path) -> Iterator[None]:
+    """Turn what the system says about the folder that an index is restored to into our error."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"Cannot restore to {index}: {error.strerror or error}. Nothing of it is left there. "
+            "Free space on its disk or give the right to write there, and run the same command "
+            "again; or name another folder."
+        ) from error
+
+
 class Checkpoint:
     """The files of an index as of its newest flush, as links that stay what they are.
 
@@ -256,7 +313,7 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the links."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_copy(self._folder)
 
 
 def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:

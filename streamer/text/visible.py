@@ -154,6 +154,11 @@ def visible_text(body: Buffer, flags: int) -> str:
     return _visible(body, flags).tobytes().decode("utf-8", "replace")
 
 
+def visible_bytes(body: Buffer, flags: int) -> int:
+    """Return the length of `visible_text` in bytes, as verdicts have it (`text_bytes`)."""
+    return len(_visible(body, flags))
+
+
 def _visible(body: Buffer, flags: int) -> Bytes:
     """Return the text of a body as bytes; read-only, as the kernels have been compiled for."""
     size = len(body)

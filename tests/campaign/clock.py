@@ -31,6 +31,11 @@ PAUSE_SECONDS_MAX = 30.0
 JUMPS = ("+3600", "-3600", "+86400", "-86400", "+0", "-86400", "+0", "+3600", "+0", "-3600")
 
 
+def faketime() -> Path | None:
+    """Return the library that sets a program's clock, if it is installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
 class FakeClock:
     """A clock that programs started with `prefix` see; waits and intervals are not touched.
 
@@ -39,9 +44,9 @@ class FakeClock:
     """
 
     def __init__(self, folder: Path) -> None:
-        library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+        library = faketime()
         if library is None:
-            raise FileNotFoundError("There is no libfaketime. Install it: .ci/campaign-tools")
+            raise FileNotFoundError("libfaketime is missing. Install it: .ci/tools campaign")
         self._file = folder / "clock"
         self.prefix = (
             "env", f"LD_PRELOAD={library}", f"FAKETIME_TIMESTAMP_FILE={self._file}",

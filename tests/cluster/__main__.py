@@ -169,7 +169,7 @@ def _prepare(images: Path | None) -> None:
     if os.geteuid() != 0:
         raise ClusterError("Namespaces of the network need root: sudo deploy/kubernetes/try ...")
     commands: list[list[str | Path]] = [
-        [ROOT / ".ci/cluster-tools"],
+        [ROOT / ".ci/tools", "cluster"],
         [ROOT / "deploy/crds/fetch", ROOT / "build/crds"],
     ]
     if images is None:

@@ -32,7 +32,7 @@ from tests.helpers.kubernetes_tools import (
     kubernetes_schemas,
     kustomized,
     load_all,
-    needed,
+    need_definitions,
     operator_schemas,
     refused,
     run,
@@ -565,7 +565,7 @@ def test_the_script_of_tools_names_them_and_refuses_others() -> None:
 
 
 def test_the_definitions_are_of_the_kinds_that_are_rendered() -> None:
-    needed(DEFINITIONS / "made-of", "deploy/crds/fetch build/crds")
+    need_definitions()
     defined = {
         yaml.safe_load(file.read_text("utf-8"))["spec"]["names"]["kind"]
         for file in DEFINITIONS.glob("*.yaml")

@@ -44,7 +44,7 @@ def promtool(*arguments: object, given: str | None = None, code: int = 0) -> str
     """Run promtool, and see that it is content; return what it says."""
     tool = shutil.which("promtool")
     if tool is None:
-        leave_out("promtool is not installed: .ci/monitoring-tools")
+        leave_out("promtool", ".ci/tools monitoring, as root")
     done = subprocess.run(
         [tool, *map(str, arguments)], input=given, check=False, capture_output=True, text=True
     )

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.model import (
+    SEQUENCE_MASK,
     Basis,
     Change,
     DeadLetter,
@@ -37,7 +38,7 @@ VALIDATORS = {
 }  # fmt: skip
 
 counts = st.integers(0, 2**63 - 1)
-locations = st.builds(Location, st.text(), st.integers(0, 2**31 - 1), counts)
+locations = st.builds(Location, st.text(), st.integers(0, 2**31 - 1), st.integers(0, SEQUENCE_MASK))
 representatives = st.builds(
     Representative, locations, st.text(), st.just(msgspec.UNSET) | st.text()
 )

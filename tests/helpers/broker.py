@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import random
+import shutil
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -18,10 +19,12 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
+from tests.helpers.left_out import leave_out
 
 Sent = tuple[bytes | None, bytes | None]  # a message's key and value
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "deploy" / "broker" / "broker"
+LIBRARIES = ROOT / "build" / "broker" / "libs"
 
 
 def free_port() -> int:
@@ -41,11 +44,18 @@ def free_port() -> int:
             return port
 
 
+def need_broker() -> None:
+    """Leave a test out where no broker can be started: no Java, and no right to install it."""
+    installs = os.geteuid() == 0 and shutil.which("apt-get")
+    if not installs and not (shutil.which("java") and (LIBRARIES.exists() or shutil.which("mvn"))):
+        leave_out("Java and Maven, for Apache Kafka", "apt-get install default-jre-headless maven")
+
+
 def broker(command: str, folder: Path, *port: int) -> str:
     """Run the broker's script; return what it prints."""
     environment = {
         **os.environ,
-        "BROKER_LIBS": str(ROOT / "build" / "broker" / "libs"),
+        "BROKER_LIBS": str(LIBRARIES),
         "BROKER_HEAP": "384m",
     }
     done = subprocess.run(
@@ -63,6 +73,7 @@ def broker(command: str, folder: Path, *port: int) -> str:
 @contextmanager
 def running_broker(folder: Path, port: int) -> Iterator[str]:
     """Start a broker with its data in `folder`; stop it at the end."""
+    need_broker()
     broker("start", folder, port)
     try:
         yield f"127.0.0.1:{port}"
@@ -76,6 +87,7 @@ def shared_broker(folder: Path) -> Iterator[str]:
 
     The first of them starts it, the last stops it.
     """
+    need_broker()
     folder.mkdir(exist_ok=True)
 
     def count(change: int) -> int:

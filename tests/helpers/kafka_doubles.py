@@ -41,6 +41,7 @@ class ToldMessage:
     value: bytes | None
     key: bytes | None = None
     timestamp: int = 1_700_000_000_000
+    topic: str = "index.gauge"
 
     @property
     def serialized_value_size(self) -> int:
@@ -84,6 +85,7 @@ class ToldConsumer:
 
     first: int = 0
     end: int = 0
+    ends: dict[TP, int] = field(default_factory=dict)  # of other places
     acknowledged: list[Any] = field(default_factory=list)
     held: bool = False
     assigned: set[TP] | None = None
@@ -106,7 +108,7 @@ class ToldConsumer:
         return dict.fromkeys(places, self.first)
 
     async def highwaters(self, *places: TP) -> dict[TP, int]:
-        return dict.fromkeys(places, self.end)
+        return {place: self.ends.get(place, self.end) for place in places}
 
 
 class Events:

@@ -25,17 +25,14 @@ LINKED = "found symbolic link"  # of what helm says to the link from the chart t
 Manifest = dict[str, Any]
 
 
-def needed(found: Path | str | None, remedy: str) -> str:
-    """Return where something lies; without it a test fails in CI, and is skipped elsewhere."""
-    if found is None or not Path(found).exists():
-        leave_out(f"Missing: run `{remedy}`")
-    return str(found)
-
-
 def tool(name: str) -> str:
-    """Return the path of a tool that deploy/tools builds, or of the system's own."""
+    """Return the path of a tool that deploy/tools builds, or of the system's own.
+
+    Without it a test fails in CI, and is left out elsewhere.
+    """
     built = TOOLS / name
-    return needed(built if built.exists() else shutil.which(name), f"deploy/tools {name}")
+    found = str(built) if built.exists() else shutil.which(name)
+    return found or leave_out(name, f"deploy/tools {name}")
 
 
 def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -103,9 +100,15 @@ def kubernetes_schemas(version: str, folder: Path) -> None:
         (target / file.name).write_text(json.dumps(schema), "utf-8")
 
 
+def need_definitions() -> None:
+    """Leave a test out where the definitions of the operators' kinds are missing."""
+    if not (DEFINITIONS / "made-of").exists():
+        leave_out("the definitions of the operators' kinds", "deploy/crds/fetch build/crds")
+
+
 def operator_schemas(folder: Path) -> None:
     """Write the strict schemas of the operators' kinds, from their definitions."""
-    needed(DEFINITIONS / "made-of", "deploy/crds/fetch build/crds")
+    need_definitions()
     # Nothing is fetched where it is there, unless it is of other versions than are wanted.
     made = run(str(ROOT / "deploy" / "crds" / "fetch"), str(DEFINITIONS))
     assert made.returncode == 0, made.stderr

@@ -8,8 +8,9 @@ from typing import NoReturn
 import pytest
 
 
-def leave_out(reason: str) -> NoReturn:
-    """End a test for which something is missing; `reason` names it, and what brings it."""
+def leave_out(missing: str, remedy: str) -> NoReturn:
+    """End a test for which something is missing; `remedy` is the command that brings it."""
+    reason = f"{missing}: {remedy}"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -35,7 +35,7 @@ def need_podman() -> None:
     """Leave the tests out where there is no podman or no right to it; never in CI."""
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     if missing or os.geteuid():
-        leave_out(f"missing: {', '.join(missing) or 'the rights of root'} (.ci/container-tools)")
+        leave_out(", ".join(missing) or "the rights of root", ".ci/tools images, as root")
 
 
 def environment(folder: Path) -> dict[str, str]:

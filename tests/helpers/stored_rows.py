@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from streamer.index.codec import ShardState, Undecided, pack_state
 from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import NO_HORIZON, FlushedRows, Horizon
 from streamer.sketch.resemblance import SKETCH_WORDS
@@ -25,15 +26,20 @@ def keys_of(rows: Sequence[int]) -> Keys:
     return np.array(places, np.uint64).reshape(-1, POSTINGS_A_ROW) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def flushed(
-    rows: Sequence[int], state: bytes = b"state", horizon: Horizon = NO_HORIZON
-) -> FlushedRows:
+def state_before(next_row: int) -> bytes:
+    """Return the state of a shard at rest whose next row has this number."""
+    nothing = Undecided(b"", [], b"", b"", b"", [], b"")
+    return pack_state(ShardState(None, {}, {}, 0, next_row, 0, nothing, []))
+
+
+def flushed(rows: Sequence[int], state: bytes = b"", horizon: Horizon = NO_HORIZON) -> FlushedRows:
     """Return what a shard hands out that has kept these rows; row n is of n seconds after 1970."""
     numbers = np.array(rows, np.int64)
     keys, masks = keys_of(rows), np.full(len(rows), (1 << POSTINGS_A_ROW) - 1, np.uint64)
     sketches = np.repeat(numbers.astype(np.uint64)[:, None], SKETCH_WORDS, axis=1)
     urls = [b"https://example.org/%d" % row for row in rows]
     refs = numbers.astype(np.uint64) + np.uint64(7)
+    state = state or state_before(int(numbers.max(initial=-1)) + 1)
     return FlushedRows(numbers, refs, sketches, keys, masks, urls, numbers * 1000, state, horizon)
 
 

@@ -120,3 +120,17 @@ def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: st
 def test_what_the_brokers_refuse_is_told(brokers: str) -> None:
     with pytest.raises(StreamerError, match="Cannot make the topic no/name"):
         ensure(brokers, Topic("no/name", 1, 1))
+
+
+def test_pages_of_other_fields_are_not_sent_unless_their_mapping_is_given(
+    brokers: str, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "pages.jsonl.gz"
+    lines = [json.dumps({"uri": f"http://a/{n}", "text": TEXT}).encode() for n in range(12)]
+    file.write_bytes(gzip.compress(b"\n".join(lines)))
+    arguments = ("produce", file, "--topic", topic, "--brokers", brokers, "--partitions", 1)
+    assert exit_code(*arguments) == 2
+    assert messages_of(brokers, topic) == {0: []}
+    assert exit_code(*arguments, "--fields", '{"url": "/uri", "body": "/text"}') == 0
+    assert [each.value for each in messages_of(brokers, topic)[0]] == lines
+    assert messages_of(brokers, topic)[0][0].key == b"http://a/0"

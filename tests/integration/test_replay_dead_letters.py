@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from streamer.pages.chunk import Chunk
 from streamer.run import replay as replay_module
 from tests.integration.test_replay import Place, lines, page
 
@@ -308,6 +309,32 @@ def test_a_short_source_that_fails_otherwise_does_not_hide_one_that_fails_throug
     assert place.replay(short, bad) == 2
     assert f"The first 20 records of {bad} all fail with missing_url" in capsys.readouterr().err
     assert not place.verdicts.exists()
+
+
+@pytest.mark.parametrize(("bad", "code"), [(9, 0), (10, 2)])
+def test_skipped_records_behind_bad_ones_are_held_back_up_to_a_limit(
+    place: Place, capsys: pytest.CaptureFixture[str], bad: int, code: int
+) -> None:
+    image = json.loads(page(0)) | {"content_type": "image/png", "body": "x" * 8_000}
+    skipped = json.dumps(image).encode() + b"\n"
+    file = place.write("a.jsonl", *[b"{broken\n"] * bad, *[skipped] * 600, page(1))
+    held: list[int] = []
+    take = replay_module.Replay._handle_or_hold  # noqa: SLF001 - what it holds shows nowhere else
+
+    def watched(self: Any, *arguments: Any) -> None:
+        held.append(sum(step.held_bytes for step, _ in self._held if isinstance(step, Chunk)))
+        take(self, *arguments)
+
+    with (
+        mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 10),
+        mock.patch("streamer.run.reading._HELD_BYTES_MAX", 1 << 20),
+        mock.patch.object(replay_module.Replay, "_handle_or_hold", watched),
+    ):
+        assert place.replay(file) == code
+    assert 1 << 19 < max(held) < 2 << 20  # of five million
+    assert place.verdicts.exists() == (code == 0)
+    stopped = f"The first 10 records of {file} all fail with invalid_json"
+    assert (stopped in capsys.readouterr().err) == (code == 2)
 
 
 def test_dead_letters_are_judged_again_without_their_sources(place: Place) -> None:

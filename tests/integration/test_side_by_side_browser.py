@@ -14,6 +14,7 @@ from lxml import etree
 from typer.testing import CliRunner
 
 from streamer.lab.cli.compare import compare
+from tests.helpers.left_out import leave_out
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -38,8 +39,12 @@ document.body.append(found);
 </script>
 """
 
-# A browser comes with the system: CI installs one, who tries the tests at home need not.
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium; `.ci/browser` installs it")
+
+@pytest.fixture(autouse=True)
+def _browser() -> None:
+    if BROWSER is None:
+        leave_out("Chromium", ".ci/tools browser, as root")
+
 
 FILLING = "".join(f"Line {{0}}{number} of this text alone.\n" for number in range(200))
 SHARED = ["the first shared piece <img src=x> of both", "another one that stands in both texts"]

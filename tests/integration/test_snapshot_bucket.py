@@ -59,7 +59,8 @@ def test_an_index_comes_back_as_it_was_with_its_key_for_its_owner_only(
     assert second.size < 30_000 < second.snapshot.size, "what has not changed is uploaded once"
     for number, rows in ((1, 900), (2, 905)):
         again = tmp_path / str(number)
-        assert snapshots.restore(again, number).pages == rows
+        [(_, made)] = snapshots.restore(again, number)
+        assert made.pages == rows
         holds(again, rows)
         assert own_key(again).read_text() == "a secret"
         assert own_key(again).stat().st_mode & 0o777 == 0o600

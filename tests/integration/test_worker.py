@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
@@ -278,6 +279,48 @@ def test_a_record_of_a_later_version_stops_the_owner_clearly(
         send(brokers, names.log(0), [(None, b"\x92\x63\x00")])
         assert workers.running["all"].wait(timeout=60) == 3
         assert "record of version 99, this program reads" in workers.log("all")
+
+
+def test_a_record_whose_contents_are_garbage_stops_the_owner_and_verify_in_one_sentence(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_for_log("all", "worker_started")
+        head = msgspec.msgpack.decode(messages_of(brokers, names.log(0))[0][0].value)
+        head[3:] = ["pages:0", 0, 5, b"", 1, {"columns": [b"garbage"], "urls": [7]}]
+        send(brokers, names.log(0), [(None, msgspec.msgpack.encode(head))])
+        assert workers.running["all"].wait(timeout=60) == 3
+        said = "The log's record of pages:0 from 0 to 5 has contents that cannot be read"
+        assert said in workers.log("all")
+        assert "Traceback" not in workers.log("all")
+        verified = workers.verify()
+    assert verified.returncode == 3, verified.stderr
+    assert said in " ".join(verified.stderr.split())
+    assert "Traceback" not in verified.stderr
+
+
+def test_random_bytes_in_the_gauge_are_passed_over(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(n)) for n in range(5)])
+    index = ("--index", tmp_path / "index")
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", *index)
+        workers.wait_for_log("all", "worker_started")
+        send(brokers, names.gauge, [(None, b"\x00\xff random"), (b"answer", b"\xc1")])
+        workers.wait_for_log("all", "gauge_passed_over")
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0
+        send(brokers, names.gauge, [(None, b"\x00\xff random")])
+        workers.start("all")
+        workers.wait_for_log("all", "worker_started")
+        send(brokers, names.pages, [(None, page(n)) for n in range(5, 10)])
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
+    assert len(verdicts_of(brokers, names)) == 10
 
 
 def test_a_key_or_settings_of_another_index_are_refused_before_anything_is_written(

@@ -52,9 +52,10 @@ def reshard(folder: Path, shards: int) -> None:
     place = Place(folder)
     with contextlib.closing(Old(folder)) as old:
         old.check_at_rest()
-        place.clear()
+        place.begin(shards)
         write(old, shards, place.new, old.owners, lambda _rows: None)
         place.take()
+        place.end()
     shutil.rmtree(place.before)
 
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,8 +26,8 @@ from streamer.rules import Rule
 from streamer.run import judge as judge_module
 from streamer.sketch.resemblance import similarity
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
-from tests.helpers.shard_network import Network
-from tests.helpers.signed_pages import BANDS, family_pages, opened
+from tests.helpers.shard_network import Network, page_record
+from tests.helpers.signed_pages import BANDS, dense_sketch, family_pages, made_pages, opened
 from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
@@ -299,9 +300,50 @@ def test_pages_on_their_way_between_shards_are_retired_where_their_urls_were_rep
             assert verdicts[other].similarity < 0
             assert other not in kept.retired
     for place, ref in enumerate(pages.refs.tolist()):
-        if verdicts[ref].similarity < 0 and place not in kept.retired:
-            assert matching[place] <= kept.retired  # maybe while this one was held
+        if verdicts[ref].similarity < 0:
+            assert not matching[place]
     assert not any(shard.open_pages for shard in network.shards)
+
+
+def replaced_pages(count: int) -> Pages:
+    """Return so many times a page, an exact copy, and what replaces that, of one URL each."""
+    random = Random(7)
+    keys = [[random.getrandbits(64) for _ in range(BANDS + 1)] for _ in range(2 * count)]
+    sketches = [dense_sketch(random.randbytes(256)) for _ in keys]
+    places = [at for i in range(count) for at in (2 * i, 2 * i, 2 * i + 1)]
+    pages = made_pages([keys[at] for at in places], [sketches[at] for at in places])
+    pages.urls = [b"http://site.example/%d" % (i // 3) for i in range(len(pages))]
+    return pages
+
+
+def representatives(pages: Pages, rules: IndexSettings, size: int) -> list[int | None]:
+    """Return the representative of each page, None for unique ones, with records of so many.
+
+    Shards take records as soon as they can, the first before the others.
+    """
+    network = Network(rules, BANDS)
+    for start in range(0, len(pages), size):
+        network.logs[0].append(page_record(pages, start, min(start + size, len(pages))))
+    while waiting := network.waiting():
+        network.step(waiting[0])
+    assert not any(shard.open_pages for shard in network.shards)
+    verdicts = sorted(network.verdicts)
+    return [each.representative if each.similarity >= 0 else None for each in verdicts]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 4, 150])
+def test_a_page_keeps_its_representative_where_its_url_is_replaced_behind_it(
+    shards: int, size: int
+) -> None:
+    rules = IndexSettings(shards=shards, track_changes=True, retire_replaced=True)
+    expected = [at if at % 3 == 0 else None for at in range(-1, 149)]
+    assert representatives(replaced_pages(50), rules, size) == expected
+
+
+def test_a_log_of_the_machine_before_is_judged_as_it_was() -> None:
+    rules = IndexSettings(shards=2, track_changes=True, retire_replaced=True, version=4)
+    assert representatives(replaced_pages(50), rules, 150) == [None] * 150
 
 
 def judge_all(judge: Judge, pages: Pages, random: Random) -> list[Judged]:

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections import Counter
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lxml.html
@@ -26,12 +24,12 @@ import numpy as np
 import pytest
 
 from streamer.text.html import html_to_text, text_bytes_max
+from tests.helpers.labelled import labelled_set
 from tests.oracles.visible_text import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ARCHIVE = Path(__file__).parents[2] / "../shared/data/set3_llvm_docs.tar.xz"
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg"})
 NAMES = frozenset(name.decode() for name in BLOCKS)
 EQUAL_MIN = 0.995
@@ -95,13 +93,7 @@ def by_scanner(page: str) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    if not ARCHIVE.exists():
-        # The set is shared beside the project and is no part of it.
-        pytest.skip(f"the LLVM docs set is not at {ARCHIVE}")
-    folder = tmp_path_factory.mktemp("llvm")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    (file,) = folder.rglob("pages.jsonl")
+    file = labelled_set("set3_llvm_docs", tmp_path_factory.mktemp("llvm")) / "pages.jsonl"
     return [json.loads(line)["body"] for line in file.read_text().splitlines()]
 
 

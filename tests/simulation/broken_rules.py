@@ -21,7 +21,8 @@ import numpy as np
 from streamer.index import batch as batch_module
 from streamer.index import rule as rule_module
 from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
-from streamer.index.forgetting import RETIRED, URL, Forgetting, Terms
+from streamer.index.forgetting import REPLACED as REPLACED_URL
+from streamer.index.forgetting import SETTLED, URL, Forgetting, Terms
 from streamer.index.head import FREE, UNDECIDED
 from streamer.index.shard import Shard
 from streamer.index.types import (
@@ -100,6 +101,15 @@ class NoUndecided(Shard):
         for name in ("rows", "keys", "masks", "sketches", "times"):
             setattr(state.undecided, name, b"")
         state.undecided.refs, state.undecided.urls = [], []
+        return pack_state(state)
+
+
+class NoRetired(Shard):
+    """A flush leaves out which undecided pages are retired."""
+
+    def state(self) -> bytes:
+        state = unpack_state(super().state())
+        state.undecided.retired = b""
         return pack_state(state)
 
 
@@ -233,32 +243,54 @@ class RetiresLate(Shard):
     def _publish_to(self, batch: Any, end: int) -> None:
         super()._publish_to(batch, end)
         for place in super()._replacing(batch):
-            self._retire(batch.pages.urls[place])
+            self._replace(batch.pages.urls[place])
 
 
 class RetiresInTheHead(Shard):
     """What is stored of a URL that was replaced goes on answering."""
 
-    def _retire(self, url: bytes) -> None:
-        super()._retire(url)
-        self.forgetting._terms.retired.pop(url)  # noqa: SLF001 - it is broken from inside
+    def _replace(self, url: bytes) -> None:
+        super()._replace(url)
+        self.forgetting._replaced_urls[url][-1].row_end = 0  # noqa: SLF001 - it is broken from inside
 
 
 class RetiresHere(Shard):
     """The shards behind the first are not told of URLs that were replaced."""
 
     def _emit(self, destination: int, items: Any) -> None:
-        if not (isinstance(items, Forget) and items.terms[0][0] == RETIRED):
+        if not (isinstance(items, Forget) and items.terms[0][0] in {REPLACED_URL, SETTLED}):
             super()._emit(destination, items)
 
 
-class RetiredHeld(Shard):
-    """A page that is held goes on as if its URL had not been replaced meanwhile."""
+class ReachesBack(Shard):
+    """What is replaced is hidden from held pages that arrived before: as up to version 4."""
 
-    def _retire(self, url: bytes) -> None:
-        doomed = self.forgetting.doomed.copy()
-        super()._retire(url)
-        self.forgetting.doomed = doomed
+    @property
+    def _retires_by_arrival(self) -> bool:
+        return False
+
+
+class HeldArriveLate(Shard):
+    """A held page is judged as if it had arrived when it is let go."""
+
+    def _judge_held(self, page: Pages) -> None:
+        page.replacements = None
+        super()._judge_held(page)
+
+
+class ArrivalNotPassedOn(Shard):
+    """The next shard does not know when a page that was held had arrived."""
+
+    def _emit(self, destination: int, items: Any) -> None:
+        items = replace(items, replacements=None) if isinstance(items, Pages) else items
+        super()._emit(destination, items)
+
+
+class SettlesAtOnce(Shard):
+    """Replacements settle though pages are held that arrived before."""
+
+    def _oldest_arrival(self) -> int:
+        return self.forgetting.replacements
 
 
 class RetiresEdited(Shard):
@@ -274,8 +306,8 @@ class RetiresEdited(Shard):
 class VersionsRetired(Shard):
     """A URL that was replaced has no version any more."""
 
-    def _retire(self, url: bytes) -> None:
-        super()._retire(url)
+    def _replace(self, url: bytes) -> None:
+        super()._replace(url)
         self.forgetting.records += 1
         terms = Terms.of(Forget([(URL, url)]), self.next_row, self.forgetting.records)
         self.forgetting.take(Forget([]), terms)
@@ -429,7 +461,12 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "retires-late": lambda: RetiresLate,
     "retires-in-the-head": lambda: RetiresInTheHead,
     "retires-here": lambda: RetiresHere,
-    "retired-held": lambda: RetiredHeld,
+    "retired-held": lambda: _forgetting_that(retire_late=lambda *_: 0),
+    "reaches-back": lambda: ReachesBack,
+    "held-arrive-late": lambda: HeldArriveLate,
+    "arrival-not-passed-on": lambda: ArrivalNotPassedOn,
+    "settles-at-once": lambda: SettlesAtOnce,
+    "no-retired": lambda: NoRetired,
     "retires-edited": lambda: RetiresEdited,
     "versions-retired": lambda: VersionsRetired,
     "forgets-here": lambda: ForgetsHere,

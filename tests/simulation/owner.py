@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamer.index.codec import pack_pages
-from streamer.index.head import FREE, KEPT
+from streamer.index.head import FLUSHED, FREE, KEPT, RETIRED, UNDECIDED
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
@@ -170,14 +170,15 @@ def canon(shard: Shard, store: Store | None) -> Any:
                 if time > BEFORE_ALL:
                     rows[row] = (time, ref, sketch.tobytes(), True)
     for entry in range(head.count):
-        if head.states[entry] == FREE:
+        state = int(head.states[entry])
+        if state in {FREE, KEPT | RETIRED, FLUSHED | RETIRED}:  # it may be in the store as well
             continue
         row = int(head.rows[entry])
         rows[row] = (
             int(head.times[entry]),
             int(head.refs[entry]),
             head.sketches[entry].tobytes(),
-            bool(head.states[entry] == KEPT),
+            state == KEPT,
         )
         for bit in range(head.own_keys):
             if int(head.masks[entry]) >> bit & 1:
@@ -199,6 +200,13 @@ def canon(shard: Shard, store: Store | None) -> Any:
         _versions(shard, store, horizon),
         shard.forgetting.doomed,
         shard.forgetting.gone,
+        shard.forgetting.replacements,
+        shard.forgetting.oldest,
+        [(each.number, each.refs) for each in shard.forgetting._replaced],  # noqa: SLF001 - as above
+        {
+            int(head.rows[i]): int(head.retired[i])
+            for i in np.flatnonzero(head.states[: head.count] == UNDECIDED | RETIRED)
+        },
     )
 
 

@@ -76,9 +76,10 @@ def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[in
 
 
 def alike(items: list[Any]) -> list[Any]:
-    """Return the first items, as far as all of them have changes or none has."""
-    has = [getattr(item, "changes", None) is not None for item in items]
-    return items[: has.index(not has[0])] if len({*has}) > 1 else items
+    """Return the first items, as far as all have the same optional columns."""
+    optional = "changes", "replacements"
+    has = [[getattr(item, name, None) is not None for name in optional] for item in items]
+    return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
 
 def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisions | Forget:
@@ -93,6 +94,7 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         )
     pages = [p for p in items if isinstance(p, Pages)]
     changes = [p.changes for p in pages if p.changes is not None]
+    replacements = [p.replacements for p in pages if p.replacements is not None]
     return Pages(
         np.concatenate([p.refs for p in pages]),
         np.concatenate([p.keys for p in pages]),
@@ -106,4 +108,5 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         times=np.concatenate([p.times for p in pages]),
         watermarks=np.concatenate([p.watermarks for p in pages]),
         changes=np.concatenate(changes) if changes else None,
+        replacements=np.concatenate(replacements) if replacements else None,
     )

@@ -73,6 +73,7 @@ AGES = (0, 0, 8_000, 30_000)  # after which pages expire; there is one a second,
 KEPT = (0, 0, 0, 9, 25)  # of the newest pages, the others expire
 URLS = 30  # that pages are of, about a third as many as there are pages
 DELAYS = (0, 0, 0, 0, 2_500, 15_000)  # how much older than its neighbours a page is
+_REPLACED = "replaced"  # stands for a command
 WORLD_BYTES_MAX = 48 << 20  # the disks of a world; 7 MB were seen
 
 
@@ -615,6 +616,7 @@ class World:
         """Note for each page when it came, and when it was named after that."""
         self.came: dict[int, int] = {}
         self.named: dict[int, list[int]] = defaultdict(list)
+        self.forgotten: set[int] = set()  # the others that are named were replaced
         self.events = [*self._with_retired(verdicts)]
         for moment, event in enumerate(self.events):
             if isinstance(event, int):
@@ -623,6 +625,7 @@ class World:
                 for ref in self.came:
                     if self._names(event, ref):
                         self.named[ref].append(moment)
+                        self.forgotten |= {ref} if event.ask != _REPLACED else set()
 
     def _with_retired(self, verdicts: dict[int, tuple[int, ...]]) -> Iterator[int | Forget]:
         """Yield the pages and what is to be forgotten, by what they replace as well."""
@@ -634,7 +637,7 @@ class World:
             if isinstance(event, int) and settings.track_changes and settings.retire_replaced:
                 told = verdicts[event][4]
                 if told != NOT_TRACKED and told & 3 == REPLACED:  # that it is so is checked
-                    yield Forget([(URL, self.pages[event].urls[0])])
+                    yield Forget([(URL, self.pages[event].urls[0])], _REPLACED)
             yield event
 
     def _check_answers(self) -> None:
@@ -673,8 +676,11 @@ class World:
             for b in kept[:i]:
                 if abs(self.times[a] - self.times[b]) > min(self.ages):
                     continue
-                if a in self.named or b in self.named:
+                if a in self.forgotten or b in self.forgotten:
                     continue
+                first, second = sorted((a, b), key=self.came.__getitem__)
+                if min(self.named.get(first, ()), default=FOREVER) < self.came[second]:
+                    continue  # what its URL had was replaced in between
                 if abs(ranks[a] - ranks[b]) > self.newest:
                     continue
                 shares_key = keys & set(self.pages[b].keys[0].tolist())
@@ -691,6 +697,7 @@ class World:
             found, outputs = self._fold(number)
             if not self.flaws:
                 assert found == crowd[-1].canon(), "the last state is not the fold"
+                assert not crowd[-1].shard.missing, "a hole is known that was filled"
             for output in outputs:
                 wanted[shard_name(number), output.destination] = output.end
         for number, log in enumerate(self.logs):
@@ -738,7 +745,7 @@ class World:
         """Check what pages are to the last versions of their URLs, in the order of the log."""
         if self.later and (min(self.ages) < FOREVER or self.newest < FOREVER):
             return  # what settings before have let expire depends on what was held
-        if self.newest < FOREVER and self.shards > 1:
+        if self.newest < FOREVER and max(self.shards, self.shards_before) > 1:
             return  # shard 0 takes in more rows than are kept
         last: dict[bytes, tuple[int, int]] = {}
         rows, settings = 0, self.settings

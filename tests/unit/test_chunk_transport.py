@@ -237,6 +237,21 @@ def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() 
     assert asyncio.run(run(45)) == []
 
 
+@in_loop
+async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_on() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    for message in await made.deliver(10, 300):
+        made.ack(message)
+    await made.commit()
+    await made.assign(Start(20, 20, 20), 300)
+    await made.commit()
+    (message,) = await made.deliver(50)
+    made.ack(message)
+    await made.commit()
+    assert made.brokers.committed == [300, 20, 50]
+
+
 def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignment() -> None:
     """The library took it for made; or an older one came to the brokers after it, over a line that
     was cut."""

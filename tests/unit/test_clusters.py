@@ -386,3 +386,32 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     result = runner.invoke(app, [str(pages)])
     assert isinstance(result.exception, InputError)
     assert "has no verdict" in str(result.exception)
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 40, 10**30, 1.5, "7", None])
+@pytest.mark.parametrize("where", ["page", "representative"])
+def test_a_malformed_offset_is_an_error_with_its_line(
+    where: str, offset: Any, tmp_path: Path
+) -> None:
+    said = [verdict(0), verdict(1, of=0)]
+    page = said[1]["page"] if where == "page" else said[1]["representative"]["page"]
+    page["offset"] = offset
+    file = write(tmp_path / "verdicts.jsonl", said)
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \(.*offset"):
+        group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
+
+
+@pytest.mark.parametrize("partition", [-1, 1.5, "0"])
+def test_a_malformed_partition_is_an_error_with_its_line(partition: Any, tmp_path: Path) -> None:
+    said = verdict(1)
+    said["page"]["partition"] = partition
+    file = write(tmp_path / "verdicts.jsonl", [said])
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:1: not a verdict \(.*partition"):
+        group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 63, 10**400])
+def test_a_malformed_length_is_an_error_with_its_line(size: int, tmp_path: Path) -> None:
+    file = write(tmp_path / "verdicts.jsonl", [verdict(0), verdict(1, of=0, text_bytes=size)])
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \("):
+        group(file, ranking(Policy.LONGEST, "", ""), numbering(Scope.NONE))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
 from streamer.errors import InputError
-from streamer.lab.documents import batches, files_of, read_document, read_documents
+from streamer.lab.documents import collect, read_document, read_documents
 from streamer.pages.files import open_sources
-from streamer.pages.parse import PageParser
+from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.text.words import CanonicalOptions
 
 FORM = CanonicalOptions()
@@ -58,10 +59,13 @@ def test_a_page_file_of_none_or_several_is_no_single_text(
         read_document(pages(tmp_path / "some.jsonl", *texts), FORM)
 
 
-def test_a_folder_gives_all_its_texts_in_order_of_names(tmp_path: Path) -> None:
+def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
     pages(tmp_path / "b.jsonl", "one", "two")
     (tmp_path / "a.txt").write_text("zero", "utf-8")
-    found = list(read_documents([tmp_path], FORM))
+    own = tmp_path / "own.txt"
+    own.write_text("not this one", "utf-8")
+    files = collect([tmp_path], DEFAULT_READER, aside=own)
+    found = read_documents(files, FORM, DEFAULT_READER)
     assert [document.page.text for document in found] == ["zero", "one", "two"]
 
 
@@ -73,14 +77,37 @@ def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
         read_document(tmp_path / "nowhere", FORM)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty folder"):
-        files_of([tmp_path / "empty"])
+        collect([tmp_path / "empty"], DEFAULT_READER, aside=tmp_path / "image")
+
+
+def test_compressed_texts_are_read_as_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "page.html.gz"
+    path.write_bytes(gzip.compress(HTML.encode()))
+    assert read_document(path, FORM).page.text.split() == ["One", "&", "two"]
+
+
+def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> None:
+    own, folder = tmp_path / "own.txt", tmp_path / "folder"
+    own.write_text("own", "utf-8")
+    folder.mkdir()
+    (folder / "a.txt").write_text("zero", "utf-8")
+    (folder / "image.png").write_bytes(b"\x89PNG\0\0")
+    (folder / "table.json").write_bytes(b"PAR1\0\0")
+    passed_over: list[str] = []
+    reader = PageReader(pass_over=passed_over.extend)
+    found = read_documents(collect([folder], reader, aside=own), FORM, reader)
+    assert [document.page.text for document in found] == ["zero"]
+    assert passed_over == [str(folder / "image.png"), str(folder / "table.json")]
+    with pytest.raises(InputError, match=r"image\.png: is binary"):
+        list(read_documents(collect([folder / "image.png"], reader, aside=own), FORM, reader))
 
 
 def test_what_is_read_is_told_over_all_sources(tmp_path: Path) -> None:
     files = [pages(tmp_path / "a.jsonl", "one", "two"), pages(tmp_path / "b.jsonl", "three")]
     told: list[tuple[int, int]] = []
     sources = open_sources([str(file) for file in files]).sources
-    found = [name for name, _ in batches(sources, PageParser(), lambda *each: told.append(each))]
+    read = DEFAULT_READER.read(sources, lambda *each: told.append(each))
+    found = [pages.source for pages in read]
     assert found == [str(file) for file in files]
     sizes = [file.stat().st_size for file in files]
     assert told == [(sizes[0], 2), (sum(sizes), 3)]

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import InputError, SettingsError, StoreUnavailable
+from streamer.errors import InputError, SettingsError, StoreMismatch, StoreUnavailable
 
 WORDS = [f"word{n}" for n in range(200)]
 
@@ -100,6 +100,36 @@ def test_the_shared_keys_are_the_same_by_text_and_by_the_kept_row(folder: Path) 
     assert by_row["similarity"] == by_text["similarity"]
 
 
+def test_a_duplicate_is_explained_by_its_verdict_without_any_text(folder: Path) -> None:
+    verdicts = folder / "v.jsonl"
+    by_text = explain(folder, "http://a/near", "--texts", str(folder / "pages.jsonl"))
+    by_verdict = explain(folder, "http://a/near", "--verdicts", str(verdicts))
+    assert (by_verdict["verdict"], by_verdict["kept"]) == ("duplicate", False)
+    assert by_verdict["why"] == by_text["why"]
+    for name in ("url", "place", "similarity", "margin", "equal_content"):
+        assert by_verdict["nearest"][name] == by_text["nearest"][name], name
+    assert by_verdict["place"].endswith("pages.jsonl:1")
+    assert explain(folder, by_verdict["place"], "--verdicts", str(verdicts)) == by_verdict
+    kept = explain(folder, "http://a/further", "--verdicts", str(verdicts))
+    assert kept == explain(folder, "http://a/further")
+    arguments = ["explain", "http://a/near", "--index", str(folder / "index")]
+    shown = CliRunner().invoke(app, [*arguments, "--verdicts", str(verdicts)])
+    assert shown.exit_code == 0, shown.output
+    assert "nearest kept page" in shown.stdout
+    assert "None" not in shown.stdout
+    missing = CliRunner().invoke(app, arguments)
+    assert isinstance(missing.exception, InputError)
+    assert "(--verdicts)" in str(missing.exception)
+
+
+def test_the_verdict_of_another_index_explains_nothing(tmp_path: Path) -> None:
+    for name, options in (("one", []), ("other", ["--bands", "20"])):
+        (tmp_path / name).mkdir()
+        replay(tmp_path / name, *options)
+    with pytest.raises(StoreMismatch, match="of an index with other settings"):
+        explain(tmp_path / "one", "http://a/near", "--verdicts", str(tmp_path / "other/v.jsonl"))
+
+
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     path = tmp_path / "key"
@@ -176,7 +206,7 @@ def test_the_table_says_what_would_change_the_verdict(folder: Path) -> None:
 
 
 def test_a_duplicate_without_its_text_is_not_found_and_the_error_says_why(folder: Path) -> None:
-    with pytest.raises(InputError, match="Duplicates are not kept: give the files"):
+    with pytest.raises(InputError, match="Duplicates are not kept: give the verdict file"):
         explain(folder, "http://a/near")
 
 

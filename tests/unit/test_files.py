@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream, Trail
+from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
 from tests.helpers.chunks import all_chunks
@@ -122,6 +122,13 @@ def test_nothing_is_handed_on_of_a_member_with_a_flipped_bit(
     assert f"begins at byte {len(good)}" in ending.damage
 
 
+def followed(source: Source, stream: ByteStream, mark: Mark) -> Trail:
+    trail = Trail()
+    read = list(source.follow(stream, mark, trail))
+    assert read == sorted(read)
+    return trail
+
+
 def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     content = b"".join(b"%d\n" % number for number in range(3 * CHUNK_RECORDS_MAX)) + b"last"
@@ -129,7 +136,7 @@ def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
     source, chunks = Source(str(path), is_regular=True), read(path)
     for number, chunk in enumerate(chunks):
         with ByteStream(str(path)) as stream:
-            trail = source.follow(stream, chunk.mark)
+            trail = followed(source, stream, chunk.mark)
             assert trail.mark() == chunk.mark
             rest = list(source.chunks(stream, chunk.end, trail, Ending()))
         assert lines_of(rest) == lines_of(chunks[number + 1 :])
@@ -148,7 +155,7 @@ def test_a_last_line_that_gets_its_newline_later_is_the_same_record(tmp_path: Pa
         path.write_bytes(now)
         source = Source(str(path), is_regular=True)
         with ByteStream(str(path)) as stream:
-            trail = source.follow(stream, chunk.mark)
+            trail = followed(source, stream, chunk.mark)
             assert (trail.mark() == chunk.mark) is bool(same)
             if same:
                 assert lines_of(list(source.chunks(stream, 2, trail, Ending()))) == rest
@@ -269,6 +276,12 @@ def test_a_pipe_is_told_by_its_content_and_has_no_identity(tmp_path: Path) -> No
         chunks = list(all_chunks(source))
         writer.join()
         assert sum(len(chunk.lines) for chunk in chunks) == in_lines
+
+
+def test_lines_that_only_begin_as_an_arc_file_are_read_as_lines(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b"filedesc:\n\0\n")
+    assert lines_of(read(path)) == {0: b"filedesc:", 1: b"\0"}
 
 
 def test_standard_input_is_read_and_left_open(

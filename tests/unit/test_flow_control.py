@@ -82,3 +82,15 @@ def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
     monkeypatch.setattr(flow_control, "FIRST_WORD_SECONDS", 0.05)
     monkeypatch.setattr(flow_control, "POLL_MILLISECONDS", 20)
     assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX + 1))) < 0.2, "not for ever"
+
+
+def test_a_gauge_of_a_log_that_was_made_again_is_ignored() -> None:
+    flow = FlowControl(100, 0, "new")
+    flow.note_gauge(Gauge(9, 0, {"pages:0": 300}, "deleted"))
+    assert not flow.has_reached(1)
+    assert flow.positions == {}
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 5}, "new"))
+    assert flow.has_reached(1)
+    assert not flow.has_reached(2)
+    flow.note_gauge(Gauge(2, 0, {"pages:0": 6}))  # of an earlier version
+    assert flow.positions == {"pages:0": 6}

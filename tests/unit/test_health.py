@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -112,7 +113,7 @@ async def test_the_metrics_are_those_of_the_worker_and_of_its_process() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/", 404), ("GET", "/table", 404), ("POST", "/health/ready", 405)],
+    [("GET", "/table", 404), ("POST", "/", 405), ("POST", "/health/ready", 405)],
 )
 @in_loop
 async def test_there_is_nothing_else(method: str, path: str, status: int) -> None:
@@ -186,3 +187,26 @@ def test_half_a_request_does_not_hold_up_a_stop() -> None:
         return rest
 
     assert asyncio.run(run()) == b""
+
+
+@in_loop
+async def test_the_page_at_the_root_has_the_state_and_links_that_lead_somewhere() -> None:
+    served = Served()
+    about = {"index": "news<b>", "shards": [0, 2]}
+    served.server = HealthServer(HERE, served.port, lambda: served.reasons, served.metrics, about)
+    await served.server.start()
+    try:
+        status, page = await served.get("/")
+        assert status == 200
+        assert "This worker is ready." in page
+        assert "<td>news&lt;b&gt;</td>" in page
+        assert "<td>0, 2</td>" in page
+        links = re.findall(r'href="([^"]+)"', page)
+        assert sorted(links) == ["/health/live", "/health/ready", "/metrics"]
+        assert [(await served.get(link))[0] for link in links] == [200] * 3
+        served.reasons = ["shard <1> is not open yet"]
+        _, page = await served.get("/")
+        assert "not ready:" in page
+        assert "<li>shard &lt;1&gt; is not open yet</li>" in page
+    finally:
+        await served.server.stop()

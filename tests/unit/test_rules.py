@@ -31,6 +31,26 @@ def test_a_star_stands_for_any_characters(pattern: str, text: str) -> None:
     assert fits(pattern.split(ANY), text) == (expected is not None)
 
 
+@pytest.mark.parametrize("middle", ["a*" * 200, "a" * 40 + "b*", "a" * 40 + "b" + "a" * 40 + "*"])
+def test_a_thousand_rules_of_stars_are_linear_in_the_length_of_a_url(middle: str) -> None:
+    rules = tuple(Rule(path=f"/*{middle}b{i}*", skip=True) for i in range(1000))
+    searched: list[int] = []
+
+    class Counted(str):
+        """Counts the characters that a search may look at."""
+
+        __slots__ = ()
+
+        def find(self, part: str, start: int = 0, end: int = 1 << 62) -> int:  # type: ignore[override]
+            found = str.find(self, part, start, end)
+            searched.append((min(end, len(self)) if found < 0 else found + len(part)) - start)
+            return found
+
+    path = Counted("/" + "a" * 30_000)
+    assert not any(fits(rule.path.split(ANY), path) for rule in rules)
+    assert sum(searched) <= len(rules) * len(path)
+
+
 @pytest.mark.parametrize(
     ("url", "found"),
     [

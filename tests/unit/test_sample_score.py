@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from streamer.cli.main import app
 from streamer.errors import InputError
 from streamer.lab.sample.crawl import write_crawl
-from streamer.lab.sample.reference import Shingler, page_files, read_pages, resemblance
+from streamer.lab.sample.reference import Shingler, read_pages, resemblance
 from streamer.lab.sample.score import (
     KeptPages,
     Outcomes,
@@ -22,11 +23,10 @@ from streamer.lab.sample.score import (
     score,
 )
 from streamer.model import Location
+from tests.helpers.labelled import labelled_set
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-DATA = Path(__file__).parents[2] / "../shared/data/set3_llvm_docs.tar.xz"
 
 
 def words(count: int, start: int = 0) -> str:
@@ -132,7 +132,7 @@ def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path:
 
 
 def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
-    bodies = [words(8), words(7), words(8), ""]
+    bodies = [words(8), words(7), words(8), "!"]
     said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
     result = scored(tmp_path, bodies, said)
     assert result.outcomes == Outcomes(true_positive=1, false_positive=1, true_negative=2)
@@ -141,10 +141,12 @@ def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> N
 
 
 def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> None:
-    bodies = [words(50, 100 * n) for n in range(4)]
-    said = [verdict(0), verdict(1), verdict(1, of=0), verdict(9)]
-    result = scored(tmp_path, bodies, said)
-    assert (result.missing, result.repeats, result.unknown) == (2, 1, 1)
+    numbers = [0, 1, 2, 3, 3]
+    lines = [{"url": f"u{n}", "body": words(50, 100 * at)} for at, n in enumerate(numbers)]
+    pages = write_lines(tmp_path / "pages.jsonl", lines)
+    said = [verdict(0), verdict(1), verdict(1, of=0), verdict(9, url="u3")]
+    result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
+    assert (result.missing, result.repeats, result.unknown) == (3, 1, 1)
     assert result.outcomes == Outcomes(true_negative=2)  # the first verdict counts
 
 
@@ -201,19 +203,6 @@ def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> No
     assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
 
 
-def test_a_folder_stands_for_the_page_files_below_it(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    files = [write_lines(tmp_path / name, []) for name in ("b/1.jsonl", "c.ndjson", "a.jsonl")]
-    write_lines(tmp_path / "truth.tsv", [])
-    assert page_files([tmp_path]) == sorted(files)
-    assert page_files([files[1], tmp_path / "b"]) == [files[1], files[0]]
-
-
-def test_a_folder_without_page_files_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="name the page files"):
-        page_files([tmp_path])
-
-
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
@@ -246,15 +235,40 @@ def test_a_broken_verdict_file_is_an_input_error_with_the_line(tmp_path: Path, l
 
 
 def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not of these pages"):
-        scored(tmp_path, [words(50)], [verdict(5)])
+    with pytest.raises(InputError, match="1 verdicts are not in these files, first u5"):
+        scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
+
+
+def test_verdicts_of_other_texts_under_the_same_urls_are_an_input_error(tmp_path: Path) -> None:
+    said = [verdict(0, text_bytes=len(words(50))), verdict(1, text_bytes=len(words(51)))]
+    with pytest.raises(InputError, match="1 verdicts are there with another text, first u1"):
+        scored(tmp_path, [words(50), words(50, 100)], said)
+
+
+def test_a_page_is_known_by_the_text_that_was_judged_of_it(tmp_path: Path) -> None:
+    html = "<p>one \u00e9&amp;\u00e9 two</p>"
+    said = [
+        verdict(0, text_bytes=len(html.encode())),
+        verdict(1, text_bytes=7, text="main"),
+        verdict(2),
+    ]
+    assert scored(tmp_path, [html] * 3, said).missing == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])
+def test_a_replay_of_a_crawl_is_of_its_pages(tmp_path: Path, options: list[str]) -> None:
+    write_crawl(tmp_path, 150)
+    pages, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
+    done = CliRunner().invoke(app, ["replay", str(pages), "--verdicts", str(verdicts), *options])
+    assert done.exit_code == 0, done.output
+    assert score([pages], verdicts).unknown == 0
 
 
 @pytest.mark.parametrize("which", ["pages", "verdicts"])
 def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path, which: str) -> None:
     files = {"pages": write_pages(tmp_path, ["a"]), "verdicts": write_lines(tmp_path / "v", [])}
     files[which] = tmp_path / "none"
-    with pytest.raises(InputError, match="none: No such file"):
+    with pytest.raises(InputError, match=r"none: [Nn]o such file"):
         score([files["pages"]], files["verdicts"])
 
 
@@ -297,13 +311,7 @@ def test_no_verdicts_have_no_clusters() -> None:
 
 @pytest.fixture(scope="session")
 def documentation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not DATA.exists():
-        # The set is shared beside the project and is no part of it.
-        pytest.skip("the documentation pages are not beside this checkout (../shared/data)")
-    folder = tmp_path_factory.mktemp("pages")
-    with tarfile.open(DATA) as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "set3_llvm_docs"
+    return labelled_set("set3_llvm_docs", tmp_path_factory.mktemp("pages"))
 
 
 def listed_pairs(folder: Path) -> dict[frozenset[str], float]:

@@ -7,6 +7,7 @@ import pytest
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
 from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import FAR, SAME, apart, index, judge, representatives, shares
+from tests.helpers.shard_network import SOURCE
 from tests.helpers.signed_pages import EMPTY_SKETCH, made_pages
 
 flushing = pytest.mark.parametrize("flush", [False, True], ids=["in the head", "in the store"])
@@ -169,3 +170,21 @@ def test_an_empty_page_is_unique_and_leaves_no_trace(*, flush: bool, shards: int
     assert representatives(verdicts) == [None] * 3
     assert [verdict.basis for verdict in verdicts] == [TOO_SHORT] * 3
     assert [(shard.next_row, shard.head.count) for shard in network.shards] == [(0, 0)] * shards
+
+
+def test_a_hole_in_the_log_is_known_over_restarts_until_it_is_filled() -> None:
+    network = index()
+    pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
+    assert len(network.give(pages, 0, 1)) == 1
+    assert network.shards[0].missing == {}
+    assert network.give(pages, 4, 6) == []
+    assert network.give(pages, 2, 3) == []
+    assert network.shards[0].missing == {SOURCE: 6}, "the furthest end"
+    network.restart()
+    assert network.shards[0].missing == {SOURCE: 6}
+    assert len(network.give(pages, 1, 4)) == 3
+    assert network.shards[0].missing == {SOURCE: 6}, "the pages from 4 on were passed over"
+    assert network.give(pages, 0, 2) == []
+    assert network.shards[0].missing == {SOURCE: 6}, "a repeat is no hole, and fills none"
+    assert len(network.give(pages, 4, 6)) == 2
+    assert network.shards[0].missing == {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from faust.types import TP
+from structlog.testing import capture_logs
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.types import CONFIG, IndexSettings
@@ -105,6 +106,11 @@ class Owning:
         applying.cancel()
         await asyncio.get_running_loop().run_in_executor(self.app._judge, int)  # noqa: SLF001 - what it began has ended then
         await asyncio.to_thread(self.owner.finish)
+
+    async def stop(self) -> None:
+        """Do what a worker does when it stops."""
+        await self.app.leave()
+        await self.app.close()
 
     @property
     def verdicts(self) -> list[tuple[int, bytes | None, bytes]]:
@@ -240,7 +246,7 @@ def test_a_stop_ends_a_fold_that_is_under_way(tmp_path: Path, key: Path) -> None
         await settle(5)
         owning.log.stops_at = 3
         asyncio.get_running_loop().call_later(0.05, held.set)
-        await owning.app.stop()
+        await owning.stop()
 
     owning.app.app.stop = settle
     asyncio.run(run())
@@ -262,7 +268,7 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
             await settle(5)
         asyncio.get_running_loop().call_later(1.0, owning.publisher.held.set)
         async with asyncio.timeout(20):
-            await owning.app.stop()
+            await owning.stop()
         applying.cancel()
 
     owning.app.app.stop = settle
@@ -270,6 +276,73 @@ def test_a_stop_sees_the_end_of_a_flush_that_has_begun(tmp_path: Path, key: Path
     assert owning.failures == []
     again = Owning(tmp_path / "index", key)
     assert again.owner.offset == 6
+    again.owner.close()
+
+
+def test_a_stop_flushes_nothing_that_was_not_published(tmp_path: Path, key: Path) -> None:
+    """Faust waits for what it has delivered, but only for partitions that are still assigned."""
+    owning = Owning(tmp_path / "index", key)
+    real: Any = owning.owner
+    folding, held, fold = threading.Event(), threading.Event(), real.fold
+
+    def slow_fold(*arguments: Any) -> Any:
+        folding.set()
+        held.wait()
+        return fold(*arguments)
+
+    async def run() -> None:
+        real.fold = slow_fold
+        applying = asyncio.create_task(owning.app._apply())  # noqa: SLF001 - what start() begins
+        owning.app._tasks = [applying]  # noqa: SLF001
+        await owning.app.index(Events([chunk(a_log(1), 0, 2)]))
+        await asyncio.to_thread(folding.wait)
+        await owning.stop()
+
+    async def stop() -> None:
+        asyncio.get_running_loop().call_later(0.2, held.set)  # what comes next finds it folding
+
+    owning.app.app.stop = stop
+    asyncio.run(run())
+    assert owning.failures == []
+    again = Owning(tmp_path / "index", key)
+    assert (again.owner.offset, len(owning.verdicts)) == (2, 20)
+    again.owner.close()
+
+
+def test_the_event_loop_turns_while_a_shard_is_closed(tmp_path: Path, key: Path) -> None:
+    owning = Owning(tmp_path / "index", key)
+    real: Any = owning.owner
+    turned, close, in_time = threading.Event(), real.close, list[bool]()
+
+    def slow_close() -> None:
+        in_time.append(turned.wait(30))
+        close()
+
+    async def run() -> None:
+        asyncio.get_running_loop().call_later(0.01, turned.set)
+        await owning.stop()
+
+    real.close, owning.app.app.stop = slow_close, settle
+    asyncio.run(run())
+    assert in_time == [True]
+
+
+def test_a_stop_after_a_failed_publish_flushes_nothing(tmp_path: Path, key: Path) -> None:
+    owning = Owning(tmp_path / "index", key)
+    owning.publisher.failing = StreamerError("refused")
+
+    async def run() -> None:
+        applying = asyncio.create_task(owning.app._apply())  # noqa: SLF001 - what start() begins
+        await owning.app.index(Events([chunk(a_log(1), 0, 2)]))
+        while not owning.failures:
+            await settle(5)
+        await owning.stop()
+        applying.cancel()
+
+    owning.app.app.stop = settle
+    asyncio.run(run())
+    again = Owning(tmp_path / "index", key)
+    assert again.owner.offset == 0
     again.owner.close()
 
 
@@ -323,7 +396,14 @@ def test_it_has_caught_up_at_the_end_that_the_log_had_when_it_was_assigned(ownin
 def test_new_settings_are_put_into_the_log_once(tmp_path: Path, key: Path) -> None:
     owning = Owning(tmp_path / "index", key, IndexSettings(threshold=0.9))
     asyncio.run(owning.run(chunk(a_log(1), 0, 2)))
-    asyncio.run(owning.app._configure())  # noqa: SLF001 - the watch calls it
+    with capture_logs() as logs:
+        asyncio.run(owning.app._configure())  # noqa: SLF001 - the watch calls it
+    assert logs == [
+        {
+            "event": "settings_changed", "log_level": "info", "shard": 0,
+            "threshold": "0.8 -> 0.9",
+        }
+    ]  # fmt: skip
     (message,) = [m for topic, _, m in owning.publisher.arrived if topic == "index.bands.0"]
     record = unpack_record(message[1] or b"", IDENTITY)
     assert (record.source, record.start, record.end) == (CONFIG, 1, 2)
@@ -380,3 +460,19 @@ def test_a_gauge_that_does_not_arrive_is_told_again_and_ends_nothing(owning: Own
     owning.publisher.deaf = True
     assert len(told(owning, 6 * WATCH_SECONDS)) >= 3
     assert owning.failures == []
+
+
+def test_a_hole_in_the_log_is_warned_of_once(owning: Owning) -> None:
+    log = a_log(3)
+    del log[2]  # its place is taken by what follows
+    asyncio.run(owning.run(chunk(log, 0, 3)))
+    owning.consumer.assigned = {PLACE}
+    consumer: Any = owning.consumer
+    consumer.highwater = consumer.committed = lambda _place: 3
+    with capture_logs() as logged:
+        owning.app._progress.observe(consumer)  # noqa: SLF001 - what the watch does
+        owning.app._progress.observe(consumer)  # noqa: SLF001
+    (warning,) = [line for line in logged if line["event"] == "records_missing"]
+    hole = "shard 0 misses records of pages:0 from 20 on, and judges none of those up to 60"
+    assert warning["reason"] == hole
+    assert owning.owner.holes() == [hole]

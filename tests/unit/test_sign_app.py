@@ -218,6 +218,7 @@ def test_reading_begins_at_what_is_committed_or_known_or_at_the_beginning(
 def test_a_position_that_is_not_in_the_topic_ends_the_process() -> None:
     signing = Signing()
     signing.consumer.first, signing.consumer.end = 10, 20
+    signing.flow.note_gauge(Gauge(0, 0, {"pages:1": 21}))
     asyncio.run(signing.app._starts({PLACE: 21}))  # noqa: SLF001
     asyncio.run(signing.app._starts({PLACE: 9}))  # noqa: SLF001
     assert [type(failure) for failure in signing.failures] == [StoreMismatch] * 2
@@ -320,3 +321,78 @@ async def test_a_page_with_a_huge_key_is_judged_as_one_without() -> None:
     record = unpack_record(message[1] or b"", IDENTITY)
     assert isinstance(record.items, Pages)
     assert record.items.message_keys == [b"k" * 65_536, None]
+
+
+LOG = TP("index.bands.0", 0)
+
+
+class Seeking(ToldConsumer):
+    """Begins again where its signers say, as the consumer does in a seek."""
+
+    app: Any = None
+    committed: int = 0
+
+    async def perform_seek(self) -> None:
+        self.began = await self.app._starts({PLACE: self.committed})  # noqa: SLF001 - as Faust does
+
+    began: dict[TP, Start] | None = None
+
+
+def beginning(committed: int, log_end: int, first: int = 0) -> Signing:
+    """Return signers of a partition of 20 messages, of which so many are committed."""
+    signing = Signing()
+    consumer = signing.consumer = Seeking(first, 20, {LOG: log_end})
+    consumer.app, consumer.committed = signing.app, committed
+    signing.app.app.chunks = consumer
+    return signing
+
+
+@in_loop
+async def test_a_committed_offset_that_the_log_does_not_have_begins_where_shard_0_stands() -> None:
+    signing = beginning(committed=7, log_end=5)
+    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    assert signing.consumer.held, "nothing is known of shard 0"
+    signing.flow.note_gauge(Gauge(4, 0, {"pages:1": 3}))
+    await settle()
+    assert signing.consumer.held, "the log may have more"
+    signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
+    while signing.consumer.held:
+        await settle(5)
+    assert signing.consumer.began == {PLACE: Start(3, 3, 3)}
+    assert signing.failures == []
+
+
+@in_loop
+async def test_a_committed_offset_that_the_log_has_stays() -> None:
+    signing = beginning(committed=7, log_end=5)
+    signing.flow.note_gauge(Gauge(4, 0, {"pages:1": 3}))
+    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    signing.flow.note_gauge(Gauge(6, 0, {"pages:1": 7}))
+    while signing.consumer.held:
+        await settle(5)
+    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}  # type: ignore[attr-defined]
+
+
+@in_loop
+async def test_an_assignment_ends_the_comparison_of_the_one_before() -> None:
+    signing = beginning(committed=7, log_end=5)
+    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    assert signing.consumer.held
+    assert await signing.app._starts({}) == {}  # noqa: SLF001 - Faust calls it
+    assert not signing.consumer.held
+    signing.flow.note_gauge(Gauge(5, 0, {"pages:1": 3}))
+    await settle()
+    assert signing.consumer.began == {PLACE: Start(7, 7, 7)}, "no seek"
+
+
+@in_loop
+async def test_pages_that_the_log_has_lost_and_the_topic_too_are_refused() -> None:
+    signing = beginning(committed=7, log_end=1, first=5)
+    signing.flow.note_gauge(Gauge(1, 0, {}))
+    await signing.consumer.perform_seek()  # type: ignore[attr-defined]
+    while not signing.failures:
+        await settle(5)
+    (failure,) = signing.failures
+    assert isinstance(failure, StoreMismatch)
+    assert "begins at 5, but 0 was reached only" in str(failure)
+    assert "--accept-loss" in str(failure)

@@ -57,8 +57,7 @@ def test_an_index_comes_back_as_it_was_with_its_key(
     assert (taken.snapshot.flush, taken.snapshot.pages) == (2, 900)
     assert not (index / "checkpoint").exists()
     grow(index, range(900, 910))
-    made = snapshots.restore(tmp_path / "again")
-    assert made == taken.snapshot
+    assert snapshots.restore(tmp_path / "again") == [(tmp_path / "again", taken.snapshot)]
     holds(tmp_path / "again", 900)
     assert own_key(tmp_path / "again").read_text() == "a secret"
     assert own_key(tmp_path / "again").stat().st_mode & 0o777 == 0o600
@@ -181,7 +180,7 @@ def test_nothing_is_restored_over_what_is_there(
     grow(index, range(5))
     take_snapshot(index, snapshots, 0)
     before = digests(index)
-    with pytest.raises(StoreUnavailable, match=r"is not empty\. Remove what is there"):
+    with pytest.raises(StoreUnavailable, match=r"is not empty\. Move what is there"):
         snapshots.restore(index)
     assert digests(index) == before
     (tmp_path / "empty").mkdir()
@@ -238,6 +237,9 @@ def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
         assert snapshots.read().pages >= told[-1], "one that was told of is lost"
         for number in snapshots.numbers():
             assert int(snapshots.check(number).owner) == snapshots.read(number).pages
+        assert {p.name for p in tmp_path.iterdir()} - {"again", "again.restoring"} == {
+            "index", "snapshots",
+        }  # fmt: skip
         if again.exists() and any(again.iterdir()):
             with contextlib.closing(Store.open(store_folder(again), writable=False)) as store:
                 assert store.meta is not None

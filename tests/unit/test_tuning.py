@@ -323,6 +323,6 @@ def test_a_threshold_that_cannot_be_is_a_usage_error() -> None:
 
 def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_text("no page\n", "utf-8")
-    result = runner.invoke(app, ["--sample", str(tmp_path / "pages.jsonl")])
+    result = runner.invoke(app, ["--keep-going", "--sample", str(tmp_path / "pages.jsonl")])
     assert isinstance(result.exception, InputError)
     assert "no page that can be judged" in str(result.exception)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreUnavailable
 from streamer.index.deep_check import check_index
-from streamer.index.forgetting import BEFORE, HOST, URL, Terms
+from streamer.index.forgetting import BEFORE, HOST, URL
 from streamer.index.store import Store
 from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
@@ -23,6 +23,7 @@ from streamer.kafka.wire import pack_record, unpack_record
 from streamer.lab.explanation import answering_rows
 from streamer.run.forget import forget
 from streamer.run.judge import Judge
+from streamer.run.whole_index import Part
 from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
@@ -325,7 +326,9 @@ def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) ->
         for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
             answer(judge, each)
         judge.flush(b"")
-        found = [ref for part in answering_rows(judge.store, 0) for ref in part.rows.refs]
+        found = [
+            ref for part in answering_rows(Part(judge.store, 0, 0, 1)) for ref in part.rows.refs
+        ]
         assert found == [1, 2]
 
 
@@ -420,9 +423,9 @@ def test_what_is_forgotten_leaves_no_version(
     crawled: Path, wanted: list[Term], left: list[bytes]
 ) -> None:
     with contextlib.closing(Store.open(crawled / "store")) as store:
-        forget(store, Terms.of(Forget(wanted)), dry_run=True)
+        forget(store, Forget(wanted), dry_run=True)
         assert len(versions_in(store)) == 2
-        forget(store, Terms.of(Forget(wanted)), dry_run=False)
+        forget(store, Forget(wanted), dry_run=False)
         assert sorted(versions_in(store)) == left
     held = b"".join(path.read_bytes() for path in crawled.rglob("*") if path.is_file())
     for url in (b"https://a.example/1", b"https://b.example/2"):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
@@ -20,7 +24,7 @@ from streamer.index.types import (
     Record,
     Term,
 )
-from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 
 IDENTITY = LogIdentity("fingerprint", "topic-id")
@@ -88,6 +92,20 @@ def test_sets_of_shingles_come_back_and_where_there_are_none_take_no_bytes() -> 
     assert again.shingles is None
 
 
+def test_how_many_replacements_came_before_a_held_page_comes_back() -> None:
+    plain, sent = pages(3), pages(3)
+    sent.replacements = np.array([5, -1, 0])
+    got = unpack_record(pack_record(record(sent, 3), IDENTITY), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert got.replacements is not None
+    assert got.replacements.tolist() == [5, -1, 0]
+    without = pack_record(record(plain, 3), IDENTITY)
+    assert b"replacements" not in without
+    again = unpack_record(without, IDENTITY).items
+    assert isinstance(again, Pages)
+    assert again.replacements is None
+
+
 def test_decisions_and_settings_come_back() -> None:
     sent = Decisions(np.array([5, 6], np.uint64), np.array([True, False]))
     got = unpack_record(pack_record(record(sent, 2, "shard:1"), IDENTITY), IDENTITY).items
@@ -104,8 +122,10 @@ def test_equal_records_have_equal_bytes() -> None:
 
 def test_a_record_of_a_later_version_stops_the_reader() -> None:
     parts = msgspec.msgpack.decode(pack_record(record(pages(1), 1), IDENTITY))
-    later = msgspec.msgpack.encode([4, *parts[1:], "what we do not know"])
-    with pytest.raises(StoreMismatch, match=r"version 4, this program reads 3.*that wrote it"):
+    later = msgspec.msgpack.encode([WIRE_VERSION + 1, *parts[1:], "what we do not know"])
+    with pytest.raises(
+        StoreMismatch, match=rf"version {WIRE_VERSION + 1}, .* reads {WIRE_VERSION}.*that wrote it"
+    ):
         unpack_record(later, IDENTITY)
 
 
@@ -126,3 +146,83 @@ def test_a_record_of_a_topic_that_was_made_anew_stops_the_reader() -> None:
     data = pack_record(record(pages(1), 1), LogIdentity("fingerprint", "older"))
     with pytest.raises(StoreMismatch, match="it was made anew"):
         unpack_record(data, IDENTITY)
+
+
+GARBAGE = [
+    b"\xc0", b"\x01", b"\xa3abc", b"\x90", b"\x80", b"\x92\xc4\x01a\xc4\x01b",
+    b"\x81\xa7columns\x90",
+]  # fmt: skip
+NO_MESSAGE_PACK = [b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x91" * 100_000 + b"\xc0", b""]
+
+
+def with_parts(data: bytes, **parts: object) -> bytes:
+    """Return a record with other numbers, kind or items."""
+    found = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+    for place, name in enumerate(("numbers", "kind", "items"), 6):
+        if name in parts:
+            value: Any = parts[name]
+            raw = name == "items" and isinstance(value, bytes)
+            found[place] = msgspec.Raw(value if raw else msgspec.msgpack.encode(value))
+    return msgspec.msgpack.encode(found)
+
+
+@pytest.mark.parametrize("items", GARBAGE, ids=lambda data: data[:12].hex())
+@pytest.mark.parametrize("kind", [1, 2, 3, 4, 5])
+def test_items_that_cannot_be_read_behind_a_valid_head_stop_the_reader(
+    kind: int, items: bytes
+) -> None:
+    data = with_parts(pack_record(record(pages(2), 2), IDENTITY), kind=kind, items=items)
+    with pytest.raises(StoreMismatch, match=r"record of pages:0 from 10 to 14 .* cannot be read"):
+        unpack_record(data, IDENTITY)
+
+
+@pytest.mark.parametrize("items", NO_MESSAGE_PACK, ids=lambda data: data[:12].hex())
+def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
+    data = with_parts(pack_record(record(pages(2), 2), IDENTITY), items=items)
+    with pytest.raises(StoreMismatch, match="none of ours"):
+        unpack_record(data, IDENTITY)
+
+
+@pytest.mark.parametrize("column", range(8))
+def test_a_column_that_lacks_a_page_stops_the_reader(column: int) -> None:
+    data = pack_record(record(pages(2), 2), IDENTITY)
+    packed = msgspec.msgpack.decode(data)[8]
+    packed["columns"][column] = packed["columns"][column][: len(packed["columns"][column]) // 2]
+    with pytest.raises(StoreMismatch, match="cannot be read"):
+        unpack_record(with_parts(data, items=packed), IDENTITY)
+
+
+@pytest.mark.parametrize("numbers", [b"\0" * 8, b"\0" * 15])
+def test_numbers_that_are_not_those_of_the_items_stop_the_reader(numbers: bytes) -> None:
+    data = with_parts(pack_record(record(pages(2), 2), IDENTITY), numbers=numbers)
+    with pytest.raises(StoreMismatch, match="cannot be read"):
+        unpack_record(data, IDENTITY)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["pages", "decisions", "settings", "forget"]),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
+)
+def test_whatever_is_damaged_in_the_items_is_read_or_stops_the_reader(
+    kind: str, damage: list[tuple[float, int]]
+) -> None:
+    kinds: dict[str, Items] = {
+        "pages": pages(2),
+        "decisions": Decisions(np.arange(2, dtype=np.uint64), np.array([True, False])),
+        "settings": IndexSettings(),
+        "forget": Forget([("url", b"a"), ("before", 5)], "command"),
+    }
+    data = pack_record(record(kinds[kind], 2), IDENTITY)
+    head = len(data) - len(msgspec.msgpack.decode(data, type=list[msgspec.Raw])[8])
+    hurt = bytearray(data)
+    for place, byte in damage:
+        hurt[min(len(data) - 1, head + int(place * (len(data) - head)))] = byte
+    with suppress(StoreMismatch):
+        got = unpack_record(bytes(hurt), IDENTITY)
+        assert (got.source, got.start) == ("pages:0", 10)
+
+
+def test_a_log_record_without_a_value_stops_the_reader() -> None:
+    with pytest.raises(StoreMismatch, match="none of ours"):
+        unpack_record(None, IDENTITY)

@@ -293,3 +293,13 @@ def test_changes_of_urls_are_counted() -> None:
             shard.count_verdicts(output.items)
     told = values(metrics, "streamer_changes_total")
     assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)
+
+
+def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
+    metrics, network = Metrics(), index()
+    pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
+        network.give(pages, start, end)
+        shard_metrics.observe_state()
+        assert value(metrics, "streamer_shard_holes", "0") == holes

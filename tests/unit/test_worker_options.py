@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streamer.config import Role, load_settings
-from streamer.errors import SettingsError, StoreMismatch
+from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from streamer.kafka.worker import WorkerOptions
+from streamer.kafka.worker import Worker, WorkerOptions
+from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -87,3 +92,67 @@ def test_shards_that_are_none_are_refused(key_file: Path, own_shards: str, said:
     with pytest.raises(SettingsError, match=said):
         options(key_file, own_shards=own_shards).check()
     assert options(key_file, own_shards=" 1, 1").shards == (1,)
+
+
+def test_what_a_worker_says_of_itself_has_all_that_is_in_force_and_no_secret(
+    key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMER_SASL_PASSWORD", "hunter2")
+    wanted = options(key_file, head_pages=77, sasl_username="crawler")
+    settings = wanted.settings.in_force
+    assert (settings["head_pages"], settings["threshold"]) == (77, 0.8)
+    assert settings["sasl_username"] == "crawler"
+    about = wanted.about()
+    assert about["brokers"] == ["localhost:1"]
+    assert (about["index"], about["pages"]) == ("index", "pages")
+    assert about["shards"] == [0, 1]
+    assert about["health"] == "http://127.0.0.1:8080"
+    said = json.dumps([about, settings])
+    assert SECRET.hex() not in said
+    assert "hunter2" not in said
+
+
+class _Closing:
+    """A shard whose closing ends once `others` close at the same time."""
+
+    def __init__(self, number: int, others: threading.Barrier) -> None:
+        self.owner = SimpleNamespace(number=number)
+        self._others = others
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        self._others.wait(30)
+
+
+def test_shards_are_closed_at_once(key_file: Path) -> None:
+    async def run() -> None:
+        worker = Worker(options(key_file), failures.append, Metrics())
+        shards: Any = [_Closing(number, barrier) for number in range(SHARDS)]
+        worker.shards = shards
+        await worker._close()  # noqa: SLF001 - what `run` ends with
+
+    failures: list[BaseException] = []
+    barrier = threading.Barrier(SHARDS)
+    asyncio.run(run())
+    assert failures == []
+
+
+def test_a_shard_that_cannot_be_closed_in_time_ends_the_process(
+    key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    async def run() -> None:
+        worker = Worker(options(key_file), fail, Metrics())
+        shards: Any = [_Closing(1, barrier)]
+        worker.shards = shards
+        with pytest.raises(StreamerError, match="Shard 1 could not be written within 0 seconds"):
+            await worker._close()  # noqa: SLF001 - what `run` ends with
+        barrier.abort()
+
+    monkeypatch.setattr("streamer.kafka.worker.CLOSE_SECONDS_MAX", 0.05)
+    barrier = threading.Barrier(2)
+    asyncio.run(run())

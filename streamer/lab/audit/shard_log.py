@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreMismatch
-from streamer.index.forgetting import BEFORE, HOST, REF, RETIRED, URL, names_of_host
+from streamer.index.forgetting import BEFORE, HOST, REF, REPLACED, RETIRED, URL, names_of_host
 from streamer.index.head import HEAD_PAGES
 from streamer.index.rule import matching_pairs
 from streamer.index.store import Store
@@ -36,7 +36,8 @@ from streamer.index.types import (
     Verdicts,
     shard_name,
 )
-from streamer.index.url_versions import REPLACED, told_changes
+from streamer.index.url_versions import REPLACED as IS_REPLACED
+from streamer.index.url_versions import told_changes
 from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.wire import unpack_record
 from streamer.lab.audit.scene import (
@@ -86,7 +87,9 @@ def item_digests(items: Pages | Decisions | Forget) -> Digests:
     )  # fmt: skip
     sets = [None] * len(items) if items.shingles is None else items.shingles
     main = [None] * len(items) if items.main is None else [m.tobytes() for m in items.main]
-    texts = zip(items.urls, items.message_keys, items.carried, main, sets, strict=True)
+    held = items.replacements
+    arrived = [None] * len(items) if held is None else [each.tobytes() for each in held]
+    texts = zip(items.urls, items.message_keys, items.carried, main, sets, arrived, strict=True)
     found = [
         digest(b"".join(part.tobytes() for part in columns), *strings)
         for columns, strings in zip(numbers, texts, strict=True)
@@ -255,7 +258,8 @@ class KeptPages:
 
     def forget(self, start: int, terms: Iterable[Term], *, ahead: int = 0) -> None:
         """Take what a shard forgets, of the pages from the one at `start` on to those `ahead`."""
-        for term in terms:
+        for kind, value in terms:
+            term = (RETIRED if kind == REPLACED else kind, value)
             self._named[term].append((start, len(self) + ahead))
 
     def _forgotten(self) -> tuple[Rows, Rows]:
@@ -444,7 +448,9 @@ class ShardLog:
             else:
                 self._streams.note_sent(self._number, output.destination, output.items, owed=owed)
                 if isinstance(output.items, Forget):
-                    own = [term for term in output.items.terms if term[0] in {RETIRED, REF}]
+                    own = [
+                        term for term in output.items.terms if term[0] in {REPLACED, RETIRED, REF}
+                    ]
                     self._kept.forget(self._kept_before, own)
 
     def _note_taken(self, record: Record, first: int, *, judged: bool) -> None:
@@ -499,6 +505,16 @@ class ShardLog:
         if self._scene.shards == 1 and settings.retire_replaced:
             self._note_retired(block)
         self._kept.add(block.pages.take(np.flatnonzero(block.similarities < 0)))
+        self._note_retired_late(block.pages)
+
+    def _note_retired_late(self, pages: Pages) -> None:
+        """Note which pages that were held had their URLs replaced before they were kept."""
+        if pages.replacements is None:
+            return
+        forgetting = self._fresh.shard.forgetting
+        columns = zip(pages.urls, pages.refs.tolist(), pages.replacements.tolist(), strict=True)
+        late = [(REF, ref) for url, ref, at in columns if forgetting.is_replaced_since(url, at)]
+        self._kept.forget(self._kept_before, late)
 
     def _note_retired(self, block: Verdicts) -> None:
         """Note what the pages of a block retire, where they come in the order of their verdicts."""
@@ -507,7 +523,7 @@ class ShardLog:
         kept = (block.similarities < 0) & (block.pages.tokens > 0)
         before: Rows = np.cumsum(kept) - kept
         codes, _ = told_changes(block.pages.changes)
-        for i in np.flatnonzero(codes == REPLACED).tolist():
+        for i in np.flatnonzero(codes == IS_REPLACED).tolist():
             retired = [(RETIRED, block.pages.urls[i])]
             self._kept.forget(self._kept_before, retired, ahead=int(before[i]))
 

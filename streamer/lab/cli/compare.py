@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamer.cli.main import Command, Group
-from streamer.cli.options import command, page_parser
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
@@ -36,8 +36,8 @@ from streamer.lab.comparison import (
     visible,
 )
 from streamer.lab.documents import (
-    Document,
-    files_of,
+    Collected,
+    collect,
     page_texts,
     read_body,
     read_document,
@@ -46,8 +46,8 @@ from streamer.lab.documents import (
 )
 from streamer.lab.exact import Uniqueness
 from streamer.lab.explanation import KeptIndex, Near
-from streamer.pages.files import open_sources
 from streamer.run.outputs import check_writable
+from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import read_options, split_options
 from streamer.sketch.settings import MAIN_TEXT
@@ -92,27 +92,35 @@ class Form:
         return [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
 
 
+@dataclass(frozen=True)
+class Methods:
+    """The options that say which methods compare two texts, and how."""
+
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
+    ] = None
+    method_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
+    ] = None
+    exact: Exact = False
+
+
 @command
 def compare(  # noqa: PLR0913 - the options of the command
     a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
     b: Annotated[Path | None, typer.Argument(help="Another one.")] = None,
     *,
     pairs: Pairs = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
-    ] = None,
-    method_option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
-    ] = None,
-    exact: Exact = False,
+    methods: Methods,
     shingle_width: Width = 5,
     form: Form,
     html: Annotated[
         Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
+    reader: PageReader,
 ) -> None:
     """Compare two texts: exact shares, what each method says, and the fragments they share.
 
@@ -126,8 +134,8 @@ def compare(  # noqa: PLR0913 - the options of the command
     Example: streamer compare a.html b.html --text main --method minhash
     """
     canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
-    options = _method_options(method_option or [])
-    panel = Panel(method or ["all"], options, form.steps(), exact=exact)
+    options = _method_options(methods.method_option or [])
+    panel = Panel(methods.method or ["all"], options, form.steps(), exact=methods.exact)
     compile_with_bar(main_text=canonical.text == "main")
     if pairs is not None:
         if a or b or html:
@@ -140,7 +148,7 @@ def compare(  # noqa: PLR0913 - the options of the command
         raise SettingsError("Two texts are compared; name both files, or give --pairs.")
     if html is not None:
         check_writable(html)
-    one, other = (read_document(path, canonical) for path in (a, b))
+    one, other = (read_document(path, canonical, reader) for path in (a, b))
     report = compare_documents(one, other, shingle_width, panel)
     pieces = highlighted(one.page.text, other.page.text, report.fragments)
     shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
@@ -239,7 +247,7 @@ NO_TEXTS = (
 
 
 @command
-def uniqueness(
+def uniqueness(  # noqa: PLR0913 - the options of the command
     text: Annotated[Path, typer.Argument(help="A text, an HTML file or a page file.")],
     *,
     against: Annotated[
@@ -253,6 +261,7 @@ def uniqueness(
     shingle_width: Width = 5,
     sources: Annotated[int, typer.Option(min=1, help="Sources to show, most first.")] = 20,
     as_json: AsJson = False,
+    reader: PageReader,
     settings: Annotated[Settings, "key_file"],
 ) -> None:
     """Tell which share of a text's shingles is found nowhere in a collection.
@@ -264,13 +273,14 @@ def uniqueness(
     if (against is None) == (index is None):
         raise SettingsError("Say what to look through: either --against or --index, not both.")
     form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
-    body = read_body(text)
+    body = read_body(text, reader)
     compile_with_bar(main_text=form.text == "main")
     document = body.document(form)
     if not document.page.words:
         raise InputError(f"{text}: has no words; name a text with some")
     if against is not None:
-        result = _look_through(document, text, against, form, shingle_width)
+        result = Uniqueness(document.page.words, shingle_width)
+        _look_through(result, collect(against, reader, aside=text), form, reader)
         report, heads = _report(result, sources), ("source", "shingles", "of the text")
         rows = (
             (each["source"], f"{each['shingles']:,}", f"{each['shingles'] / result.shingles:.2%}")
@@ -313,19 +323,14 @@ def _print_uniqueness(
 
 
 def _look_through(
-    document: Document, text: Path, against: Sequence[Path], form: CanonicalOptions, width: int
-) -> Uniqueness:
-    """Return how unique a text is in the files but its own."""
-    result = Uniqueness(document.page.words, width)
-    files = [path for path in files_of(against) if not path.samefile(text)]
-    if not files:
+    result: Uniqueness, files: Collected, form: CanonicalOptions, reader: PageReader
+) -> None:
+    """Have all texts of a collection counted."""
+    if not any(files):
         raise SettingsError("There is nothing to look through but the text itself; name others.")
-    with amount_bar("reading", len(files)) as report:
-        for done, path in enumerate(files, 1):
-            for other in read_documents([path], form):
-                result.add(other.name, other.page.words)
-            report(done)
-    return result
+    with amount_bar("reading", files.size) as report:
+        for other in read_documents(files, form, reader, report):
+            result.add(other.name, other.page.words)
 
 
 def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
@@ -377,7 +382,7 @@ def build(
         list[str],
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst) or WARC/WET files, directories of these, "
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
             "or - for standard input.",
         ),
     ],
@@ -386,7 +391,8 @@ def build(
     min_pages: Annotated[
         int, typer.Option(min=1, help="Leave out words on fewer pages; they count as unseen.")
     ] = 1,
-    settings: Annotated[Settings, "canonical", "preset", "fields"],
+    reader: PageReader,
+    settings: Annotated[Settings, "canonical"],
 ) -> None:
     """Count on how many pages each word stands, and write that to a file.
 
@@ -398,13 +404,12 @@ def build(
     options = read_options(
         CanonicalOptions, split_options(settings.canonical), "the canonical form"
     )
-    parser = page_parser(settings)
-    sources = open_sources(pages, settings.page_bytes_max).sources
+    sources = reader.open(pages)
     check_writable(out)
     compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
     with progress_bar(sources) as report:
-        texts = page_texts(sources, parser, options, report)
+        texts = page_texts(reader, sources, options, report)
         result = count_words((page.words for page in texts), options, min_pages)
     if not result.documents:
         raise InputError(f"{', '.join(pages)}: no pages with words; give page files")

@@ -16,6 +16,7 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
@@ -23,7 +24,7 @@ from streamer.lab.cli import write_file
 from streamer.lab.datasets import open_dataset, write_collection
 from streamer.lab.main_text import TREES, read_marked, sheets_of, train
 from streamer.lab.sample.score import THRESHOLD, ratio_text
-from streamer.lab.trial import ALL, Trial, Yardstick, select, try_method
+from streamer.lab.trial import ALL, Selected, Trial, Yardstick, select, try_method
 from streamer.lab.tuning import (
     HASHES_MAX,
     WEIGHT_FP,
@@ -34,8 +35,8 @@ from streamer.lab.tuning import (
     try_bandings,
     weighed_banding,
 )
-from streamer.pages.files import open_sources
 from streamer.run.outputs import check_writable
+from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@command
 def evaluate(
     datasets: Annotated[
         list[Path],
         typer.Argument(
             metavar="DATASET...",
-            help="Folders or files of pages (JSON lines), a sample crawl, a set with "
+            help="Folders or files of pages, as for replay, a sample crawl, a set with "
             "truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.",
             exists=True,
             readable=True,
@@ -79,6 +81,7 @@ def evaluate(
     plot: Annotated[
         Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
     ] = None,
+    reader: PageReader,
 ) -> None:
     """Judge labelled pages by all methods: how right, how fast, how large.
 
@@ -93,12 +96,12 @@ def evaluate(
     names = methods or [ALL]
     select(names)  # a wrong name ends the run before any work
     compile_with_bar()
+    trials: list[Trial] = []
     with TemporaryDirectory(prefix="streamer-") as scratch:
-        trials = [
-            trial
-            for path in datasets
-            for trial in _trials(path, names, Path(scratch), threshold, seed, own=own_collection)
-        ]
+        for path in datasets:
+            dataset = open_dataset(path, Path(scratch), reader)
+            collection = write_collection(dataset, Path(scratch)) if own_collection else None
+            trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
     _show(trials, threshold, plot, as_json=as_json)
 
 
@@ -115,14 +118,10 @@ def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_js
             Terminal().say(f"The plot is in {plot}.")
 
 
-def _trials(
-    path: Path, names: Sequence[str], scratch: Path, threshold: float, seed: int, *, own: bool
-) -> Iterator[Trial]:
+def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
     """Yield the trials of one dataset, with a bar for each."""
-    dataset = open_dataset(path, scratch)
-    yardstick = Yardstick(dataset, threshold)
-    collection = write_collection(dataset, scratch) if own else None
-    for method in select(names, collection):
+    dataset = yardstick.dataset
+    for method in methods:
         with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
             yield try_method(yardstick, method, seed=seed, progress=report)
 
@@ -149,7 +148,9 @@ DEFAULT = SignatureSettings()
 CAPTION = "* the default"
 
 
+@command
 def tune(
+    *,
     threshold: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="Least resemblance of duplicates.")
     ] = 0.8,
@@ -173,6 +174,7 @@ def tune(
     plot: Annotated[
         Path | None, typer.Option(help="File for the S-curves, .png or .svg.", dir_okay=False)
     ] = None,
+    reader: PageReader,
 ) -> None:
     """Find the bands and rows with the least error for a threshold.
 
@@ -194,11 +196,8 @@ def tune(
         shown = [*ranked, default]
     console.print(_banding_table(shown, threshold))
     if sample:
-        console.print(
-            _candidates_table(
-                _trials_of_bandings(sample, shown, threshold, shingle_width), threshold
-            )
-        )
+        trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
+        console.print(_candidates_table(trials, threshold))
     if plot is not None:
         draw_curves(ranked, threshold, plot)
         console.say(f"The S-curves are in {plot}.")
@@ -206,19 +205,23 @@ def tune(
 
 
 def _trials_of_bandings(
-    sample: Sequence[str], ranked: Sequence[Banding], threshold: float, shingle_width: int
+    sample: Sequence[str],
+    ranked: Sequence[Banding],
+    threshold: float,
+    shingle_width: int,
+    reader: PageReader,
 ) -> list[BandTrial]:
     """Return what the bandings find on the sample.
 
     Raises:
-        InputError: it cannot be read, or has no page.
+        StreamerError: it has no page, or as `PageReader.read`.
     """
-    sources = open_sources(sample).sources
+    sources = reader.open(sample)
     compile_with_bar()
     bandings = [(banding.bands, banding.rows) for banding in ranked]
     total = sum(source.total_bytes or 0 for source in sources)
     with amount_bar("signing the sample", total) as report:
-        trials = try_bandings(sources, bandings, threshold, shingle_width, report)
+        trials = try_bandings(sources, bandings, threshold, shingle_width, report, reader)
     if not trials[0].pages:
         raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
     return trials

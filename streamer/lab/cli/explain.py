@@ -28,7 +28,9 @@ from streamer.lab.exact import (
     shingle_sets,
 )
 from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
-from streamer.pages.files import open_sources
+from streamer.lab.sample.score import Judged, read_places
+from streamer.pages.files import Source
+from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import MAIN, text_parts
 
@@ -50,57 +52,127 @@ def explain(
         list[str] | None,
         typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
     ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Verdict file of the index, to find duplicates in.", dir_okay=False, exists=True
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    settings: Annotated[Settings, "key_file"],
+    reader: PageReader,
+    settings: Annotated[Settings, "key_file", "input_topic"],
 ) -> None:
     """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
 
-    Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: name its
-    file, or give the page files with --texts. The index is read as of its last flush, all its rows
-    once or more. Other indexes that it is compared with (--also) are named, and not read.
+    Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: give the
+    verdict file with --verdicts, which has its representative and similarity. Give the page files
+    with --texts, or its own file, to compare its text again. The index is read as of its last
+    flush, all its rows once or more. Other indexes that it is compared with (--also) are named, and
+    not read.
+
+    Example: streamer explain https://example.com/a.html --index my-index --verdicts verdicts.jsonl
 
     Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
     """
+    files = _Texts(reader, reader.open(texts) if texts else ())
     compile_with_bar()
-    with closing(KeptIndex(index, settings.key_file)) as kept:
+    with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
         compile_with_bar(main_text=kept.signature.takes_main_text)
-        own, explained = _explain(kept, page, texts or ())
-        url = explained.kept.url if explained.kept else own.url if own else ""
-        report = _report(page, kept.signature_for(url), own, explained, texts or ())
+        own = files.of_page(page)
+        said = _judged_duplicate(verdicts, page) if verdicts and own is None else None
+        if said is not None:
+            kept.check_verdict(page, said.index)
+            report = _report_of_verdict(kept, said)
+        else:
+            explained = _explain(kept, page, own)
+            url = explained.kept.url if explained.kept else own.url if own else ""
+            report = _report(page, kept.signature_for(url), own, explained, files)
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         _print(report)
 
 
-def _explain(
-    kept: KeptIndex, name: str, texts: Sequence[str]
-) -> tuple[FoundText | None, Explained]:
-    """Return the page's text, where there is one, and what the index says."""
+def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
+    """Return what the index says of a page, by its text where there is one."""
     passes = kept.rows
-    if Path(name).is_file():
-        file = read_body(Path(name))
-        own: FoundText | None = FoundText(file.name, None, bytes(file.utf8), file.flags)
-    else:
-        own = _texts(texts, {name}).get(name)
     if own is not None:
         with amount_bar("comparing with kept pages", passes) as report:
-            return own, kept.explain_text(
+            return kept.explain_text(
                 own.body, own.flags, own.place, report, url=own.url if own.place else ""
             )
     with amount_bar("looking for the page", passes) as report:
         page = kept.find(name, report)
     with amount_bar("comparing with kept pages", passes) as report:
-        return None, kept.explain_kept(page, report)
+        return kept.explain_kept(page, report)
 
 
-def _texts(files: Sequence[str], names: set[str]) -> dict[str, FoundText]:
-    """Return the texts of these names in the files; without files, none."""
-    if not files:
-        return {}
-    total = sum(source.total_bytes or 0 for source in open_sources(files).sources)
-    with amount_bar("reading texts", total) as report:
-        return find_texts(files, names, report)
+def _judged_duplicate(verdicts: Path, name: str) -> Judged | None:
+    """Return the first verdict on a page, by its URL or place, if it calls it a duplicate.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is not a verdict.
+    """
+    with amount_bar("looking for the verdict", verdicts.stat().st_size) as report:
+        for _, said in read_places(verdicts, report):
+            if name == said.url or (said.page and name == place_name(said.page)):
+                return said if said.representative else None
+    return None
+
+
+def _report_of_verdict(kept: KeptIndex, said: Judged) -> dict[str, Any]:
+    """Return the explanation of a duplicate by its verdict, as JSON values."""
+    near, settings = said.representative, kept.settings.of_url(said.url)
+    assert near is not None, said
+    similarity = said.similarity or 0.0
+    content = said.basis != "signature"
+    return {
+        "page": said.url,
+        "place": said.page and place_name(said.page),
+        "kept": False,
+        "verdict": "duplicate",
+        "too_short": said.basis == "too_short",
+        "threshold": settings.threshold,
+        "method": kept.signature.method,
+        "not_looked_at": [],
+        "nearest": {
+            "url": near.url,
+            "place": place_name(near.page),
+            "shared_keys": None,
+            "keys": kept.signature.bands + 1,
+            "equal_content": content,
+            "similarity": similarity,
+            "exact": said.exact,
+            "margin": round(similarity - settings.threshold, 4),
+            "exact_resemblance": None,
+            "covered": None,
+        },
+        "why": _EQUAL_CONTENT if content else _REACHES,
+        "edits": None,
+    }
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The page files that texts are taken from; there may be none."""
+
+    reader: PageReader
+    sources: Sequence[Source]
+
+    def of_page(self, name: str) -> FoundText | None:
+        """Return the text of the page or of the file with this name, where it is given."""
+        if not Path(name).is_file():
+            return self.find({name}).get(name)
+        file = read_body(Path(name), self.reader)
+        return FoundText(file.name, None, bytes(file.utf8), file.flags)
+
+    def find(self, names: set[str]) -> dict[str, FoundText]:
+        """Return the texts of these names."""
+        if not self.sources:
+            return {}
+        total = sum(source.total_bytes or 0 for source in self.sources)
+        with amount_bar("reading texts", total) as report:
+            return find_texts(self.reader, self.sources, names, report)
 
 
 @dataclass(frozen=True)
@@ -123,7 +195,7 @@ def _report(
     signature: SignatureSettings,
     own: FoundText | None,
     explained: Explained,
-    texts: Sequence[str],
+    texts: _Texts,
 ) -> dict[str, Any]:
     """Return the explanation as JSON values."""
     nearest = explained.nearest
@@ -170,7 +242,7 @@ def _resemblance(
     own: FoundText | None,
     other: KeptPage,
     similarity: float,
-    texts: Sequence[str],
+    texts: _Texts,
 ) -> _Resemblance | None:
     """Return what is known of two pages' shingles; None where a method has none or no text is."""
     sets = shingle_sets(signature)
@@ -179,7 +251,7 @@ def _resemblance(
     page = sets.page(own.body, own.flags)
     mine = sets.of(page)
     name = place_name(other.place)
-    found = _texts(texts, {other.url, name})
+    found = texts.find({other.url, name})
     text = found.get(name) or found.get(other.url)
     if text is None:
         common, union = expected_sets(similarity, len(mine), len(mine))
@@ -192,20 +264,24 @@ def _resemblance(
     )
 
 
+_EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
+_REACHES = "The similarity to the nearest kept page reaches the threshold."
+_IS_BELOW = "The similarity to the nearest kept page is below the threshold."
+
+
 def _why(explained: Explained) -> str:
     """Return the reason in one sentence."""
     nearest = explained.nearest
     if nearest is None:
         return "Nothing else is kept in this index."
     if nearest.equal_content:
-        return "The page has the words of that kept page, in the same order."
+        return _EQUAL_CONTENT
     if explained.too_short:
         least = explained.settings.shingles_min
         return f"The page has fewer than {least} distinct shingles, so only equal content counts."
     if not nearest.shared_keys:
         return "No kept page shares a key with it, so none was compared; this one is most similar."
-    passed = "reaches" if explained.is_duplicate else "is below"
-    return f"The similarity to the nearest kept page {passed} the threshold."
+    return _REACHES if explained.is_duplicate else _IS_BELOW
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -219,7 +295,8 @@ def _print(report: dict[str, Any]) -> None:
     if near := report["nearest"]:
         table.add_row("nearest kept page", near["url"])
         table.add_row("  its place", near["place"])
-        table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
+        if near["shared_keys"] is not None:
+            table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
         told = "exactly, by the shingles" if near["exact"] else "as the sketches tell"
         table.add_row("  similarity", f"{near['similarity']:.4f} {told}")
         if near["exact_resemblance"] is not None:

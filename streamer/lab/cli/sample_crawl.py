@@ -11,10 +11,11 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from streamer.cli.progress import count_bar
+from streamer.cli.options import command
+from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
 from streamer.lab.sample.crawl import PAGES_FILE, SEED, TRUTH_FILE, Kind, write_crawl
-from streamer.lab.sample.reference import MIN_SHINGLES, page_files
+from streamer.lab.sample.reference import MIN_SHINGLES
 from streamer.lab.sample.score import (
     MARGIN,
     THRESHOLD,
@@ -26,6 +27,7 @@ from streamer.lab.sample.score import (
     read_verdicts,
 )
 from streamer.lab.sample.score import score as score_verdicts
+from streamer.run.page_reader import PageReader
 
 
 def sample(
@@ -52,17 +54,23 @@ def sample(
     )
 
 
-EXISTING = {"exists": True, "readable": True}
-
-
+@command
 def score(
     pages: Annotated[
-        list[Path],
-        typer.Argument(help="Page files (JSON lines), or folders of these, in order.", **EXISTING),
+        list[str],
+        typer.Argument(
+            metavar="PAGES",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, or directories of these: those "
+            "that were judged, in order.",
+        ),
     ],
     verdicts: Annotated[
-        Path, typer.Argument(help="The verdicts of these pages.", dir_okay=False, **EXISTING)
+        Path,
+        typer.Argument(
+            help="The verdicts of these pages.", dir_okay=False, exists=True, readable=True
+        ),
     ],
+    *,
     threshold: Annotated[
         float, typer.Option(min=0.01, max=1.0, help="Least resemblance of a duplicate.")
     ] = THRESHOLD,
@@ -72,18 +80,19 @@ def score(
     min_shingles: Annotated[
         int, typer.Option(min=1, help="Pages with fewer must be equal.")
     ] = MIN_SHINGLES,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,  # noqa: FBT002 - a flag of the command line
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    reader: PageReader,
 ) -> None:
     """Score verdicts against the exact resemblance of their pages.
 
-    A truth file beside the first pages file adds the planted kinds. Any pages in the default
-    message form can be scored; they are held in memory. A ratio of nothing is shown as a hyphen,
-    and is null in JSON.
+    A truth file next to the first pages file adds the planted kinds. The pages are held in memory.
+    A ratio of nothing is shown as a hyphen, and is null in JSON.
 
     Example: streamer score crawl/pages.jsonl verdicts.jsonl --threshold 0.8
     """
-    files = page_files(pages)
-    truth = files[0].with_name(TRUTH_FILE)
+    files = [source.name for source in reader.open(pages)]
+    truth = Path(files[0]).with_name(TRUTH_FILE)
+    compile_with_bar()
     result = score_verdicts(
         files,
         verdicts,
@@ -91,6 +100,7 @@ def score(
         truth=truth if truth.is_file() else None,
         margin=margin,
         min_shingles=min_shingles,
+        reader=reader,
     )
     clusters = largest_clusters(read_verdicts(verdicts))
     if as_json:

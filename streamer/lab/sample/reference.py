@@ -7,12 +7,14 @@ memory as shingle sets: 4 kB of text take about 6 kB.
 What a page's text, tokens and shingles are is said here by definition: a plain reference. It uses
 the standard library's HTML parser and a regular expression, and nothing of the detector, so that an
 error in the detector cannot hide itself. It is the yardstick, not the product: the detector folds
-characters more than this, and their difference counts as the detector's error.
+characters more than this, and their difference counts as the detector's error. Only records are
+read by the detector's own reader: with its field mapping, and its charset for bodies in base64.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,14 +25,16 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import InputError
 from streamer.model import Page
+from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.text.visible import ESCAPED, HTML, visible_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from streamer.model import Location
+    from streamer.text.visible import Buffer
 
 
 SHINGLE_WIDTH = 5
@@ -159,9 +163,6 @@ def resemblance(left: Exact, right: Exact, min_shingles: int = MIN_SHINGLES) -> 
     return common / (sum(sizes) - common)
 
 
-SUFFIXES = (".jsonl", ".ndjson", ".json")
-
-
 class Pages:
     """Pages in the order of their files, named by an index from 0.
 
@@ -170,13 +171,15 @@ class Pages:
     Attributes:
         exact: what is compared, by index.
         urls: by index.
-        ordinals: the line in the page's file, from 0, by index.
+        ordinals: the record in the page's file, from 0, by index.
+        text_bytes: by index, how long the detector finds the text: what is visible, and all of it.
     """
 
     def __init__(self) -> None:
         self.exact: list[Exact] = []
         self.urls: list[str] = []
         self.ordinals: list[int] = []
+        self.text_bytes: list[tuple[int, ...]] = []
         self._places: dict[tuple[str, int], int] = {}
         self._by_url: dict[str, int | None] = {}
 
@@ -193,53 +196,48 @@ class Pages:
                     return index
         return self._by_url.get(url)
 
-    def add(self, names: Sequence[str], ordinal: int, url: str, exact: Exact) -> None:
+    def __contains__(self, url: str) -> bool:
+        """Tell whether any page has this URL."""
+        return url in self._by_url
+
+    def add(
+        self,
+        names: Sequence[str],
+        ordinal: int,
+        url: str,
+        exact: Exact,
+        text_bytes: tuple[int, ...] = (),
+    ) -> None:
         """Append a page that verdicts may place in a file of any of `names`."""
         index = len(self.exact)
         self.exact.append(exact)
         self.urls.append(url)
         self.ordinals.append(ordinal)
+        self.text_bytes.append(text_bytes)
         for name in names:
             self._places.setdefault((name, ordinal), index)
         self._by_url[url] = None if url in self._by_url else index
 
 
-def page_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the files that `paths` name; a folder stands for the page files below it, sorted.
+def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER) -> Pages:
+    """Read the pages of files, as the detector reads them; their text is of this module.
 
     Raises:
-        InputError: a folder has none.
-    """
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            below = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES)
-            if not below:
-                raise InputError(
-                    f"{path}: no {', '.join(SUFFIXES)} file in it; name the page files"
-                )
-            files += below
-        else:
-            files.append(path)
-    return files
-
-
-def read_pages(files: Sequence[Path]) -> Pages:
-    """Read page messages from JSON-lines files.
-
-    Raises:
-        InputError: a file cannot be read.
+        StreamerError: as `PageReader.read`.
     """
     pages, shingler = Pages(), Shingler()
-    for path in files:
-        names = dict.fromkeys((str(path), path.name))
-        try:
-            with path.open("rb") as file:
-                for ordinal, line in enumerate(file):
-                    page = read_page(line)
-                    text = page and page_text(page)
-                    if page is not None and isinstance(text, str):
-                        pages.add(tuple(names), ordinal, page.url, shingler.exact(text))
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    for source, _, batch in reader.read(reader.open([*map(str, files)])):
+        names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))
+        columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags
+        for ordinal, url, body, flags in zip(*columns, strict=True):
+            lengths = visible_bytes(body, flags), visible_bytes(body, flags & ~HTML)
+            pages.add(names, ordinal, url, shingler.exact(body_text(body, flags)), lengths)
     return pages
+
+
+def body_text(body: Buffer, flags: int) -> str:
+    """Return the visible text of a body: UTF-8 as `flags` say (text/visible.py)."""
+    text = bytes(body).decode("utf-8", "replace")
+    if flags & ESCAPED:
+        text = json.loads(f'"{text}"', strict=False)
+    return visible_text(text) if flags & HTML else text

@@ -18,7 +18,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from streamer.errors import InputError
 from streamer.lab.sample.crawl import read_kinds
 from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages, resemblance
 from streamer.model import Decision, Location, Representative
+from streamer.run.page_reader import DEFAULT_READER, PageReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +47,12 @@ class Judged(msgspec.Struct, frozen=True):
     url: str = ""
     verdict: Decision | None = None
     representative: Representative | None = None
-    text_bytes: int = 0
+    basis: str = ""
+    similarity: float | None = None
+    exact: bool = False
+    index: str = ""
+    text_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    text: str = ""
     carried: dict[str, Any] = {}
 
 
@@ -204,7 +210,7 @@ class Score:
         kept: pages said to be unique.
         missing: pages without a verdict.
         repeats: further verdicts of a page; the first one counts.
-        unknown: verdicts of no page in the files.
+        unknown: verdicts whose URL several pages have, and whose place is none of theirs.
         bad_representatives: duplicates of a page that was not kept before.
     """
 
@@ -220,25 +226,25 @@ class Score:
 
 
 def score(
-    pages: Sequence[Path],
+    pages: Sequence[Path | str],
     verdicts: Path,
     threshold: float = THRESHOLD,
     *,
     truth: Path | None = None,
     margin: float = MARGIN,
     min_shingles: int = MIN_SHINGLES,
+    reader: PageReader = DEFAULT_READER,
 ) -> Score:
-    """Score the verdicts of the pages in JSON-lines files, in the order of the files.
+    """Score the verdicts of the pages in files, in the order of the files.
 
     `threshold` in (0, 1]. `truth` is the truth file of the first pages file; it adds the kinds.
 
     Raises:
-        InputError: a file cannot be read, or no verdict is of a page in the files.
+        StreamerError: as `score_pages`, or as `PageReader.read`.
     """
     kinds = read_kinds(truth) if truth else {}
-    return score_pages(
-        read_pages(pages), verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles
-    )
+    table = read_pages(pages, reader)
+    return score_pages(table, verdicts, threshold, kinds, margin=margin, min_shingles=min_shingles)
 
 
 def score_pages(
@@ -253,7 +259,7 @@ def score_pages(
     """Score verdicts as `score` does, of pages that are read; `kinds` are by ordinal.
 
     Raises:
-        InputError: the verdicts cannot be read, or none is of these pages.
+        InputError: the verdicts cannot be read, or are not of these pages.
     """
     assert 0 < threshold <= 1, threshold
     result = Score(threshold)
@@ -295,20 +301,40 @@ def _count(result: Score, said: Judged, value: float, margin: float, kind: str |
 
 
 def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Judged]:
-    """Return the first verdict of each page; count the others in `result`."""
+    """Return the first verdict of each page; count the others in `result`.
+
+    Raises:
+        InputError: the pages are not those that were judged.
+    """
     found: dict[int, Judged] = {}
-    seen: Counter[str] = Counter()
+    strangers: list[Judged] = []
+    changed: list[Judged] = []
     for said in read_verdicts(path):
         page = pages.find(said.page, said.url)
-        seen["unknown" if page is None else "repeats" if page in found else "first"] += 1
-        if page is not None:
-            found.setdefault(page, said)
-    if seen["unknown"] and not found:
-        raise InputError(
-            f"{path}: its verdicts are not of these pages; name the files it was made of"
-        )
-    result.repeats, result.unknown = seen["repeats"], seen["unknown"]
+        if page is None:
+            result.unknown += 1
+            if said.url not in pages:
+                strangers.append(said)
+        elif page in found:
+            result.repeats += 1
+        else:
+            found[page] = said
+            if not _has_text(pages.text_bytes[page], said):
+                changed.append(said)
+    checks = (strangers, "not in these files"), (changed, "there with another text")
+    for wrong, what in checks:
+        if wrong:
+            raise InputError(
+                f"{path}: the pages of {len(wrong):,} verdicts are {what}, first {wrong[0].url}. "
+                "Name all files that were judged, and give the --fields or --preset of that run."
+            )
     return found
+
+
+def _has_text(text_bytes: Sequence[int], said: Judged) -> bool:
+    """Tell whether a page's text is as long as a verdict says, where both are known."""
+    known = text_bytes and said.text_bytes and said.text != "main"
+    return not known or said.text_bytes in text_bytes
 
 
 Ranks = npt.NDArray[np.int64]

@@ -1,0 +1,102 @@
+"""Pages from files, for the commands that judge nothing but read what a replay reads.
+
+They read the same kinds of files, and they refuse what a replay refuses: a source whose first
+records all fail in one way, and a file that is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streamer.errors import InputError
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, PageBatch
+from streamer.pages.files import Source, open_sources
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import Catalogue
+from streamer.run.reading import FileInput, FirstRecords, SourceEnd
+
+Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
+
+
+class ReadPages(NamedTuple):
+    """A chunk of the source of this name, and the pages in it."""
+
+    source: str
+    chunk: Chunk
+    batch: PageBatch
+
+
+@dataclass(frozen=True, slots=True)
+class PageReader:
+    """How a command reads pages.
+
+    Attributes:
+        keep_going: take a source although its first records all fail.
+        pass_over: gets the names of files in folders that are no page files, if there are any.
+    """
+
+    parser: PageParser = field(default_factory=PageParser)
+    page_bytes_max: int = PAGE_BYTES_MAX
+    keep_going: bool = False
+    pass_over: Callable[[list[str]], None] = lambda _names: None
+
+    def open(self, paths: Sequence[str]) -> list[Source]:
+        """Return the sources that `paths` name, as `open_sources` does.
+
+        Raises:
+            InputError: a path is missing, unreadable or of no known kind.
+        """
+        opened = open_sources(paths, self.page_bytes_max)
+        if opened.passed_over:
+            self.pass_over(opened.passed_over)
+        return opened.sources
+
+    def read(
+        self, sources: Sequence[Source], progress: Progress = lambda _bytes, _pages: None
+    ) -> Iterator[ReadPages]:
+        """Yield the pages of `sources` in order; what precedes the first page waits for it.
+
+        Raises:
+            SettingsError: the first records of a source all fail in one way.
+            InputError: a source cannot be read, or, once all else has been yielded, the rest of it
+                cannot.
+        """
+        catalogue, files = Catalogue(), FileInput(sources)
+        files.enter(catalogue)
+        first = FirstRecords(catalogue, self.parser.mapping, keep_going=self.keep_going)
+        held: list[ReadPages] = []
+        for step in files.steps():
+            if isinstance(step, SourceEnd):
+                first.see_end(step.source)
+            elif isinstance(step, Chunk):
+                name, batch = catalogue.entries[step.source].name, self.parser.parse(step)
+                first.see(step.source, batch, step.held_bytes)
+                held.append(ReadPages(name, step, batch))
+                catalogue.totals.unique += len(batch)
+                progress(step.amount, catalogue.totals.unique)
+            if not first.undecided:
+                yield from held
+                held = []
+        first.see_all()
+        yield from held
+        for name, damage in files.report.incomplete.items():
+            raise InputError(f"{name}: {damage}; copy the file again")
+
+
+DEFAULT_READER = PageReader()
+
+NAMES_SHOWN = 5  # of files, in a sentence
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are if that is not all."""
+    more = len(names) - NAMES_SHOWN
+    shown = ", ".join(names[:NAMES_SHOWN])
+    return f"{shown} and {more:,} more ({len(names):,} in all)" if more > 0 else shown
+
+
+def passed_over(names: Sequence[str]) -> str:
+    """Return the sentence about files in folders that were not read."""
+    return f"Passed over, because they are no page files: {named(names)}."

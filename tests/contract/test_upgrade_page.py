@@ -1,0 +1,21 @@
+"""docs/upgrade.md names the formats and versions that the code has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamer.index.codec import FORMAT, READ_FORMATS
+from streamer.index.types import MACHINE_VERSION
+from streamer.kafka.wire import READ_VERSIONS, WIRE_VERSION
+
+PAGE = (Path(__file__).parents[2] / "docs" / "upgrade.md").read_text(encoding="utf-8")
+
+
+def several(numbers: tuple[int, ...]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def test_the_page_names_the_formats_that_are_written_and_read() -> None:
+    assert f"| index on disk | format {FORMAT} | {several(READ_FORMATS)} |" in PAGE
+    assert f"| records of the logs | version {WIRE_VERSION} | {several(READ_VERSIONS)} |" in PAGE
+    assert f"| rules in the logs | version {MACHINE_VERSION} | 1 to {MACHINE_VERSION} |" in PAGE

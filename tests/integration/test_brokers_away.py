@@ -1,0 +1,136 @@
+"""A worker whose brokers are away: it says so, is not ready, and ends when it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from streamer.kafka.topics import Names
+from tests.helpers.broker import broker, free_port, make_topic, running_broker, send
+from tests.helpers.fleet import Fleet, fleet
+from tests.helpers.wait import wait_until
+
+PROMISED_SECONDS = 30.0
+SLOW = 2.0  # a machine that others use too
+
+
+@dataclass
+class Away:
+    """A worker of everything, and a broker that only it uses."""
+
+    workers: Fleet
+    folder: Path
+    port: int
+    health: int
+
+    def start(self) -> None:
+        """Start the broker again."""
+        broker("start", self.folder, self.port)
+
+    def kill(self) -> None:
+        """Kill the broker."""
+        broker("kill", self.folder)
+
+    def ready(self) -> dict[str, Any]:
+        """Return what /health/ready answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/health/ready") as answer:
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return dict(json.load(refusal))
+
+    def stop(self, name: str) -> tuple[int, float]:
+        """Send SIGTERM; return the exit code and the seconds until the end."""
+        began = time.monotonic()
+        code = self.workers.kill(name, signal.SIGTERM)
+        return code, time.monotonic() - began
+
+
+@pytest.fixture
+def away(tmp_path: Path, names: Names) -> Iterator[Away]:
+    port, folder = free_port(), tmp_path / "broker"
+    with (
+        running_broker(folder, port) as brokers,
+        fleet(tmp_path / "workers", brokers, names, options=("--log-format", "json")) as workers,
+    ):
+        make_topic(brokers, names.pages)
+        page = {"url": "http://a.example/1", "body": "a page of some words " * 9}
+        send(brokers, names.pages, [(None, json.dumps(page).encode())])
+        yield Away(workers, folder, port, free_port())
+
+
+def start_all(away: Away) -> None:
+    index = away.workers.folder / "index"
+    away.workers.start("all", "--index", index, "--health-port", away.health)
+    away.workers.wait_for_log("all", "worker_started", 240)
+    away.workers.wait_until_settled()
+
+
+def test_a_worker_without_brokers_says_so_and_ends_when_it_is_asked_to(away: Away) -> None:
+    start_all(away)
+    away.kill()
+    wait_until(lambda: not away.ready()["ready"])
+    assert "no broker has answered since" in " ".join(away.ready()["reasons"])
+    code, seconds = away.stop("all")
+    assert code == 1
+    assert seconds < PROMISED_SECONDS * SLOW
+    last = json.loads(away.workers.log("all").splitlines()[-1])
+    assert last["event"] == "worker_failed"
+    assert "no broker has answered since" in last["reason"]
+
+
+def test_a_worker_is_ready_again_once_its_brokers_are_back(away: Away) -> None:
+    start_all(away)
+    away.kill()
+    wait_until(lambda: "brokers_unreachable" in away.workers.log("all"))
+    away.start()
+    wait_until(lambda: away.ready()["ready"])
+    lines = [json.loads(line) for line in away.workers.log("all").splitlines()]
+    (back,) = [line for line in lines if line["event"] == "brokers_reachable_again"]
+    assert 0 < back["seconds"] < 90
+    assert away.stop("all")[0] == 0
+
+
+def members_wait(brokers: str, group: str) -> bool:
+    """Tell whether a rebalance of a group waits for a member that does not come."""
+
+    async def state() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
+        await admin.start()
+        try:
+            (answer,) = await admin.describe_consumer_groups([group])
+            return answer.groups[0][2]
+        finally:
+            await admin.close()
+
+    return bool(asyncio.run(state()) == "PreparingRebalance")
+
+
+def test_a_worker_that_joins_its_group_ends_without_brokers_too(away: Away, names: Names) -> None:
+    workers = away.workers
+    workers.start("first", "--role", "sign")
+    workers.wait_for_log("first", "worker_started", 240)
+    workers.start("second", "--role", "sign")
+    workers.wait_for_log("second", "worker_starting")
+    workers.running["first"].send_signal(signal.SIGSTOP)  # the second one waits for its session
+    group = names.sign_group
+    wait_until(
+        lambda: members_wait(workers.brokers, group) or "worker_started" in workers.log("second")
+    )
+    away.kill()
+    code, seconds = away.stop("second")
+    assert code == 1
+    assert seconds < PROMISED_SECONDS * SLOW
+    assert "worker_failed" in workers.log("second")

@@ -1,0 +1,147 @@
+"""An array of objects, and objects over several lines, are read as one object a line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from streamer.cli.main import app
+from streamer.errors import StoreMismatch
+from streamer.pages import spread_json
+from streamer.pages.spread_json import JsonLines, is_spread
+
+KEYS = st.text(st.characters(codec="utf-8"), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text('ab"\\[]{},:\n\r\u2028 \u00e9\U0001f600', max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.lists(st.dictionaries(KEYS, VALUES, min_size=1, max_size=3), min_size=1, max_size=5)
+FORMS = st.sampled_from(["array", "indented array", "indented", "lines of arrays"])
+
+
+def written(objects: list[dict[str, Any]], form: str, *, ascii_only: bool) -> str:
+    indent = None if form in {"array", "lines of arrays"} else 2
+    if form in {"array", "indented array"}:
+        return json.dumps(objects, ensure_ascii=ascii_only, indent=indent)
+    each = [json.dumps(one, ensure_ascii=ascii_only, indent=indent) for one in objects]
+    return "".join(f"[{one}]\n" if form == "lines of arrays" else f"{one}\n" for one in each)
+
+
+@given(OBJECTS, FORMS, st.tuples(st.booleans(), st.booleans()), st.integers(1, 9))
+def test_each_object_of_any_form_is_one_line_of_the_same_value(
+    objects: list[dict[str, Any]], form: str, options: tuple[bool, bool], step: int
+) -> None:
+    mark, ascii_only = options
+    data = ("\ufeff" * mark + written(objects, form, ascii_only=ascii_only)).encode()
+    assert is_spread(data)
+    converted = JsonLines(io.BufferedReader(io.BytesIO(data)))
+    with mock.patch.object(spread_json, "_READ_BYTES", step):
+        lines = io.BufferedReader(converted).read().decode().split("\n")
+    assert [json.loads(line) for line in lines if line] == objects
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b'{"url": "u"}\n',
+        b"{}\n{}\n",
+        b"[1]\n[2]\n",
+        b"[]",
+        b"{\n{\n",
+        b"{ x\n",
+        b"WARC/1.0\r\n",
+    ],
+)
+def test_what_is_no_spread_json_stays_as_it_is(head: bytes) -> None:
+    assert not is_spread(head)
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b'[{"a": 1}, 2, "]", [3]]', [b'{"a": 1}', b"2", b'"]"', b"[3]"]),
+        (b'[{"a":1},{"b":2},\n]', [b'{"a":1}', b'{"b":2}']),
+        (b'[{"a":1},{"b"', [b'{"a":1}', b'{"b"']),
+        (b'[{"a":"x\ny"}] junk\n[{"b":2}]', [b'{"a":"x\ry"}', b"junk", b'{"b":2}']),
+        (b'[{"a":1}}, {"b":2}]', [b'{"a":1}', b"}", b'{"b":2}']),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_becomes_records_too(data: bytes, lines: list[bytes]) -> None:
+    converted = io.BufferedReader(JsonLines(io.BufferedReader(io.BytesIO(data)))).read()
+    assert converted.removesuffix(b"\n").split(b"\n") == lines
+
+
+def page(number: int) -> dict[str, str]:
+    return {"url": f"http://a/{number}", "body": " ".join(f"w{number}x{i}" for i in range(3000))}
+
+
+def replay(folder: Path, *arguments: str) -> Result:
+    outputs = ["--verdicts", str(folder / "v.jsonl"), "--index", str(folder / "index")]
+    return CliRunner().invoke(app, ["replay", *arguments, *outputs])
+
+
+def judged(folder: Path) -> list[tuple[str, int]]:
+    found = [json.loads(line) for line in (folder / "v.jsonl").read_text("utf-8").splitlines()]
+    return [(one["url"], one["page"]["offset"]) for one in found]
+
+
+def test_an_array_that_grows_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "pages.json"
+    pages = [page(n) for n in range(9)]
+    path.write_text(json.dumps(pages[:5], indent=1))
+    assert replay(tmp_path, str(path)).exit_code == 0
+    path.write_text(json.dumps(pages, indent=1))
+    done = replay(tmp_path, str(path))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(9)]
+    pages[3] = page(77)
+    path.write_text(json.dumps(pages, indent=1))
+    assert isinstance(replay(tmp_path, str(path)).exception, StoreMismatch)
+
+
+@pytest.mark.parametrize("name", ["pages.json.gz", "pages.jsonl"])
+def test_indented_objects_are_pages(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    text = "".join(json.dumps(page(n), indent=4) + "\n" for n in range(12)).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert replay(tmp_path, str(path)).exit_code == 0
+    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(12)]
+
+
+def test_an_array_is_read_from_standard_input(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "v.jsonl"]
+    pages = json.dumps([page(n) for n in range(3)]).encode()
+    done = subprocess.run(command, cwd=tmp_path, input=pages, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert judged(tmp_path) == [(f"http://a/{n}", n) for n in range(3)]
+
+
+def test_other_files_in_a_folder_do_not_end_a_run(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps({"name": "package", "version": 1}, indent=2))
+    (folder / "b.json").write_bytes(b"PAR1\0\0\0")
+    (folder / "c.jsonl").write_bytes(b"\x80\2\3\0binary")
+    (folder / "d.txt").write_text("notes")
+    (folder / "e.json").write_text(json.dumps([page(1)], indent=2))
+    done = replay(tmp_path, str(folder), "--summary", str(tmp_path / "s.json"))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert judged(tmp_path) == [("http://a/1", 0)]
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["files_passed_over"] == [
+        str(folder / name) for name in ("b.json", "c.jsonl", "d.txt")
+    ]
+    assert found["dead_letters"] == {"missing_url": 1}
