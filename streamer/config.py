@@ -352,6 +352,13 @@ class Settings(BaseSettings):
         shown=f"{PAGE_BYTES_MAX >> 20} MiB",
         ge=1024,
     )
+    chunk_seconds: float = _setting(
+        RUNNING,
+        "Seconds that a line of a pipe waits at most for lines to judge together with it.",
+        1.0,
+        gt=0.0,
+        le=3600.0,
+    )
 
     brokers: str = _setting(
         KAFKA, "HOST:PORT of some brokers, with commas between.", "localhost:9092"

@@ -5,7 +5,8 @@
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
     ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it anew
     ├── StoreUnavailable         exit 1   the disk is full or fails, or the index is in use
-    └── InputError               exit 1   an input cannot be opened or read
+    ├── InputError               exit 1   an input cannot be opened or read
+    └── OutputClosed             exit 141 the reader of standard output has closed it: no message
     InvalidPage                  never leaves a stage: the page becomes a dead letter, the run goes
     on
 
@@ -62,6 +63,12 @@ class StoreUnavailable(StreamerError):  # noqa: N818 - as StoreMismatch
 
 class InputError(StreamerError):
     """Report an input that cannot be opened or read."""
+
+
+class OutputClosed(StreamerError):  # noqa: N818 - not a failure of ours
+    """End the run in silence, as a program that gets SIGPIPE: nobody reads its output any more."""
+
+    exit_code = 141
 
 
 class InvalidPage(Exception):  # noqa: N818 - not an error of the run

@@ -7,6 +7,7 @@ Help lists all of them, and so imports all.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from streamer import __version__
 from streamer.cli.terminal import Terminal
-from streamer.errors import StreamerError
+from streamer.errors import OutputClosed, StreamerError
 from streamer.garbage import without_collections
 
 # By panel of the help, and of each command the module below this package that has it: a command is
@@ -138,7 +139,7 @@ EPILOG = """
   v.jsonl
 
 [bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit or is
-damaged, 4 too many dead letters; 130 interrupted.
+damaged, 4 too many dead letters; 130 interrupted, 141 nobody reads standard output any more.
 """
 
 app = typer.Typer(
@@ -173,6 +174,9 @@ def run() -> None:
     """Run the command line; end the process with the error's exit code and one clear sentence."""
     try:
         app()
+    except OutputClosed as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is buffered there
+        sys.exit(error.exit_code)
     except StreamerError as error:
         Terminal(stderr=True).fail(str(error))
         sys.exit(error.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -35,8 +34,10 @@ from streamer.run.others import OtherIndexes
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
+    check_distinct,
     check_output,
     check_writable,
+    mark_of,
     output_key,
 )
 from streamer.run.reading import FileInput, Input
@@ -54,7 +55,11 @@ class Targets:
     """The options that say where things go."""
 
     verdicts: Annotated[
-        str, typer.Option(help="Where verdicts go, as JSON lines; - for standard output.")
+        str,
+        typer.Option(
+            help="Where verdicts go, as JSON lines, compressed if the name ends in .gz or .zst; "
+            "- for standard output."
+        ),
     ]
     index: Annotated[
         Path | None, typer.Option(help="Folder of the index. Without it the index is temporary.")
@@ -68,6 +73,14 @@ class Targets:
     summary: Annotated[
         Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
     ] = None
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Replace existing outputs of a run without --index. An output that belongs to an "
+            "index is never replaced.",
+        ),
+    ] = False
 
     def outputs(self) -> tuple[str, str | None]:
         """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise.
@@ -238,18 +251,18 @@ def replay(
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
-    parser, names = page_parser(settings), targets.outputs()
+    parser = page_parser(settings)
     console, errors = Terminal(stderr=targets.verdicts == STANDARD_OUTPUT), Terminal(stderr=True)
     _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
             if topic.from_topic is not None
-            else _file_input(pages or [], targets, handling, settings.page_bytes_max, errors)
+            else _file_input(pages or [], targets, handling, settings, errors)
         )
         folder = stack.enter_context(_index_folder(targets.index, settings))
         lasting, checks = targets.index is not None, handling.checks(errors)
-        outcome, result = _run(folder, make_input, names, parser, settings, checks, lasting=lasting)
+        outcome, result = _run(folder, make_input, targets, parser, settings, checks)
     print_summary(console, result)
     if targets.summary is not None:
         _write_summary(targets.summary, result)
@@ -346,17 +359,20 @@ def _file_input(
     given: Sequence[str],
     targets: Targets,
     handling: Handling,
-    page_bytes_max: int,
+    settings: Settings,
     console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
-    opened = open_sources(given, page_bytes_max)
-    is_own = _own_files(given, [*targets.outputs(), targets.summary, targets.index])
+    opened = open_sources(given, settings.page_bytes_max)
+    outputs = [str(name) for name in (*targets.outputs(), targets.summary) if name]
+    marks = [mark_of(name) for name in outputs]
+    is_own = _own_files(given, [*outputs, *marks, targets.index])
     sources = [source for source in opened.sources if not is_own(source.name)]
+    check_distinct(outputs, [source.name for source in sources if source.is_regular])
     complete = handling.complete or targets.index is None
 
     def make(_fingerprint: str) -> tuple[Input, AbstractContextManager[Progress]]:
-        pages = FileInput(sources, complete=complete)
+        pages = FileInput(sources, complete=complete, chunk_seconds=settings.chunk_seconds)
         pages.report.passed_over = [name for name in opened.passed_over if not is_own(name)]
         return pages, progress_bar(sources, console)
 
@@ -373,8 +389,8 @@ def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Ca
         raise SettingsError(f"{clash} is both input and output. Name another file for one of them.")
 
     def is_own(name: str) -> bool:
-        path = Path(name).resolve()
-        return name != STANDARD_OUTPUT and not own.isdisjoint(map(str, (path, *path.parents)))
+        path = output_key(name)
+        return any(path == each or path.startswith(f"{each}/") for each in own)
 
     return is_own
 
@@ -402,11 +418,8 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
         try:
             yield folder
         finally:
-            is_empty = folder.store.meta is None
-            folder.store.close()
-            if is_empty:  # and ours: it was locked until now
-                for made in set(path.iterdir()) - before:
-                    shutil.rmtree(made) if made.is_dir() else made.unlink()
+            unused = folder.store.meta is None
+            folder.store.close(remove=set(path.iterdir()) - before if unused else ())
 
 
 @contextmanager
@@ -422,17 +435,18 @@ def _without_empty_folders(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _outputs(wanted: Mapping[str, int | None], *, lasting: bool) -> Iterator[list[OutputFile]]:
+def _outputs(wanted: Mapping[str, int | None], targets: Targets) -> Iterator[list[OutputFile]]:
     """Open the outputs, each with its known length; if the run fails, new empty ones go again."""
+    index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
-        check_output(name, known, lasting=lasting)
+        check_output(name, known, index=index, overwrite=overwrite)
     with ExitStack() as stack:
         opened = []
         for name, known in wanted.items():
             if name != STANDARD_OUTPUT:
                 stack.enter_context(_without_empty_folders(Path(name).parent))
                 stack.enter_context(_removed_if_empty(Path(name)))
-            opened.append(OutputFile.open(name, known, lasting=lasting))
+            opened.append(OutputFile.open(name, known, index=index, overwrite=overwrite))
             stack.callback(opened[-1].close)
         yield opened
 
@@ -440,26 +454,26 @@ def _outputs(wanted: Mapping[str, int | None], *, lasting: bool) -> Iterator[lis
 @contextmanager
 def _removed_if_empty(path: Path) -> Iterator[None]:
     """Remove a file that was made meanwhile and is empty, if something fails."""
-    was_there = path.exists()
+    was_there, was_marked = path.exists(), mark_of(str(path)).exists()
     try:
         yield
     except BaseException:
         if not was_there and path.is_file() and not path.stat().st_size:
             path.unlink()
+            if not was_marked:
+                mark_of(str(path)).unlink(missing_ok=True)
         raise
 
 
 def _run(
     folder: IndexFolder,
     make_input: MakeInput,
-    names: tuple[str, str | None],
+    targets: Targets,
     parser: PageParser,
     settings: Settings,
     checks: Checks,
-    *,
-    lasting: bool,
 ) -> tuple[Outcome, Summary]:
-    meta = folder.store.meta
+    meta, names = folder.store.meta, targets.outputs()
     catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
     catalogue.lie_in(folder.path)
     pages, bar = make_input(folder.fingerprint)
@@ -476,7 +490,7 @@ def _run(
             f"{names[1]} holds none of the {dead:,} dead letters of this index. Name the file that "
             "does with --dead-letters."
         )
-    with _other_indexes(settings, folder) as others, _outputs(wanted, lasting=lasting) as outputs:
+    with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as outputs:
         compile_with_bar(main_text=settings.signature.takes_main_text)
         index_settings = others.named_in(settings.index)
         _note_changed(folder, index_settings, catalogue.totals.records)

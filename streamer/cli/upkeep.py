@@ -167,10 +167,9 @@ def forget(
 
     With workers it goes through their log, where it concerns all pages before it; they go on
     meanwhile, and the command ends when all shards are done. Nobody may write a DIR meanwhile;
-    where no page is named, nothing in it is changed. The second line says what was looked for: a
-    host under all names that URLs may give it, as its xn-- form. What is forgotten still stands in
-    verdicts that were given, in the pages that were judged, in logs
-    and in snapshots: docs/operations.md tells how it goes from there.
+    where no page is named, nothing in it is changed. What is forgotten still stands in verdicts
+    that were given, in the pages that were judged, in logs and in snapshots: docs/operations.md
+    tells how it goes from there.
 
     Example: streamer forget my-index --host example.org --dry-run
 
@@ -178,26 +177,39 @@ def forget(
 
     Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
     """
-    terms: list[Term] = [(URL, each.encode()) for each in url or ()]
-    terms += [(HOST, name) for each in host or () for name in _names(each)]
-    terms += [] if before is None else [(BEFORE, _moment(before))]
-    if not terms:
-        raise SettingsError("Say what to forget: --url, --host or --before.")
+    terms = _terms(url or (), host or (), before)
     if index is None and dry_run:
         raise SettingsError("--dry-run counts in a folder. Name that of an index.")
-    if index is not None and not dry_run:
-        warn_of_conversion(index, settings)
-    pages = _in_log(settings, terms, wait) if index is None else _in(index, terms, dry_run=dry_run)
+    if index is None:
+        pages = _in_log(settings, terms, wait)
+    else:
+        pages = _in(index, terms, settings, dry_run=dry_run)
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
     typer.echo(f"Looked for: {_shown(terms)}.")
 
 
-def _in(index: Path, terms: Sequence[Term], *, dry_run: bool) -> int:
+def _terms(urls: Sequence[str], hosts: Sequence[str], before: str | None) -> list[Term]:
+    """Return what the options name.
+
+    Raises:
+        SettingsError: nothing, or a value is of another form.
+    """
+    terms: list[Term] = [(URL, each.encode()) for each in urls]
+    terms += [(HOST, name) for each in hosts for name in _names(each)]
+    terms += [] if before is None else [(BEFORE, _moment(before))]
+    if not terms:
+        raise SettingsError("Say what to forget: --url, --host or --before.")
+    return terms
+
+
+def _in(index: Path, terms: Sequence[Term], settings: Settings, *, dry_run: bool) -> int:
     """Forget what the terms name in a folder; return how many pages."""
     index /= shard_folders(index)[0]  # of a worker's, shard 0 has all kept pages
     if not has_index(index):
         raise StoreUnavailable(f"There is no index in {index}. Name the folder given as --index.")
+    if not dry_run:
+        warn_of_conversion(index, settings)
     store = Store.open(store_folder(index), writable=not dry_run)
     try:
         if store.meta and stored_position(store.meta.owner) and not dry_run:

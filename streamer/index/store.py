@@ -14,6 +14,7 @@ store that is refused stays as it is.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -415,10 +416,15 @@ class Store:
                 total += file.stat().st_size
         return total
 
-    def close(self) -> None:
-        """Release the store and its lock."""
+    def close(self, remove: Iterable[Path] = ()) -> None:
+        """Release the store, remove these files and folders of its index, and release its lock.
+
+        The file that is locked is the last to go: another process may take the index from then on.
+        """
         if self._database is not None:
             self._database.close()
+        for path in sorted(remove, key=lambda each: each.name == WITNESS):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         if self._witness is not None:
             self._witness.close()
 

@@ -33,14 +33,28 @@ class Witness:
     def __init__(self, folder: Path) -> None:
         """Take the witness in `folder`, which is made with it if it is not there."""
         self._path = folder / NAME
+        self._lock()
+        while not self._is_current():  # its last holder has removed it before releasing it
+            self.close()
+            self._lock()
+
+    def _lock(self) -> None:
+        """Open the file, making it if need be, and take its lock."""
         with explained(self._path):
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            with explained(folder):
+            with explained(self._path.parent):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except StreamerError:
             self.close()
             raise
+
+    def _is_current(self) -> bool:
+        """Tell whether the file that is locked is the one under its path."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def begin(self) -> None:
         """Write that there is no flush yet."""

@@ -278,7 +278,7 @@ def _judge(
     _, signature, rules = method
     folder = IndexFolder.open(verdicts.with_name("index"), signature, rules.shards, key_file)
     judge = replay_judge(folder, rules)
-    output = OutputFile.open(str(verdicts), None, lasting=False)
+    output = OutputFile.open(str(verdicts), None, index=None)
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it

@@ -4,8 +4,9 @@ The compression is recognised by its first bytes, never by the file's name. No m
 a reader asks for, however much the compressed data holds. A compressed member is handed on once its
 checksum is known to fit, since a flipped byte expands to other text far more often than to an
 error: a short member is held until its end, a long one in a file is gone through twice, and only
-one in a pipe must be believed. Damage is an end of the input that `damage` explains, behind which
-`recover` may find another member. Nothing here looks at what the bytes mean.
+one in a pipe must be believed. So must one in a pipe that pauses within it, if its reader wants
+the lines in time (`chunk_seconds`). Damage is an end of the input that `damage` explains, behind
+which `recover` may find another member. Nothing here looks at what the bytes mean.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import fcntl
 import io
 import os
 import re
+import select
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,11 +40,15 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 FIRST_BYTES = 512  # tell what a stream is
 HELD_BYTES_MAX = 1 << 20  # of a member, expanded, until its checksum is known
 PROBE_BYTES = 4 << 10  # of what may be a member, expanded, to tell whether it is
+TICK_SECONDS = 0.05  # so long a pipe is waited for until its reader may do something else
+_HOLD_SHARE = 4  # of the seconds of a chunk, a pipe's member is held for one part in so many
 WASTED_BYTES_MAX = 64 << 20  # expanded for nothing; a file of forged members would go on for ever
 _GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
     GZIP_MAGIC + rb"\x08[\x00-\x1f][\s\S]{4}[\x00\x02\x04][\x00-\x0d\xff]"
 )
 _GZIP_HEADER_BYTES = 10
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
+_JSON_BEGINS = (b"{", b"[")
 _DAMAGED = (zlib.error, zstd.ZstdError)
 
 
@@ -125,16 +132,19 @@ class _Stored(io.RawIOBase):
         self._again = b""
         self.position = 0
         self.furthest = 0
+        self.waits = True  # for bytes that a pipe does not have yet; else a read returns None
         self.is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
         if self._again:
             taken = min(len(buffer), len(self._again))
             buffer[:taken], self._again = self._again[:taken], self._again[taken:]
+        elif not self.waits and not self._has_more():
+            return None
         else:
             try:
                 taken = self._file.readinto(buffer) or 0
@@ -150,6 +160,31 @@ class _Stored(io.RawIOBase):
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+    def take_some(self, size: int) -> bytes | None:
+        """Return up to `size` bytes: fewer at the end, or where a pipe pauses, and none at the end.
+
+        It is None where a pipe has none for now. Full parts are the rule, since how much of damaged
+        data expands depends on its parts.
+        """
+        if self.is_regular:
+            return self.take(size)
+        parts = []
+        while size and (self._again or self._has_more()):
+            part = self.read(size)
+            parts.append(part)
+            size -= len(part)
+            if not part:
+                break
+        return b"".join(parts) if parts else None
+
+    def _has_more(self) -> bool:
+        """Tell whether a read would not wait, after the time of a tick at most."""
+        if self.is_regular:
+            return True
+        poll = select.poll()
+        poll.register(self._file, select.POLLIN)
+        return bool(poll.poll(1000 * TICK_SECONDS))
 
     def put_back(self, data: bytes) -> None:
         """Let `data` be read again."""
@@ -177,16 +212,25 @@ class _Stored(io.RawIOBase):
         return InputError(f"{self._name}: {error.strerror or error}; check the disk")
 
 
+class _NothingYet(Exception):  # noqa: N818 - no error: a pipe pauses
+    """A pipe has no more bytes for now."""
+
+
 class _Members(io.RawIOBase):
     """What compressed members expand to, one after the other, to the end or to the damage."""
 
-    def __init__(self, stored: _Stored, new_decoder: Callable[[], _Decoder]) -> None:
+    def __init__(
+        self, stored: _Stored, new_decoder: Callable[[], _Decoder], hold_seconds: float | None
+    ) -> None:
         self._stored = stored
+        self._hold_seconds = None if stored.is_regular else hold_seconds
         self._new_decoder = new_decoder
         self._decoder: _Decoder | None = None
         self._start = 0  # of the member in hand, in the file as stored
         self._seen = bytearray()  # stored bytes of it that a pipe will not give again
         self._holding = False
+        self._held: list[bytes] = []  # expanded, of a member whose checksum is not known yet
+        self._held_since = 0.0
         self._rest = b""  # stored bytes that were read and not used
         self._ready = b""  # expanded, and not yet taken
         self._spent = 0  # bytes taken and expanded for the member in hand
@@ -210,37 +254,46 @@ class _Members(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
         while not self._ready:
             if self.damage or self._ended:
                 return 0
-            self._advance()
+            try:
+                self._advance()
+            except _NothingYet:
+                if not (self._ready or self._stored.waits):
+                    return None
         taken = min(len(buffer), len(self._ready))
         buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
         return taken
 
     def _advance(self) -> None:
-        """Have some more bytes ready, unless the end or damage comes."""
-        held: list[bytes] = []
+        """Have some more bytes ready, unless the end or damage comes.
+
+        Raises:
+            _NothingYet: a pipe has no more for now.
+        """
         try:
-            if self._decoder is None:
+            if self._decoder is None and not self._holding:
                 self._begin()
-                self._hold(held)
+                self._holding, self._held_since = not self._ended, time.monotonic()
+            if self._holding:
+                self._hold()
             elif part := self._expanded(BUFFER_BYTES):
-                held.append(part)
+                self._ready = part
         except EOFError:
             self._wasted += self._spent
             self.damage = "it ends too early"
+            self._ready, self._held = b"".join(self._held), []
         except _DAMAGED as error:
             self._wasted += self._spent
             self.damage = str(error).rpartition(": ")[2] or type(error).__name__
-            held = []
-        self._ready = b"".join(held)
+            self._held = []
 
     def _begin(self) -> None:
         """Go to the next member; zeros between members are padding."""
         while not (rest := self._rest.lstrip(b"\0")):
-            self._rest = self._stored.take(BUFFER_BYTES)
+            self._rest = self._more()
             if not self._rest:
                 self._ended = True
                 return
@@ -249,29 +302,51 @@ class _Members(io.RawIOBase):
         self._decoder = self._new_decoder()
         self._spent = 0
 
-    def _hold(self, held: list[bytes]) -> None:
-        """Expand a member into `held` to its end, or until it is too long for that."""
-        self._holding, left = not self._stored.is_regular, HELD_BYTES_MAX
-        while left and (part := self._expanded(left)):
-            held.append(part)
-            left -= len(part)
+    def _more(self) -> bytes:
+        """Return the next stored bytes, none at the end."""
+        stored = self._stored.take_some(BUFFER_BYTES)
+        if stored is None:
+            raise _NothingYet
+        return stored
+
+    def _hold(self) -> None:
+        """Expand a member to its end, or until it is too long or too slow for that."""
+        left = HELD_BYTES_MAX - sum(map(len, self._held))
+        try:
+            while left and not self._is_late and (part := self._expanded(left)):
+                self._held.append(part)
+                left -= len(part)
+        except _NothingYet:
+            if not self._is_late:
+                raise
         if not left and self._stored.is_regular:
             self._verify()
         self._holding = False
         self._seen.clear()
+        self._ready, self._held = b"".join(self._held), []
+
+    @property
+    def _is_late(self) -> bool:
+        """Tell whether what is held of a member has to be believed, since time is up."""
+        return (
+            self._hold_seconds is not None
+            and bool(self._held)
+            and time.monotonic() - self._held_since >= self._hold_seconds
+        )
 
     def _expanded(self, size: int) -> bytes:
         """Return up to `size` bytes of the member in hand, none at its end.
 
         Raises:
             EOFError: the stored bytes end before.
+            _NothingYet: a pipe has no more for now.
             zlib.error, ZstdError: they are damaged.
         """
         decoder = self._decoder
         while decoder is not None and not decoder.eof:
             stored = b""
             if hungry := decoder.needs_input:
-                stored, self._rest = self._rest or self._stored.take(BUFFER_BYTES), b""
+                stored, self._rest = self._rest or self._more(), b""
                 self._remember(stored)
             self._spent += len(stored)
             part = decoder.decompress(stored, size)
@@ -285,7 +360,7 @@ class _Members(io.RawIOBase):
         return b""
 
     def _remember(self, stored: bytes) -> None:
-        if self._holding:
+        if self._holding and not self._stored.is_regular:
             self._seen += stored
             if len(self._seen) > 4 * HELD_BYTES_MAX:
                 raise zlib.error("the member is larger than what it expands to")
@@ -327,6 +402,7 @@ class _Members(io.RawIOBase):
             return None
         gap = Gap(self._start, end, head[: end - self._start], str(self.damage))
         self.damage, self._decoder, self._holding = None, None, False
+        self._held = []
         self._seen.clear()
         return gap
 
@@ -367,18 +443,18 @@ def _begins_member(stored: bytes, begins: Callable[[bytes], object]) -> bool:
 class _Again(io.RawIOBase):
     """What was looked at, and then the rest."""
 
-    def __init__(self, head: bytes, rest: io.BufferedReader[Any]) -> None:
-        self._head = head
-        self._rest = rest
+    def __init__(self, rest: io.BufferedReader[Any]) -> None:
+        self.head = b""
+        self.rest = rest
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        if not self._head:
-            return self._rest.readinto1(buffer)
-        taken = min(len(buffer), len(self._head))
-        buffer[:taken], self._head = self._head[:taken], self._head[taken:]
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
+        if not self.head:
+            return self.rest.readinto1(buffer)
+        taken = min(len(buffer), len(self.head))
+        buffer[:taken], self.head = self.head[:taken], self.head[taken:]
         return taken
 
 
@@ -394,10 +470,12 @@ class ByteStream:
     Attributes:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened.
+        chunk_seconds: how long lines of a pipe may wait for those after them; None where there is
+            no limit, and for what is no pipe.
         is_spread: JSON that is no JSON lines, which `spread` makes of it.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, chunk_seconds: float | None = None) -> None:
         """Open `path`, or standard input for `-`.
 
         Raises:
@@ -414,13 +492,16 @@ class ByteStream:
             raise InputError(f"{path}: {error.strerror or error}; check the file") from error
         self._stored = _Stored(self._file, path)
         self._members: _Members | None = None
+        self._looked_at: _Again | None = None
+        self.chunk_seconds = None if self._stored.is_regular else chunk_seconds
+        hold_seconds = chunk_seconds and chunk_seconds / _HOLD_SHARE
         self.is_spread = False
         magic = self._stored.take(len(ZSTD_MAGIC))
         self._stored.put_back(magic)
         if magic.startswith(GZIP_MAGIC):
-            self._members = _Members(self._stored, _Inflate)
+            self._members = _Members(self._stored, _Inflate, hold_seconds)
         elif magic == ZSTD_MAGIC:
-            self._members = _Members(self._stored, _zstd_decoder)
+            self._members = _Members(self._stored, _zstd_decoder, hold_seconds)
         self.reader: io.BufferedReader[Any] = io.BufferedReader(
             self._members or self._stored, BUFFER_BYTES
         )
@@ -433,8 +514,20 @@ class ByteStream:
 
     @cached_property
     def first(self) -> bytes:
-        """The stream's first bytes; to be asked for before anything is read."""
-        return self.look(FIRST_BYTES)
+        """The stream's first bytes; to be asked for before anything is read.
+
+        Of what begins like JSON the first line does, since a pipe may give the next one much later.
+        """
+        size = 0
+        while size < FIRST_BYTES and len(head := self.look(size + 1)) > size:
+            size = len(head)
+            text = head.lstrip(_BEFORE_JSON)
+            end = text.find(b"\n") + 1 if text[:1] in _JSON_BEGINS else 0
+            if end and is_spread(head):
+                break
+            if text[1:end].strip():
+                return head[: size - len(text) + end][:FIRST_BYTES]
+        return head[:FIRST_BYTES]
 
     @property
     def bytes_read(self) -> int:
@@ -452,10 +545,22 @@ class ByteStream:
         return self._members.damage_told if self._members else None
 
     def look(self, size: int) -> bytes:
-        """Return the next `size` bytes, fewer where the stream ends; they are still to be read."""
-        head: bytes = self.reader.read(size)
-        self.reader = io.BufferedReader(_Again(head, self.reader), BUFFER_BYTES)
-        return head
+        """Return the next `size` bytes or more, fewer where the stream ends; nothing is taken."""
+        if self._looked_at is None:
+            self._looked_at = _Again(self.reader)
+            self.reader = io.BufferedReader(self._looked_at, BUFFER_BYTES)
+        seen = self._looked_at
+        while len(seen.head) < size and (part := seen.rest.read1(BUFFER_BYTES)):
+            seen.head += part
+        return seen.head
+
+    def read_some(self, place: memoryview) -> int | None:
+        """Fill `place` with what there is; None where a pipe has nothing for now, 0 at the end."""
+        self._stored.waits = False
+        try:
+            return self.reader.readinto1(place)
+        finally:
+            self._stored.waits = True
 
     def spread(self) -> None:
         """Give an array of objects, and objects over several lines, as one object a line.
@@ -465,6 +570,7 @@ class ByteStream:
         if is_spread(self.first):
             self.is_spread = True
             self.reader = io.BufferedReader(JsonLines(self.reader), BUFFER_BYTES)
+            self._looked_at = None  # what is looked at from here on is these lines
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on behind the damage, at the next gzip member that begins as `begins` wants it.

@@ -10,6 +10,7 @@ so a file that has only grown is known again.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -92,13 +93,13 @@ def identify(path: str, head_bytes: int = HEAD_BYTES_MAX) -> FileIdentity:
         InputError: the file cannot be read.
     """
     try:
-        with Path(path).open("rb") as file:
+        with io.FileIO(path) as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(head_bytes)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the file") from error
     digest = hashlib.blake2b(head, digest_size=16).hexdigest()
-    return FileIdentity(str(Path(path).resolve()), size, digest, len(head))
+    return FileIdentity(os.path.realpath(path), size, digest, len(head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class Source:
     @property
     def total_bytes(self) -> int | None:
         """The size as stored, in bytes; None for a pipe."""
-        return identify(self.name, 0).size_bytes if self.is_regular else None
+        return self.status()[0] if self.is_regular else None
 
     def identity(self) -> FileIdentity | None:
         """Return which file it is now; None for a pipe, which cannot be read again."""
@@ -130,17 +131,17 @@ class Source:
             InputError: the file cannot be read.
         """
         try:
-            return status_of(Path(self.name).stat())
+            return status_of(os.stat(self.name))  # noqa: PTH116 - of many thousand
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
-    def open(self) -> ByteStream:
-        """Open the bytes that records are read from.
+    def open(self, chunk_seconds: float | None = None) -> ByteStream:
+        """Open the bytes that records are read from; `chunk_seconds` is as for `ByteStream`.
 
         Raises:
             InputError: the file cannot be opened or read.
         """
-        stream = ByteStream(self.name)
+        stream = ByteStream(self.name, chunk_seconds)
         stream.spread()
         return stream
 

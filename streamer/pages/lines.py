@@ -4,6 +4,10 @@ A line is neither copied nor made an object. A line that is over the page limit,
 in the compression has torn off, is no record: `take` ends before it, and `take_odd` tells of it,
 with its length counted to its end while only its beginning is kept: memory stays bounded.
 
+Of a pipe the lines come in time, if its stream has `chunk_seconds`: so long after the first whole
+line they are taken, however few they are. While there is nothing to take, a chunk without records
+comes every few hundredths of a second, so that whoever reads can do something else.
+
 Lines of a byte stream as chunks of records.
 
 Every line has an ordinal, blank ones too; what follows the last newline is a line where the caller
@@ -13,12 +17,13 @@ a line.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from streamer.pages.bytestream import BUFFER_BYTES, ByteStream, Mark, Trail
+from streamer.pages.bytestream import BUFFER_BYTES, TICK_SECONDS, ByteStream, Mark, Trail
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
     CHUNK_RECORDS_MAX,
@@ -63,12 +68,17 @@ class LineReader:
         self._accepts = accepts
         self._rest = b""  # read, and not yet taken
         self._ended = False
+        self._since: float | None = None  # a whole line waits
+        self.pauses = False  # `take` has returned no line, since none is due yet
 
     def take(self, lines_max: int) -> Slices:
         """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.
 
-        There are fewer where the stream ends or an odd line follows; none where it comes first.
+        There are fewer where the stream ends, an odd line follows, or time is up; none where one of
+        these comes first. Then `pauses` tells whether it is time.
         """
+        turn = time.monotonic() + TICK_SECONDS
+        self.pauses = False
         data = np.empty(CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
         filled = len(self._rest)
         if filled + SLACK > len(data):
@@ -82,11 +92,16 @@ class LineReader:
             last = int(ends[count - 1]) if count else 0
             if count == lines_max or last >= CHUNK_BYTES_MAX or filled - last > self._limit:
                 break
+            if self._stream.chunk_seconds is not None and self._is_due(bool(count), turn):
+                if self.pauses:
+                    self._rest = data[:filled].tobytes()
+                    return Slices.joined()
+                break
             if filled + _LINE_ENDS_IN_BYTES + SLACK > len(data):
                 data = np.concatenate((data, np.empty(len(data), np.uint8)))
             part = self._read_into(data.data[filled : _read_to(filled)])
-            at_end = not part
-            filled += part
+            at_end = part == 0
+            filled += part or 0
         ends = ends[:count]
         if at_end and last < filled and self._is_line(data[last:filled]):
             ends = np.append(ends, filled)
@@ -94,7 +109,18 @@ class LineReader:
         cut = int(lines.ends[-1]) if lines else 0
         self._trail.take(data[:cut])
         self._rest = data[cut:filled].tobytes()
+        self._since = None
         return lines
+
+    def _is_due(self, has_lines: bool, turn: float) -> bool:  # noqa: FBT001 - private
+        """Tell whether `take` has to return: with what it has, or, after its `turn`, a pause."""
+        now = time.monotonic()
+        if has_lines and self._since is None:
+            self._since = now
+        waited = 0.0 if self._since is None else now - self._since
+        is_late = self._since is not None and waited >= (self._stream.chunk_seconds or 0.0)
+        self.pauses = not is_late and now >= turn
+        return is_late or self.pauses
 
     def _is_line(self, last: Bytes) -> bool:
         """Tell whether what has no end is a line."""
@@ -115,8 +141,12 @@ class LineReader:
         has_end = last.endswith(b"\n")
         return OddLine(line, length - has_end, has_end)
 
-    def _read_into(self, place: memoryview) -> int:
-        """Fill `place` as far as the stream goes; return by how much."""
+    def _read_into(self, place: memoryview) -> int | None:
+        """Fill `place` as far as the stream goes; return by how much. None: a pipe pauses."""
+        if self._stream.chunk_seconds is not None and not self._ended:
+            some = self._stream.read_some(place)
+            self._ended = some == 0
+            return some
         part = 0 if self._ended else self._stream.reader.readinto(place)
         self._ended = part < len(place)
         return part
@@ -169,6 +199,9 @@ def read_lines(
             end = at + len(lines)
             yield Chunk(at, end, stream.bytes_read, lines, mark=trail.mark(), heads=heads)
             at = end
+            continue
+        if source.pauses:
+            yield Chunk(at, at, stream.bytes_read)
             continue
         odd = source.take_odd()
         if odd is None or not (odd.has_end or _is_line(stream, odd, page_bytes_max, accepts)):

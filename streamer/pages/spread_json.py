@@ -41,10 +41,17 @@ class JsonLines(io.RawIOBase):
         """Tell that it can be read."""
         return True
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill `buffer` with the next bytes of the lines; return how many, 0 at the end."""
+    def readinto(self, buffer: bytearray | memoryview, /) -> int | None:  # type: ignore[override]
+        """Fill `buffer` with the next bytes of the lines; return how many, 0 at the end.
+
+        It is None where the source has none for now.
+        """
+        block = bytearray(_READ_BYTES)
         while not self._ready:
-            data = self._source.read1(_READ_BYTES)
+            count = self._source.readinto1(block)
+            if count is None:
+                return None
+            data = bytes(block[:count])
             if not data:
                 self._ready, self._carry = self._carry, b""
                 if not self._ready:

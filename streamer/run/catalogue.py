@@ -180,16 +180,20 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             StoreMismatch: the file is another one than the index has read under this path.
             InputError: the file cannot be read.
         """
+        for number in self._by_path[os.path.realpath(source.name)]:
+            entry = self.entries[number]
+            if entry.identity and entry.finished and entry.status == source.status():
+                return number  # which nobody has written to
         identity = source.identity()
         assert identity is not None, source
         known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
         if identity.size_bytes:
             self._rename_source(identity, source)
-        for number, entry in enumerate(self.entries):
-            if entry.path == identity.path and entry.identity:
+        for number in self._by_path[identity.path]:
+            entry = self.entries[number]
+            if entry.identity:
                 _check_same(entry, source)
-                entry.finished = entry.finished and entry.status == source.status()
-                entry.identity = known
+                entry.finished, entry.identity = False, known
                 return number
         return self._add(SourceEntry(source.name, identity.path, known))
 
@@ -246,40 +250,63 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     def _rename_source(self, identity: FileIdentity, source: Source) -> None:
         """Know a file by its path now, if it lay elsewhere before and goes on as what was read."""
         path = identity.path
-        if any(entry.path == path for entry in self.entries):
+        if self._by_path[path] or not (self._gone or self.folder_before):
             return
-        before = self._path_before(path)
-        gone = self._gone[identity.head_bytes, identity.head_digest] + self._gone[Path(path).name]
-        moved = [entry for entry in gone if not _exists(entry.path)]  # none has come meanwhile
-        moved += [entry for entry in self.entries if entry.path == before and entry.identity]
-        moved = [entry for entry in moved if _is_continued(entry, source)]
+        head = identity.head_bytes, identity.head_digest
+        gone = self._gone[head] + self._gone[_name(path)]
+        moved = [number for number in gone if not _exists(self.entries[number].path)]  # none is new
+        moved += [n for n in self._by_path[self._path_before(path)] if self.entries[n].identity]
+        moved = [number for number in moved if _is_continued(self.entries[number], source)]
         if moved:
-            max(moved, key=lambda entry: _likeness(entry, path)).path = path
+            self._move(max(moved, key=lambda number: _likeness(self.entries[number], path)), path)
+
+    def _move(self, number: int, path: str) -> None:
+        """Know a source by another path from now on."""
+        entry = self.entries[number]
+        self._by_path[entry.path].remove(number)
+        self._by_path[path].append(number)
+        entry.path = path
 
     @cached_property
-    def _gone(self) -> defaultdict[str | tuple[int, str], list[SourceEntry]]:
+    def _by_path(self) -> defaultdict[str, list[int]]:
+        """The numbers of the sources by their paths."""
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for number, entry in enumerate(self.entries):
+            numbers[entry.path].append(number)
+        return numbers
+
+    @cached_property
+    def _gone(self) -> defaultdict[str | tuple[int, str], list[int]]:
         """The files that were gone when this run began, by their beginning and by their name."""
-        gone: defaultdict[str | tuple[int, str], list[SourceEntry]] = defaultdict(list)
-        for entry in self.entries:
+        gone: defaultdict[str | tuple[int, str], list[int]] = defaultdict(list)
+        for number, entry in enumerate(self.entries):
             if entry.identity and entry.identity[0] and not _exists(entry.path):
                 _, digest, covered = entry.identity
-                gone[covered, digest].append(entry)
-                gone[Path(entry.path).name].append(entry)
+                gone[covered, digest].append(number)
+                gone[_name(entry.path)].append(number)
         return gone
 
     def _add(self, entry: SourceEntry) -> int:
         if len(self.entries) >= SOURCES_MAX:
             raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
+        self._by_path[entry.path].append(len(self.entries))
         self.entries.append(entry)
         return len(self.entries) - 1
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]  # of many thousand: pathlib takes ten times as long
 
 
 def _exists(path: str) -> bool:
     """Tell whether there is something at a path; where that cannot be told, there is."""
     try:
-        return Path(path).exists()
+        os.stat(path)  # noqa: PTH116 - of many thousand
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
     except OSError:
-        return True
+        pass
+    return True
 
 
 def _likeness(entry: SourceEntry, path: str) -> tuple[int, int]:

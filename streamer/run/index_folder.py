@@ -221,7 +221,11 @@ class IndexFolder:
         try:
             if store.meta is not None:
                 check_identity(path, store.meta.identity, identity)
-        except StoreMismatch:
+            elif key_file is None and not own_key(path).exists():
+                # A run that failed removed it after we had read it, and before we had the lock.
+                secret = create_secret(own_key(path))
+                identity = identity_of(signature, shards, secret)
+        except BaseException:
             store.close()
             raise
         return cls(path, store, identity, secret)

@@ -4,24 +4,37 @@ The index stores, with each flush, how long each output file was. What lies behi
 the work of a run that was killed before its next flush: it is cut off, and written again, the same
 bytes. It also stores a digest of what lies before, which tells a file that was moved, and refuses
 one that is another by now.
+
+Lines reach the system as soon as they are written, so that whoever follows a file sees them. Those
+of a file whose name ends in .gz or .zst are compressed. A flush ends a gzip member or a zstd frame:
+so what it knows is whole, can be read by any tool, and can be cut there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import hashlib
+import io
 import os
+import stat
 import sys
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, Protocol
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from backports import zstd
+
+from streamer.errors import InputError, OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.model import DEAD_LETTER_SCHEMA
+from streamer.pages.bytestream import first_bytes
 from streamer.text.visible import Buffer
 
 STANDARD_OUTPUT = "-"
-_BUFFER_BYTES = 1 << 20
+_GZIP_LEVEL = 6  # with a header that has no name and no time
+_FIRST_LINE_BYTES = 1 << 20
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 
 
@@ -32,27 +45,49 @@ class StandardOutput:
     stopped and continued meanwhile, as a shell's job control or a container's pause does.
     """
 
-    def write(self, data: Buffer) -> None:
-        """Write all of `data`, however often the system takes a part of it only."""
+    def write(self, data: Buffer) -> int:
+        """Write all of `data`, though the system takes parts of it only; return its size."""
         left = memoryview(data)
         while left:
             left = left[os.write(sys.stdout.fileno(), left) :]
+        return memoryview(data).nbytes
 
-    def flush(self) -> None:
-        """Do nothing: all is written already."""
+
+class _Packer(Protocol):
+    """What compresses one gzip member or zstd frame."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+def _new_packer(name: str) -> _Packer | None:
+    """Return what compresses the lines of a file so named; None where nothing does."""
+    if name.lower().endswith(".gz"):
+        return zlib.compressobj(_GZIP_LEVEL, wbits=31)
+    if name.lower().endswith(".zst"):
+        return zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
+    return None
 
 
 class OutputFile:
-    """An append-only output. `length` is its length in bytes, buffered ones included.
+    """An append-only output. `length` is its length in bytes as stored.
 
     Nothing of a file is changed before `start`, but for one that is made. Standard output cannot be
     cut: after a kill, lines may come again there, the same bytes.
+
+    `index` is the folder of the index whose output it is; None for a run without one. A small file
+    next to the output names it, so that no other run takes the output for its own.
     """
 
-    def __init__(self, name: str, file: BinaryIO | StandardOutput, length: int) -> None:
+    def __init__(
+        self, name: str, file: io.FileIO | StandardOutput, length: int, index: Path | None = None
+    ) -> None:
         self.name = name
         self.length = length
         self._file = file
+        self._index = index
+        self._failure: StoreUnavailable | OutputClosed | None = None
+        self._packer: _Packer | None = None  # of a member or frame that was begun
 
     @property
     def key(self) -> str:
@@ -60,25 +95,25 @@ class OutputFile:
         return output_key(self.name)
 
     @classmethod
-    def open(cls, name: str, known: int | None, *, lasting: bool) -> OutputFile:
+    def open(
+        cls, name: str, known: int | None, *, index: Path | None, overwrite: bool = False
+    ) -> OutputFile:
         """Open an output whose first `known` bytes belong to the index's state; None: never seen.
-
-        With an index that does not last (`lasting` False) the file is simply written anew.
 
         Raises:
             StoreMismatch: the file is shorter than the index knows it to be.
-            SettingsError: it exists and is none of this index's, or cannot be opened.
+            SettingsError: it exists and is not this index's, or cannot be opened.
         """
-        check_output(name, known, lasting=lasting)
+        check_output(name, known, index=index, overwrite=overwrite)
         if name == STANDARD_OUTPUT:
             return cls(name, StandardOutput(), 0)
         path = Path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("r+b" if path.exists() else "w+b", buffering=_BUFFER_BYTES)
+            file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         except OSError as error:
             raise _unwritable(name, error) from error
-        return cls(name, file, known or 0)
+        return cls(name, file, known or 0, index)
 
     def start(self) -> None:
         """Cut off what is not of the index's state: from here on, lines are appended.
@@ -90,8 +125,16 @@ class OutputFile:
             if not isinstance(self._file, StandardOutput) and Path(self.name).is_file():
                 self._file.truncate(self.length)
                 self._file.seek(self.length)
+                self._mark(mark_of(self.name))
         except OSError as error:
             raise _unwritable(self.name, error) from error
+
+    def _mark(self, mark: Path) -> None:
+        """Note next to the output whose it is."""
+        if self._index is None:
+            mark.unlink(missing_ok=True)
+        else:
+            mark.write_text(f"{self._index.resolve()}\n")
 
     def digest(self) -> str:
         """Return the digest of what was synced; "" of what is no file."""
@@ -101,18 +144,40 @@ class OutputFile:
         """Append `data`.
 
         Raises:
-            StoreUnavailable: the disk is full, or the reader of a pipe is gone.
+            StoreUnavailable: the disk is full, or the reader of a named pipe is gone.
+            OutputClosed: that of standard output is.
         """
+        if self._packer is None and data:
+            self._packer = _new_packer(self.name)
+        self._write(data if self._packer is None else self._packer.compress(data))
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
         try:
-            self._file.write(data)
+            while left:
+                left = left[self._file.write(left) or 0 :]
         except OSError as error:
-            raise self._failed(error) from error
+            self._failure = self._failed(error)
+            raise self._failure from error
         self.length += len(data)
 
+    def _end_member(self) -> None:
+        packer, self._packer = self._packer, None
+        if packer is not None:
+            self._write(packer.flush())
+
     def sync(self) -> None:
-        """Bring everything to the disk."""
+        """Bring everything to the disk, as members or frames that are whole.
+
+        Raises:
+            StoreUnavailable: it cannot be, or a write before has failed. So no flush of the index
+                counts lines that are not in the file.
+            OutputClosed: as for `write`.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._end_member()
         try:
-            self._file.flush()
             if not isinstance(self._file, StandardOutput):
                 os.fsync(self._file.fileno())
         except OSError as error:
@@ -120,12 +185,16 @@ class OutputFile:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the file; bytes that nobody synced are let go if they cannot be written."""
+        """Close the file; what of it cannot be written is let go."""
         if not isinstance(self._file, StandardOutput):
+            with contextlib.suppress(OSError, StoreUnavailable):
+                self._end_member()  # for a reader: an index knows less, and cuts it
             with contextlib.suppress(OSError):
                 self._file.close()
 
-    def _failed(self, error: OSError) -> StoreUnavailable:
+    def _failed(self, error: OSError) -> StoreUnavailable | OutputClosed:
+        if error.errno == errno.EPIPE and self.name == STANDARD_OUTPUT:
+            return OutputClosed()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return StoreUnavailable(
                 f"No space is left for {self.name}. Free some and run the same command again; "
@@ -134,23 +203,65 @@ class OutputFile:
         return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
 
 
-def check_output(name: str, known: int | None, *, lasting: bool) -> None:
+def mark_of(name: str) -> Path:
+    """Return the file that names the index whose output `name` is."""
+    return Path(f"{name}.index")
+
+
+def check_output(
+    name: str, known: int | None, *, index: Path | None, overwrite: bool = False
+) -> None:
     """Raise what `OutputFile.open` does for a file that is not the one it should be.
 
+    Without an index an existing file is only taken to `overwrite` it, and never that of an index.
     Nothing is made or changed.
     """
-    if name == STANDARD_OUTPUT or not lasting:
+    if name == STANDARD_OUTPUT:
         return
-    size = Path(name).stat().st_size if Path(name).exists() else 0
+    size = Path(name).stat().st_size if Path(name).is_file() else 0
+    if index is None:
+        if size:
+            _check_overwrite(name, overwrite=overwrite)
+        return
     if known is None and size:
         raise SettingsError(
-            f"{name} exists and was not written with this index. Remove it, or name another file."
+            f"{name} exists and was not written with this index. Name another file."
         )
     if known is not None and size < known:
         raise StoreMismatch(
             f"{name} has {size} bytes, but the index has published {known} to it. "
             "Put the file back, or name another one for what is still to come."
         )
+
+
+def _check_overwrite(name: str, *, overwrite: bool) -> None:
+    if mark_of(name).exists():
+        owner = mark_of(name).read_text(errors="replace").strip()
+        raise SettingsError(
+            f"{name} holds verdicts or dead letters of the index {owner}, which needs them to "
+            "continue. Name another file."
+        )
+    if not overwrite:
+        raise SettingsError(
+            f"{name} already exists. Name another file, or give --overwrite to replace it."
+        )
+
+
+def check_distinct(outputs: Iterable[str], inputs: Iterable[str]) -> None:
+    """Raise SettingsError if an output is the same file as an input, by a link or another path."""
+    files = {}
+    for name in outputs:
+        with contextlib.suppress(OSError):  # it is not there yet
+            found = Path(name).stat()
+            if stat.S_ISREG(found.st_mode):
+                files[found.st_dev, found.st_ino] = name
+    for name in inputs if files else ():
+        with contextlib.suppress(OSError):
+            found = Path(name).stat()
+            if (output := files.get((found.st_dev, found.st_ino))) is not None:
+                raise SettingsError(
+                    f"{output} and the input {name} are the same file. Name another output."
+                )
 
 
 def check_writable(path: Path) -> None:
@@ -176,7 +287,7 @@ def _unwritable(name: str, error: OSError) -> SettingsError:
 
 def output_key(name: str) -> str:
     """Return the name of an output in the index's state: its resolved path."""
-    return name if name == STANDARD_OUTPUT else str(Path(name).resolve())
+    return name if name == STANDARD_OUTPUT else os.path.realpath(name)
 
 
 def content_digest(path: Path, length: int) -> str:
@@ -203,8 +314,42 @@ def content_digest(path: Path, length: int) -> str:
 def begun_by(path: Path, fingerprint: str) -> bool:
     """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter."""
     try:
-        with path.open("rb") as file:
-            line = file.readline(1 << 20)
-    except OSError:
+        line, _, _ = first_bytes(str(path), _FIRST_LINE_BYTES).partition(b"\n")
+    except InputError:
         return False
     return fingerprint.encode() in line or DEAD_LETTER_SCHEMA.encode() in line
+
+
+class _FirstPart(io.RawIOBase):
+    """The first `length` bytes of a file."""
+
+    def __init__(self, file: io.FileIO, length: int) -> None:
+        self._file = file
+        self._left = length
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        taken = self._file.readinto(memoryview(buffer)[: self._left]) or 0
+        self._left -= taken
+        return taken
+
+
+def lines_within(path: Path, length: int) -> Iterator[bytes]:
+    """Yield the lines in the first `length` stored bytes of an output, which a flush knows.
+
+    Raises:
+        OSError: they cannot be read.
+        ValueError: they are damaged.
+    """
+    with path.open("rb", buffering=0) as file:
+        part: Any = io.BufferedReader(_FirstPart(file, length))
+        if path.name.lower().endswith(".gz"):
+            part = gzip.GzipFile(fileobj=part)
+        elif path.name.lower().endswith(".zst"):
+            part = zstd.ZstdFile(part)
+        try:
+            yield from part
+        except (EOFError, zlib.error, zstd.ZstdError) as error:
+            raise ValueError(f"damaged, {error}") from error

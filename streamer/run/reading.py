@@ -42,6 +42,7 @@ from streamer.pages.mapping import FieldMapping
 from streamer.pages.parse import PageParser
 from streamer.rules import BY_RULE
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
+from streamer.run.outputs import lines_within
 
 _LINES_MAX = 1_000
 _BYTES_MAX = 8 << 20
@@ -74,13 +75,20 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """A moment in which what was read before can be judged; `all`: the next read may take long."""
+
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """So much of all sources was judged before, and is read again to see that it is the same."""
 
     amount: int
 
 
-Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked
+Step = Chunk | SourceEnd | SettingsChange | Forgotten | Checked | Pause
 
 
 @dataclass(slots=True)
@@ -142,11 +150,19 @@ class FileInput:
     """Files and pipes, one after the other; amounts are bytes as stored.
 
     Without `complete`, more may come: the last line of a file that has no end is no record yet.
+    A chunk of a pipe ends `chunk_seconds` after its first line at the latest; None sets no limit.
     """
 
-    def __init__(self, sources: Sequence[Source], *, complete: bool = True) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        complete: bool = True,
+        chunk_seconds: float | None = None,
+    ) -> None:
         self._sources = sources
         self._complete = complete
+        self._chunk_seconds = chunk_seconds
         self._catalogue = Catalogue()
         self._numbers: dict[str, int] = {}
         self.report = InputReport()
@@ -182,7 +198,9 @@ class FileInput:
 
     def _steps_of(self, source: Source, number: int, before: int, after: int) -> Iterator[Step]:
         """Yield what is new of one source, once what was judged is found unchanged."""
-        with source.open() as stream:
+        if number < 0:
+            yield Pause(all=True)
+        with source.open(self._chunk_seconds) as stream:
             if number < 0:
                 number = self._catalogue.enter_stream(source.name, stream.look)
             entry = self._catalogue.entries[number]
@@ -194,15 +212,19 @@ class FileInput:
                     raise StoreMismatch(_other_records(entry, source, trail))
                 self.report.incomplete[source.name] = stream.damage
                 return
-            ending, at = Ending(), entry.position
+            ending = Ending()
+            at = before_all = entry.position  # which changes while the chunks are judged
             for chunk in source.chunks(stream, at, trail, ending, complete=self._complete):
+                if chunk.end == chunk.start:
+                    yield Pause()
+                    continue
                 at = chunk.end
                 chunk.source, chunk.amount = number, before + chunk.amount
                 yield chunk
             self._tell_end(source, ending, at)
             if ending.damage or ending.unended_bytes:
                 return
-            if at == entry.position:
+            if at == before_all:
                 self._tell_nothing_new(entry)
             yield SourceEnd(number, after, status_of(stream.status))
 
@@ -237,7 +259,7 @@ def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
 
 
 def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[Chunk]:
-    """Yield what can be judged again of the first `length` bytes of a dead-letter file.
+    """Yield what can be judged again of the first `length` bytes of a dead-letter file, as stored.
 
     Raises:
         InputError: the file cannot be read, or a line of it is no dead letter.
@@ -279,11 +301,10 @@ def _chunks(
 
 def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
     try:
-        with path.open("rb") as file:
-            number = 0
-            while file.tell() < length:
-                number += 1
-                yield _DECODE(file.readline())
+        number = 0
+        for line in lines_within(path, length):
+            number += 1
+            yield _DECODE(line)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
     except (msgspec.MsgspecError, ValueError) as error:

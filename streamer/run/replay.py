@@ -38,6 +38,7 @@ from streamer.run.reading import (
     Forgotten,
     Input,
     InputReport,
+    Pause,
     SettingsChange,
     SourceEnd,
     Step,
@@ -241,11 +242,16 @@ class Replay:
     # ---- judgement -------------------------------------------------------------------------------
 
     def _handle_all(self, steps: Iterator[Step], progress: Progress) -> None:
-        with closing(in_order(self._until_stopped(steps), self._submit, CHUNKS_AHEAD)) as ahead:
+        reading = self._until_stopped(steps)
+        with closing(in_order(reading, self._submit, CHUNKS_AHEAD, _left_at_pause)) as ahead:
             for work in ahead:
                 if self._stop:
                     break
-                self._handle_or_hold(work, progress)
+                if isinstance(work[0], Pause):
+                    self._see_written(BLOCKS_BEHIND)
+                    self._flush_if_due()
+                else:
+                    self._handle_or_hold(work, progress)
 
     def _handle_or_hold(self, work: Work, progress: Progress) -> None:
         """Take a step, and those before it, unless it is not yet known whether they count."""
@@ -270,8 +276,7 @@ class Replay:
             if isinstance(step, SourceEnd) or _is_new(step):
                 progress(step.amount, self._outcome.totals.records)
             self._tell_of_clusters()
-            if self._judge.flush_is_due:
-                self._begin_flush()
+            self._flush_if_due()
 
     def _handle(self, step: Step, result: Future[Prepared] | None) -> None:
         if isinstance(step, SettingsChange):
@@ -391,9 +396,17 @@ class Replay:
 
     def _behind(self, task: Callable[[], None]) -> None:
         """Have something done in the writing thread, after all that was judged until now."""
-        if len(self._writing) >= BLOCKS_BEHIND:
-            self._writing.popleft().result()
+        self._see_written(BLOCKS_BEHIND - 1)
         self._writing.append(self._writer.submit(task))
+
+    def _see_written(self, behind: int) -> None:
+        """Take note of what is written, until so much is behind; raise what failed."""
+        while self._writing and (len(self._writing) > behind or self._writing[0].done()):
+            self._writing.popleft().result()
+
+    def _flush_if_due(self) -> None:
+        if self._judge.flush_is_due:
+            self._begin_flush()
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
@@ -410,8 +423,7 @@ class Replay:
     def _flush(self, *, sweep: bool = False) -> None:
         """Bring everything to the disk, and see the end of it."""
         self._begin_flush(sweep=sweep)
-        while self._writing:
-            self._writing.popleft().result()
+        self._see_written(0)
         self._judge.finish()
 
 
@@ -420,6 +432,13 @@ def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:
     for output in outputs:
         output.sync()
     return {output.key: (output.length, output.digest()) for output in outputs}
+
+
+def _left_at_pause(step: Step) -> int | None:
+    """Return how much work ahead may be left at a pause of the input; None: the step is none."""
+    if isinstance(step, Pause):
+        return 0 if step.all else CHUNKS_AHEAD
+    return None
 
 
 def _is_new(step: Step) -> TypeGuard[Chunk]:

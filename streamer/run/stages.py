@@ -174,24 +174,40 @@ class OneAThread(Generic[Item]):
 
 
 def in_order(
-    items: Iterable[Item], begin: Callable[[Item], Future[Result] | None], ahead: int
+    items: Iterable[Item],
+    begin: Callable[[Item], Future[Result] | None],
+    ahead: int,
+    shortened: Callable[[Item], int | None] = lambda _item: None,
 ) -> Generator[tuple[Item, Future[Result] | None], None, None]:
     """Yield items, each with what `begin` returned for it when it was `ahead` items away.
 
+    An item for which `shortened` gives a number is a pause of the input. It is yielded at once, but
+    after the items that are done, and after all but so many of the others.
     Where no more is asked for, what has not begun is cancelled.
     """
     waiting: deque[tuple[Item, Future[Result] | None]] = deque()
     try:
         for item in items:
-            waiting.append((item, begin(item)))
-            if len(waiting) > ahead:
+            left = shortened(item)
+            if left is None:
+                waiting.append((item, begin(item)))
+            while waiting and (
+                len(waiting) > (ahead if left is None else left)
+                or (left is not None and _is_done(waiting[0][1]))
+            ):
                 yield waiting.popleft()
+            if left is not None:
+                yield item, None
         while waiting:
             yield waiting.popleft()
     finally:
         for _, future in waiting:
             if future:
                 future.cancel()
+
+
+def _is_done(future: Future[Result] | None) -> bool:
+    return future is None or future.done()
 
 
 class Ahead(Generic[Item, Result]):

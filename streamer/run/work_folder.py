@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamer.errors import StoreUnavailable
+from streamer.index.witness import make_folder
 
 MARKER = "streamer-work"
 _INDEX = "index"
@@ -67,8 +68,13 @@ class WorkFolder:
         """
         self.check()
         self._made = [each for each in self.path.parents if not each.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        make_folder(self.path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            lock = os.open(self._marker, flags, 0o644)
+        except OSError:
+            self._remove_empty()
+            raise
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -97,11 +103,15 @@ class WorkFolder:
         """Remove the folder, unless an index is still in it, and release it."""
         if self._lock is None:
             return
-        with suppress(OSError):
-            if not self.index.exists():
+        if not self.index.exists():
+            with suppress(OSError):
                 self._marker.unlink()
-                self.path.rmdir()
-                for folder in self._made:  # those that are empty, since the work failed
-                    folder.rmdir()
+            self._remove_empty()
         os.close(self._lock)
         self._lock = None
+
+    def _remove_empty(self) -> None:
+        """Remove the folder, and those above it that were made for it, as far as they are empty."""
+        with suppress(OSError):
+            for folder in (self.path, *self._made):
+                folder.rmdir()

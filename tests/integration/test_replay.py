@@ -216,8 +216,8 @@ def test_a_run_does_not_read_its_own_outputs(place: Place) -> None:
 
 def test_without_an_index_nothing_is_left_behind(place: Place) -> None:
     pages = place.write("pages.jsonl", page(1))
-    for _ in range(2):
-        assert place.streamer("replay", pages, "--verdicts", place.verdicts) == 0
+    for again in ((), ("--overwrite",)):
+        assert place.streamer("replay", pages, "--verdicts", place.verdicts, *again) == 0
         assert len(lines(place.verdicts)) == 1
     assert {p.name for p in place.folder.iterdir()} <= {
         "pages.jsonl",

@@ -247,7 +247,7 @@ def test_a_share_of_dead_letters_can_be_a_failure(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pages = place.write("pages.jsonl", *[page(i) for i in range(6)], *[b"{broken\n"] * 4)
-    outs = ("--verdicts", place.verdicts, "--fail-on-dead-letters")
+    outs = ("--overwrite", "--verdicts", place.verdicts, "--fail-on-dead-letters")
     assert place.streamer("replay", pages, *outs, "0.4") == 0
     assert "Most" not in capsys.readouterr().err
     assert place.streamer("replay", pages, *outs, "0.39") == 4

@@ -30,9 +30,11 @@ OTHERS = {
     "tombstones": "forget",
     "preset": "nutch",
     "page_bytes_max": "2048",
+    "chunk_seconds": "2.5",
     "window": "2048",
     "role": "sign",
     "accept_loss": "true",
+    "convert": "false",
     "track_changes": "true",
     "retire_replaced": "true",
     "exact": "true",
@@ -84,11 +86,14 @@ def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
         value = expected = str(tmp_path / "rules.toml")
         Path(value).write_text('[[rule]]\nhost = "example.org"\nskip = true\n')
     file = tmp_path / "settings.toml"
-    file.write_text(f"{one.name} = {[value] if words else value!r}\n".replace("'true'", "true"))
+    spelled = value if one.type is bool else repr([value] if words else value)
+    file.write_text(f"{one.name} = {spelled}\n")
     variable = {f"STREAMER_{one.name.upper()}": value}
     ways = [shown(*more, **variable), shown(*more, "--config", str(file))]
     if one.flag:
-        given = [flag(one.name)] if one.type is bool else [flag(one.name), value]
+        given = [flag(one.name), value]
+        if one.type is bool:
+            given = [flag(one.name) if value == "true" else f"--no-{flag(one.name)[2:]}"]
         ways.append(shown(*more, *given))
     for way in ways:
         assert way[one.name].lower() == expected.lower()

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from backports import zstd
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.run.outputs import OutputFile, output_key
+from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
+from streamer.run.outputs import OutputFile, check_distinct, lines_within, mark_of, output_key
 
-if TYPE_CHECKING:
-    from pathlib import Path
+INDEX = Path("my-index")
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "verdicts.jsonl"
 
 
-def write(path: Path, data: bytes, known: int | None, *, lasting: bool = True) -> int:
-    output = OutputFile.open(str(path), known, lasting=lasting)
+def write(path: Path, data: bytes, known: int | None, *, index: Path | None = INDEX) -> int:
+    output = OutputFile.open(str(path), known, index=index)
     output.start()
     output.write(data)
     output.sync()
@@ -42,7 +43,7 @@ def test_a_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
 
 def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
     path.write_bytes(b"known\nunknown\n")
-    output = OutputFile.open(str(path), 6, lasting=True)
+    output = OutputFile.open(str(path), 6, index=INDEX)
     assert path.read_bytes() == b"known\nunknown\n", "nothing is changed before the start"
     output.start()
     output.close()
@@ -53,21 +54,19 @@ def test_what_lies_behind_the_known_length_is_cut_off(path: Path) -> None:
 
 def test_a_file_shorter_than_known_is_refused_with_the_remedy_and_left_alone(path: Path) -> None:
     with pytest.raises(StoreMismatch, match="has 0 bytes"):
-        OutputFile.open(str(path), 6, lasting=True)
+        OutputFile.open(str(path), 6, index=INDEX)
     assert not path.exists()
     path.write_bytes(b"short")
     told = r"has 5 bytes, but the index has published 6 .* Put the file back"
     with pytest.raises(StoreMismatch, match=told):
-        OutputFile.open(str(path), 6, lasting=True)
+        OutputFile.open(str(path), 6, index=INDEX)
     assert path.read_bytes() == b"short"
 
 
 def test_a_foreign_file_is_refused_with_the_remedy_and_left_alone(path: Path) -> None:
     path.write_bytes(b"someone else's")
-    with pytest.raises(
-        SettingsError, match=r"was not written with this index\. Remove it, or name another file"
-    ):
-        OutputFile.open(str(path), None, lasting=True)
+    with pytest.raises(SettingsError, match=r"was not written with this index\. Name another file"):
+        OutputFile.open(str(path), None, index=INDEX)
     assert path.read_bytes() == b"someone else's"
 
 
@@ -76,43 +75,107 @@ def test_an_empty_foreign_file_may_be_used(path: Path) -> None:
     assert write(path, b"one\n", None) == 4
 
 
-def test_without_a_lasting_index_the_file_is_written_anew(path: Path) -> None:
+def test_without_an_index_a_file_is_replaced_on_request_only(path: Path) -> None:
     path.write_bytes(b"of the run before, and longer")
-    assert write(path, b"one\n", None, lasting=False) == 4
+    with pytest.raises(SettingsError, match=r"already exists\. .* --overwrite to replace it"):
+        OutputFile.open(str(path), None, index=None)
+    output = OutputFile.open(str(path), None, index=None, overwrite=True)
+    assert path.read_bytes() == b"of the run before, and longer", "nothing changes before the start"
+    output.start()
+    output.write(b"one\n")
+    output.close()
     assert path.read_bytes() == b"one\n"
+
+
+def test_an_output_of_an_index_is_never_replaced(path: Path) -> None:
+    write(path, b"one\n", None, index=INDEX)
+    with pytest.raises(SettingsError, match=f"of the index {INDEX.resolve()}, which needs them"):
+        OutputFile.open(str(path), None, index=None, overwrite=True)
+    assert path.read_bytes() == b"one\n"
+
+
+def test_what_an_index_had_under_a_name_that_is_free_again_is_no_hindrance(path: Path) -> None:
+    write(path, b"one\n", None, index=INDEX)
+    path.unlink()
+    write(path, b"two\n", None, index=None)
+    assert path.read_bytes() == b"two\n"
+    assert not mark_of(str(path)).exists()
+
+
+def test_an_output_may_not_be_an_input_by_a_link(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"pages")
+    other = tmp_path / "other"
+    os.link(path, other)
+    with pytest.raises(SettingsError, match="are the same file"):
+        check_distinct([str(other)], ["-", str(tmp_path / "none"), str(path)])
+    check_distinct([str(other), "-"], [str(tmp_path)])
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_a_compressed_output_is_whole_at_each_sync_and_cut_there(
+    tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"verdicts.jsonl{ending}"
+    expand = gzip.decompress if ending == ".gz" else zstd.decompress
+    output = OutputFile.open(str(path), None, index=INDEX)
+    output.start()
+    for line in (b"one\n", b"two\n"):
+        output.write(line)
+    output.sync()
+    known = output.length
+    assert expand(path.read_bytes()) == b"one\ntwo\n"
+    output.sync()
+    assert output.length == known, "nothing is added where nothing was written"
+    output.write(os.urandom(1 << 20))  # of which a kill leaves the most
+    assert path.stat().st_size > known
+    output.close()
+    assert list(lines_within(path, known)) == [b"one\n", b"two\n"]
+    again = OutputFile.open(str(path), known, index=INDEX)
+    again.start()
+    again.write(b"three\n")
+    again.close()
+    assert expand(path.read_bytes()) == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+def test_damage_in_a_compressed_output_is_an_error(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"dead.jsonl{ending}"
+    length = write(path, bytes(range(256)) * 99, None)
+    data = bytearray(path.read_bytes())
+    data[length // 2] ^= 255
+    path.write_bytes(data)
+    with pytest.raises((ValueError, OSError)):
+        list(lines_within(path, length))
 
 
 @pytest.mark.parametrize("name", [".", "file/below"])
 def test_what_cannot_be_a_file_is_a_settings_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match="Cannot write"):
-        OutputFile.open(str(tmp_path / name), None, lasting=False)
+        OutputFile.open(str(tmp_path / name), None, index=None)
 
 
-def test_length_counts_what_is_still_buffered(path: Path) -> None:
-    output = OutputFile.open(str(path), None, lasting=True)
+def test_lines_are_in_the_file_as_soon_as_they_are_written(path: Path) -> None:
+    output = OutputFile.open(str(path), None, index=INDEX)
     output.write(b"one\n")
     assert output.length == 4
-    assert path.read_bytes() == b""
-    output.sync()
     assert path.read_bytes() == b"one\n"
     output.close()
 
 
 def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_end() -> None:
-    output = OutputFile.open("/dev/full", None, lasting=True)
-    output.write(b"one\n")
+    output = OutputFile.open("/dev/full", None, index=INDEX)
     with pytest.raises(
         StoreUnavailable, match=r"No space is left for /dev/full\. Free some and run"
     ):
-        output.sync()
+        output.write(b"one\n")
     with pytest.raises(StoreUnavailable, match="No space is left"):
-        output.write(bytes(3 << 20))
+        output.sync()  # or a flush of the index would count the line
     output.close()
 
 
 def test_a_device_that_cannot_be_synced_need_not_be() -> None:
-    output = OutputFile.open(os.devnull, None, lasting=True)
+    output = OutputFile.open(os.devnull, None, index=INDEX)
     output.write(b"one\n")
     output.sync()
     output.close()
@@ -127,16 +190,22 @@ class BrokenPipe(io.RawIOBase):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 
-def test_a_reader_that_is_gone_is_unavailable() -> None:
+def test_a_reader_that_is_gone_ends_the_run_in_silence() -> None:
     output = OutputFile("-", BrokenPipe(), 0)  # type: ignore[arg-type]  # all that is used of a file
-    with pytest.raises(StoreUnavailable, match=r"Cannot write -: Broken pipe\."):
+    with pytest.raises(OutputClosed):
+        output.write(b"one\n")
+
+
+def test_a_file_that_cannot_be_written_is_unavailable() -> None:
+    output = OutputFile("pipe", BrokenPipe(), 0)  # type: ignore[arg-type]  # as above
+    with pytest.raises(StoreUnavailable, match=r"Cannot write pipe: Broken pipe\."):
         output.write(b"one\n")
 
 
 def test_standard_output_is_neither_cut_nor_closed(
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    output = OutputFile.open("-", 100, lasting=True)
+    output = OutputFile.open("-", 100, index=INDEX)
     output.write(b"one\n")
     output.sync()
     output.close()
@@ -154,14 +223,14 @@ def test_an_output_is_known_by_its_resolved_path(
         == str((tmp_path / "out").resolve())
     )
     assert output_key("-") == "-"
-    output = OutputFile.open("out", None, lasting=True)
+    output = OutputFile.open("out", None, index=INDEX)
     assert output.key == output_key("out")
     output.close()
 
 
 _WRITER = """
 from streamer.run.outputs import OutputFile
-output = OutputFile.open("-", None, lasting=False)
+output = OutputFile.open("-", None, index=None)
 for number in range(400):
     output.write(bytes([number % 251]) * 300_000)
 output.sync()

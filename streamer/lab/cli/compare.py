@@ -46,7 +46,7 @@ from streamer.lab.documents import (
 )
 from streamer.lab.exact import Uniqueness
 from streamer.lab.explanation import KeptIndex, Near
-from streamer.run.outputs import check_writable
+from streamer.run.outputs import check_distinct, check_writable
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection
 from streamer.sketch.scheme import read_options, split_options
@@ -405,6 +405,7 @@ def build(
         CanonicalOptions, split_options(settings.canonical), "the canonical form"
     )
     sources = reader.open(pages)
+    check_distinct([str(out)], [source.name for source in sources if source.is_regular])
     check_writable(out)
     compile_with_bar(main_text=options.text == "main")
     started = time.perf_counter()
