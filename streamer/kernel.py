@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -77,9 +78,9 @@ def _cache_folder() -> Path | None:
     files. Without one the kernels are compiled in memory, and one line on stderr says so.
     """
     named = os.environ.get("STREAMER_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
-    places = (_next_to_package, _users_cache, _private_temporary)
+    places: list[Callable[[], Path]] = [_next_to_package, _users_cache, _private_temporary]
     name, refusals = _FOLDER_PREFIX + _digest(), []
-    for place in ((lambda: Path(named)),) if named else places:
+    for place in [partial(Path, named)] if named else places:
         try:
             return _made(place() / name, None if named else _next_to_package() / name)
         except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
