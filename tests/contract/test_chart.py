@@ -269,7 +269,7 @@ def test_lint_has_nothing_to_say(values: tuple[str, ...]) -> None:
 
 
 def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
-    """Three are values, a ConfigMap has no password, no pod reads a pipe, the others are its own."""
+    """Three are values, a ConfigMap has no password, no pod reads a pipe, others are its own."""
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     known = set(schema["definitions"]["setting"]["enum"])
     own = {
