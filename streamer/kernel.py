@@ -15,15 +15,18 @@ address (`word_at`, `put_word`) has no length to check against.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,40 +70,73 @@ def _digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> Path:
-    """Return the folder for compiled kernels, and remove those that are of no use any more.
+def _cache_folder() -> Path | None:
+    """Return the folder for compiled kernels, and remove folders beside it that nothing uses.
 
-    It lies in the folder that NUMBA_CACHE_DIR names; else beside the package, else in the user's
-    cache. numba opens no cache that it cannot write: of a package that lies read-only (in an image,
-    or installed by another user), the kernels that were compiled there are copied.
+    It is in the folder that STREAMER_CACHE_DIR or NUMBA_CACHE_DIR names; else in the first of these
+    that can be written: next to the package, the user's cache, a private folder for temporary
+    files. Without one the kernels are compiled in memory, and one line on stderr says so.
     """
-    name = _FOLDER_PREFIX + _digest()
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        return _made(Path(given) / name)
-    beside = Path(__file__).parent / "__pycache__"
-    try:
-        beside.mkdir(exist_ok=True)
-        with tempfile.TemporaryFile(dir=beside):
-            return _made(beside / name)
-    except OSError:
-        root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(root) / "streamer" / name
-        if (beside / name).is_dir() and not folder.exists():
-            with suppress(OSError):  # without a copy the kernels are compiled anew
-                _copy_whole(beside / name, folder)
-        return _made(folder)
+    named = os.environ.get("STREAMER_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
+    places: list[Callable[[], Path]] = [_next_to_package, _users_cache, _private_temporary]
+    name, refusals = _FOLDER_PREFIX + _digest(), []
+    for place in [partial(Path, named)] if named else places:
+        try:
+            return _made(place() / name, None if named else _next_to_package() / name)
+        except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
+            refusals.append(str(error))
+    sys.stderr.write(
+        f"The compiled kernels cannot be stored ({'; '.join(refusals)}). Each start compiles them "
+        "in memory. Name a writable folder in STREAMER_CACHE_DIR.\n"
+    )
+    return None
 
 
-def _made(folder: Path) -> Path:
+def _next_to_package() -> Path:
+    return Path(__file__).parent / "__pycache__"
+
+
+def _users_cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamer"
+
+
+def _private_temporary() -> Path:
+    """Return a folder for temporary files that only this user can enter, since it holds code.
+
+    Raises:
+        PermissionError: another user made it, or others have rights to it.
+    """
+    user = os.geteuid()
+    folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"streamer-{user}"  # noqa: S108 - checked below
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
+        message = "Not a folder that only this user can enter"
+        raise PermissionError(errno.EPERM, message, str(folder))
+    return folder
+
+
+def _made(folder: Path, installed: Path | None) -> Path:
     """Make a folder of kernels, or mark it as used now; remove old ones beside a new one.
 
-    A process whose folder is removed compiles what it has not loaded yet once more.
+    numba opens no cache that it cannot write: from a package in a read-only folder (of an image,
+    or installed by another user) the `installed` kernels are copied. A process whose folder is
+    removed compiles again what it has not loaded yet.
+
+    Raises:
+        OSError: the folder cannot be made or written.
     """
-    with suppress(OSError):  # numba tells of a folder that cannot be written, and goes without
-        is_new = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
+    is_new = not folder.exists()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if is_new and installed and installed.is_dir():
+        with suppress(OSError):  # without a copy the kernels are compiled again
+            _copy_whole(installed, folder)
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
         os.utime(folder)
-        if is_new:
+    if is_new:
+        with suppress(OSError):  # another process removes them as well
             _remove_old(folder)
     return folder
 
@@ -121,26 +157,32 @@ def _copy_whole(source: Path, target: Path) -> None:
         shutil.copytree(source, Path(parent, "copy")).rename(target)
 
 
-FOLDER = _cache_folder()
-setattr(numba.config, "CACHE_DIR", str(FOLDER))  # noqa: B010 - numba makes it at run time
+FOLDER = _cache_folder()  # None: compiled code stays in memory
+if FOLDER:
+    setattr(numba.config, "CACHE_DIR", str(FOLDER))  # noqa: B010 - numba makes it at run time
+_done_in_memory: set[str] = set()
 
 
 def kernels_on_disk() -> int:
     """Return of how many kernels compiled code is on disk."""
-    return sum(1 for _ in FOLDER.rglob("*.nbi"))
+    return sum(1 for _ in FOLDER.rglob("*.nbi")) if FOLDER else 0
 
 
 def all_compiled(*, main_text: bool = False) -> bool:
     """Tell whether nothing is left to compile; what only main text needs is asked for apart."""
-    return (FOLDER / (_COMPLETE_MAIN_TEXT if main_text else _COMPLETE)).exists()
+    mark = _COMPLETE_MAIN_TEXT if main_text else _COMPLETE
+    return (FOLDER / mark).exists() if FOLDER else mark in _done_in_memory
 
 
 def mark_all_compiled(*, main_text: bool = False) -> None:
     """Have `all_compiled` tell so from now on; what has all for main text has all else too."""
-    with suppress(OSError):  # whoever could not write it compiles in memory, each time
-        (FOLDER / _COMPLETE).touch()
-        if main_text:
-            (FOLDER / _COMPLETE_MAIN_TEXT).touch()
+    marks = [_COMPLETE, _COMPLETE_MAIN_TEXT] if main_text else [_COMPLETE]
+    if not FOLDER:
+        _done_in_memory.update(marks)
+        return
+    with suppress(OSError):  # without its mark the next process looks at each kernel
+        for mark in marks:
+            (FOLDER / mark).touch()
 
 
 _njit: Any = numba.njit  # its stub does not know of `_nrt`
@@ -154,19 +196,40 @@ def _compiled(function: Function, *, counts_references: bool) -> Function:
     To numba a constant is an argument of a kind of its own, for which a kernel that is called by
     another with a 0 would be compiled again. That would be half of all code, and no faster.
     """
-    compiled: Any = _njit(
-        nogil=True, cache=True, boundscheck=CHECKED, no_cfunc_wrapper=True, _nrt=counts_references
-    )(function)
+    options = {"nogil": True, "boundscheck": CHECKED, "no_cfunc_wrapper": True}
+    compiled: Any = _njit(**options, _nrt=counts_references)(function)
+    _store_on_disk(compiled)
     call_template = compiled.get_call_template
 
     def one_template(args: Any, kws: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
         return call_template(tuple(_kind(each) for each in args), kws)
 
     compiled.get_call_template = one_template
-    # The folder's name tells what it was compiled from: the time of a file is not asked for.
-    compiled._cache._cache_file._source_stamp = None  # noqa: SLF001 - numba has no option for it
     KERNELS.append(compiled)
     return compiled  # type: ignore[no-any-return]
+
+
+def _store_on_disk(compiled: Any) -> None:  # noqa: ANN401 - numba's dispatcher
+    """Have numba store a kernel in the folder, and keep it in memory where the disk refuses it."""
+    if not FOLDER:
+        return
+    with suppress(RuntimeError):  # numba's, for a folder that cannot be written any more
+        compiled.enable_caching()
+        cache = compiled._cache  # noqa: SLF001 - numba has no option for what follows
+        # The folder's name says what it was compiled from: the file's contents are not compared.
+        cache._cache_file._source_stamp = None  # noqa: SLF001
+        cache.save_overload = _unless_refused(cache.save_overload)
+        cache.load_overload = _unless_refused(cache.load_overload)
+
+
+def _unless_refused(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call of a cache, with None where the system refuses it (a full disk)."""
+
+    def attempt(*arguments: Any) -> Any:  # noqa: ANN401 - numba's untyped extension API
+        with suppress(OSError):
+            return call(*arguments)
+
+    return attempt
 
 
 def kernel(function: Function) -> Function:

@@ -47,6 +47,9 @@ class Stage(StrEnum):
     FLUSH = "flush"
 
 
+UPKEEP = ("freeze", "merge", "sweep")  # values of the label `work`
+
+
 class PageHistogram(Collector):
     """A histogram that takes many pages at once: the client's own costs a call for each."""
 
@@ -147,6 +150,12 @@ class ShardMetrics:
             "streamer_changes_total",
             "Verdicts published of pages that were compared with the last version of their URL.",
             ["shard", "change"],
+            registry=registry,
+        )
+        self.upkeep_failures = Counter(
+            "streamer_shard_upkeep_failures_total",
+            "Work on the index next to its flushes that failed: freezes, merges and sweeps.",
+            ["shard", "work"],
             registry=registry,
         )
         counter = partial(Counter, labelnames=["shard"], registry=registry)

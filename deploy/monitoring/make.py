@@ -201,6 +201,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Postings refused a second", "ops",
             ((rate("streamer_shard_postings_refused_total", "shard"), "shard {{shard}}"),),
         ),
+        Panel(
+            "Failed freezes, merges and sweeps a second", "ops",
+            (
+                (
+                    rate("streamer_shard_upkeep_failures_total", "shard, work"),
+                    "{{work}}, shard {{shard}}",
+                ),
+            ),
+        ),
         Panel("Disk of the index", "bytes", each_shard("streamer_shard_index_bytes")),
         Panel(
             "Disk that is left", "percentunit",

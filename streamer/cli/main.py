@@ -10,15 +10,20 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from streamer import __version__
 from streamer.cli.terminal import Terminal
-from streamer.errors import OutputClosed, StreamerError
+from streamer.errors import OutputClosed, SettingsError, StreamerError
 from streamer.garbage import without_collections
+from streamer.wrong_values import why_wrong
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 # By panel of the help, and of each command the module below this package that has it: a command is
 # what that has under the command's own name.
@@ -61,8 +66,22 @@ PANELS = {
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
 
-class _WithPlainSwitches:
-    """What has help that shows no type after a switch, which takes no value."""
+class _InOurWords:
+    """Help that shows no type after a switch, which takes no value; errors in our words."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as get_params
+        """Return what is left of the arguments.
+
+        Raises:
+            SettingsError: an option's value is not of its type, or outside its bounds.
+        """
+        try:
+            left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # of typer's
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError) and error.param:
+                raise _refusal(error.param, error.__cause__.errors()[0]) from None
+            raise
+        return left
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - typer does not export its type
         """Return the parameters, the one for help too."""
@@ -73,11 +92,17 @@ class _WithPlainSwitches:
         return params
 
 
-class Command(_WithPlainSwitches, TyperCommand):
+def _refusal(param: Any, error: ErrorDetails) -> SettingsError:  # noqa: ANN401 - as get_params
+    name = max(param.opts, key=len) if param.param_type_name == "option" else param.metavar
+    why = why_wrong(error).rstrip(".")  # one of typer's is a sentence
+    return SettingsError(f"{name} {error['input']!r} cannot be used: {why}.")
+
+
+class Command(_InOurWords, TyperCommand):
     """A command whose help shows no type after a switch."""
 
 
-class Group(_WithPlainSwitches, TyperGroup):
+class Group(_InOurWords, TyperGroup):
     """A group whose help shows no type after a switch."""
 
 

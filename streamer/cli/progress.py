@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from streamer.cli.terminal import PlainColumn, Terminal
-from streamer.kernel import all_compiled
+from streamer.kernel import FOLDER, all_compiled
 
 if TYPE_CHECKING:
     from streamer.pages.files import Source
@@ -98,7 +98,8 @@ def compile_with_bar(*, main_text: bool = False) -> None:
     from streamer.run.warm import compile_kernels  # noqa: PLC0415 - imports every kernel
 
     console = Terminal(stderr=True)
-    what = "Compiling the kernels, once for this version and machine"
+    where = "once for this version and machine" if FOLDER else "in memory"
+    what = f"Compiling the kernels, {where}"
     if not console.is_terminal:
         console.print(f"{what}.")
     columns = (PlainColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

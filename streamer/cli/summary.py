@@ -25,6 +25,7 @@ class Summary(msgspec.Struct):
     `judged_again` were dead letters of earlier runs and are pages now, `still_dead` are none; both
     count among the records; `not_whole` could not be tried, since all of them was not kept.
     `examples` names a record for each code. `changes` are empty without `--track-changes`.
+    `missing_fields` are those of `--carry` that no page of this run had.
     """
 
     records: int
@@ -51,6 +52,7 @@ class Summary(msgspec.Struct):
     still_dead: int
     not_whole: int
     examples: dict[str, str]
+    missing_fields: list[str]
     large_clusters: list[dict[str, Any]]
     interrupted: bool
     total: dict[str, Any]
@@ -91,6 +93,7 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         still_dead=outcome.still_dead,
         not_whole=outcome.not_whole,
         examples=outcome.examples,
+        missing_fields=outcome.missing_fields if pages_of(totals) else [],
         large_clusters=[
             {
                 "source": name,
@@ -144,7 +147,18 @@ def dead_share(summary: Summary) -> float:
 
 
 def warnings(summary: Summary) -> list[str]:
-    """Return what must be said of a run in which little was judged, a sentence each."""
+    """Return what must be said of a run, a sentence each: little was judged, or a field missing."""
+    return [*_little_judged(summary), *_nothing_carried(summary)]
+
+
+def _nothing_carried(summary: Summary) -> list[str]:
+    if not (names := summary.missing_fields):
+        return []
+    what = f"No page of this run had {named(names)}, so no verdict carries it."
+    return [f"{what} Correct --carry, or leave it out."]
+
+
+def _little_judged(summary: Summary) -> list[str]:
     dead, skipped = sum(summary.dead_letters.values()), sum(summary.skipped.values())
     if summary.records and not summary.pages:
         codes = {**summary.dead_letters, **summary.skipped}

@@ -21,7 +21,7 @@ from streamer.cli.options import (
 )
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
 from streamer.index.store import Store, has_index
 from streamer.index.types import Forget, Term
@@ -29,6 +29,7 @@ from streamer.kafka.connection import Connection
 from streamer.kafka.log_upkeep import Generation, forget_in_log, reshard_worker, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position
+from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
 from streamer.run.forget import forget as forget_pages
 from streamer.run.index_folder import shard_folders, store_folder
@@ -359,4 +360,6 @@ def warm(*, settings: Annotated[Settings, "text"]) -> None:
 
     Example: streamer warm --text main
     """
+    if FOLDER is None:  # a line on stderr has said why
+        raise StreamerError("Nothing was compiled: it could be stored nowhere.")
     compile_with_bar(main_text=settings.signature.takes_main_text)

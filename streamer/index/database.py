@@ -22,7 +22,7 @@ import itertools
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,8 +72,15 @@ class Database:
     disk refuses.
     """
 
-    def __init__(self, path: Path, opened: Any, families: Sequence[bytes]) -> None:  # noqa: ANN401 - rocksdict has no types
+    def __init__(
+        self,
+        path: Path,
+        opened: Any,  # noqa: ANN401 - rocksdict has no types
+        families: Sequence[bytes],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
+        self._failed = failed
         self._opened = opened
         self._families = {each: opened.get_column_family(FAMILIES[each]) for each in families}
         self._merger = ThreadPoolExecutor(1, "merge")
@@ -96,8 +103,8 @@ class Database:
             return cls(path, _open(links, AccessType.read_only(False), families), families)
 
     @classmethod
-    def write_to(cls, path: Path) -> Database:
-        """Open or create the database in `path` for writing.
+    def write_to(cls, path: Path, failed: Callable[[], None] = lambda: None) -> Database:
+        """Open or create the database in `path` for writing; `failed` is called for failed merges.
 
         Raises:
             StoreDamaged: a file is missing or damaged.
@@ -107,7 +114,9 @@ class Database:
             make_folder(path)
         with _explained(path):
             families = list(FAMILIES)
-            database = cls(path, _open(str(path), AccessType.read_write(), families), families)
+            database = cls(
+                path, _open(str(path), AccessType.read_write(), families), families, failed
+            )
         database.merge()
         return database
 
@@ -266,7 +275,7 @@ class Database:
                     entries.compact_range(*limits, _merging())
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
-        with _logged("give back the space of dropped pages"), _explained(self._path):
+        with self._reported("give back the space of dropped pages"), _explained(self._path):
             entries.compact_range(first, last, _merging())
 
     def merge(self) -> None:
@@ -274,8 +283,17 @@ class Database:
         if self._merging is None or self._merging.done():
             self._merging = self._merger.submit(self._merge)
 
+    @contextlib.contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Log and count a failure of work in a thread of its own, which no flush depends on."""
+        try:
+            yield
+        except StreamerError as error:
+            _log.warning("The index could not %s; it is unchanged. %s", what, error)
+            self._failed()
+
     def _merge(self) -> None:
-        with _logged("merge files"), _explained(self._path):
+        with self._reported("merge files"), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
             for family in (ROWS, KEYS):  # bands are merged by whoever writes them
                 entries = self._families[family]
@@ -421,15 +439,6 @@ def _merging() -> CompactOptions:
     options = CompactOptions()
     options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
     return options
-
-
-@contextlib.contextmanager
-def _logged(what: str) -> Iterator[None]:
-    """Log a failure of work in a thread of its own, which no flush depends on."""
-    try:
-        yield
-    except StreamerError as error:
-        _log.warning("The index could not %s; it is unchanged. %s", what, error)
 
 
 @contextlib.contextmanager

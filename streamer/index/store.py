@@ -17,7 +17,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -82,6 +82,7 @@ class Store:
 
     Attributes:
         flushes: how many flushes there were since it was opened.
+        failed: is called, in any thread, with "freeze", "merge" or "sweep" when one has failed.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Store:
     ) -> None:
         self.path = path
         self.flushes = 0
+        self.failed: Callable[[str], None] = lambda _what: None
         self._database = database
         self._meta = meta
         self._witness = witness
@@ -271,7 +273,8 @@ class Store:
         assert self._witness is not None, f"{self.path} is open for reading"
         if not self._is_writing or self._database is None:
             self._without_checkpoint()
-            self._database = Database.write_to(self.path)  # others may be reading the one before
+            # Others may be reading the one before.
+            self._database = Database.write_to(self.path, lambda: self.failed("merge"))
             self._is_writing = True
             self._witness.write(self._meta.seq if self._meta else 0)  # a kill may have come before
         return self._database

@@ -138,6 +138,7 @@ class StoredLookup:
             try:
                 self.frozen.freeze(self._full, self._store.meta.next_slot, self._let_go)
             except StreamerError as error:  # nothing is lost
+                self._store.failed("freeze")
                 _log.warning("The next start reads all keys: freezing them failed. %s", error)
 
     def refresh(self, brought: Brought, *, swept: bool = False) -> None:
@@ -198,6 +199,7 @@ class StoredLookup:
         except Stopped:
             return
         except StreamerError as error:  # `wait` raises it, but that may never be called
+            self._store.failed("freeze")
             _log.error("The keys of kept pages could not be frozen. %s", error)
             raise
 

@@ -49,7 +49,7 @@ from streamer.index.stored_lookup import StoredLookup
 from streamer.index.types import Verdicts
 from streamer.index.url_versions import count_changes
 from streamer.kafka.status_page import status_page
-from streamer.metrics import Metrics, Stage
+from streamer.metrics import UPKEEP, Metrics, Stage
 from streamer.model import Decision, split_ref
 from streamer.run.large_clusters import LargeClusters
 from streamer.run.snapshots import Report, Taken
@@ -167,6 +167,9 @@ class ShardMetrics:
                 self._metrics.postings_refused,
             )
         ]
+        self._failures = {
+            work: self._metrics.upkeep_failures.labels(self._name, work) for work in UPKEEP
+        }
         self._totals = self._own_totals()
         self._observing = threading.Lock()  # the shard is shown after chunks, and after flushes
 
@@ -176,6 +179,10 @@ class ShardMetrics:
     def stage(self, stage: Stage) -> AbstractContextManager[object]:
         """Return a context that counts its seconds as those of `stage`."""
         return self._stages.labels(self._name, stage).time()
+
+    def count_failure(self, work: str) -> None:
+        """Count a freeze, merge or sweep that failed; from any thread."""
+        self._failures[work].inc()
 
     def count_verdicts(self, block: Verdicts) -> None:
         """Count verdicts, once they are published."""

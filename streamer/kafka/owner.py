@@ -133,12 +133,13 @@ class Owner(Judge):
         check_bounds(self._path, self._at, bounds)
 
     def show_in(self, metrics: ShardMetrics) -> None:
-        """Show what is on disk: now, and after each flush."""
+        """Show what is on disk, now and after each flush, and work on it that fails."""
 
         def show() -> None:
             metrics.observe_store(self.stored, self.store.size_bytes(), self.lookups[0])
             metrics.observe_disk(self.stored_offset, shutil.disk_usage(self._path).free)
 
+        self.store.failed = metrics.count_failure
         self.observe(metrics.stage, show)
         show()
 

@@ -50,7 +50,7 @@ from streamer.kafka.topic_watch import TopicWatch
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import ShardLog, stored_position
 from streamer.kafka.worker_log import configure_logs
-from streamer.kernel import all_compiled
+from streamer.kernel import FOLDER, all_compiled
 from streamer.metrics import Metrics
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
@@ -452,7 +452,8 @@ async def run_worker(options: WorkerOptions) -> None:
         # Before the group counts on this worker.
         main_text = settings.signature.takes_main_text
         if not all_compiled(main_text=main_text):
-            _log.info("kernels_compiling", note="once for this version and machine")
+            where = "once for this version and machine" if FOLDER else "in memory"
+            _log.info("kernels_compiling", note=where)
             await asyncio.to_thread(compile_kernels, main_text=main_text)
         await asyncio.to_thread(warm_kernels, settings.signature)
         spare_what_lasts()

@@ -167,6 +167,7 @@ class Extractor:
         self._carry: list[tuple[str, Callable[[Fields], Any]]] = [
             (name, self._carried_value(name)) for name in carry
         ]
+        self.missing = set(carry)  # what is to be carried, and no page has had until now
 
     def accepts_type(self, content_type: str) -> bool:
         """Tell whether pages may have this type; answers are kept, as a crawl repeats few types."""
@@ -291,6 +292,7 @@ class Extractor:
             value = read(fields)
             if value is MISSING:
                 continue
+            self.missing.discard(name)
             encoded = msgspec.json.encode(value)
             if len(encoded) <= CARRIED_BYTES_MAX:
                 carried[name] = msgspec.Raw(encoded)

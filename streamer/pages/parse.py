@@ -141,6 +141,10 @@ class PageParser:
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
+    def missing_fields(self) -> list[str]:
+        """Return the fields to be carried that no page has had until now, in alphabetical order."""
+        return sorted(self._messages.missing & self._records.missing)
+
     def parse(self, chunk: Chunk) -> PageBatch:
         """Return the batch for a chunk of a file, of standard input, or of a topic.
 

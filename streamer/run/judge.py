@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import StoreUnavailable
+from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index.head import HEAD_PAGES
 from streamer.index.shard import Shard
 from streamer.index.store import Store
@@ -417,7 +417,7 @@ class Judge:
             if self._is_sweeping:
                 began = self._clock()
                 with _said_to_follow_the_flush("removal of forgotten pages"):
-                    self._swept = sweep(self.store, again=self._swept_by_half)
+                    self._sweep()
                 ended = self._clock()
                 self._next_sweep = ended + SWEEP_SHARE * (ended - began)
             with _said_to_follow_the_flush("preparation of look-ups"):
@@ -425,6 +425,13 @@ class Judge:
                     lookup.refresh(new, swept=self._is_sweeping)
                 self.store.free()
         self._written()
+
+    def _sweep(self) -> None:
+        try:
+            self._swept = sweep(self.store, again=self._swept_by_half)
+        except StreamerError:
+            self.store.failed("sweep")
+            raise
 
     # ---- the end ---------------------------------------------------------------------------------
 

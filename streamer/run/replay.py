@@ -93,6 +93,7 @@ class Outcome:
         judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none;
             `not_whole`: that could not be tried, since their file does not hold all of them.
         report: what is to be told of the sources.
+        missing_fields: those to be carried that no page had.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -104,6 +105,7 @@ class Outcome:
     not_whole: int = 0
     examples: dict[str, str] = field(default_factory=dict)
     large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
+    missing_fields: list[str] = field(default_factory=list)
 
 
 class Interrupted(BaseException):
@@ -188,6 +190,7 @@ class Replay:
                 raise
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
+            self._outcome.missing_fields = self._parser.missing_fields()
             self._begin()
             self._flush(sweep=True)
             self._note_clusters()

@@ -71,17 +71,23 @@ def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool
     Those that only main text needs are left out where it is not asked for.
     """
     with _alone():
-        if not all_compiled(main_text=main_text):
+        if all_compiled(main_text=main_text):
+            return
+        if FOLDER:
             _compile(report, main_text=main_text)
+        else:
+            _compile_here(main_text=main_text)
+        mark_all_compiled(main_text=main_text)
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
     """Keep other processes from compiling the same: several at once are slower than one."""
     with ExitStack() as stack:
-        with suppress(OSError):  # where nothing can be written each compiles for itself
-            lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        if FOLDER:  # in memory each compiles for itself
+            with suppress(OSError):
+                lock = stack.enter_context((FOLDER / "compiling").open("a"))  # not changed by it
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -103,10 +109,13 @@ def _compile(report: Report, *, main_text: bool) -> None:
             process.kill()
             process.wait()
     if any(process.returncode for process in running):
-        for part in _PARTS.values():  # this tells what has failed
-            part(main_text=main_text)
-    mark_all_compiled(main_text=main_text)
+        _compile_here(main_text=main_text)  # this raises what has failed
     report(wanted, wanted)
+
+
+def _compile_here(*, main_text: bool) -> None:
+    for part in _PARTS.values():
+        part(main_text=main_text)
 
 
 def warm_kernels(signature: SignatureSettings = NATIVE_SIGNATURE) -> None:

@@ -177,6 +177,26 @@ def test_carried_fields_come_with_the_verdict(place: Place) -> None:
     assert lines(place.verdicts)[0]["carried"] == {"score": 7, "fetched_at": "2024-06-01T00:00:00Z"}
 
 
+def test_a_carried_field_that_no_page_has_is_warned_of(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = place.write("pages.jsonl", page(1, score=7), page(2, large="x" * 100_000))
+    summary = place.folder / "summary.json"
+    carry = [word for name in ("score", "scroe", "large") for word in ("--carry", name)]
+    assert place.replay(pages, "--summary", summary, *carry) == 0
+    assert json.loads(summary.read_bytes())["missing_fields"] == ["scroe"]
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("Warning") == 1
+    assert "Warning: No page of this run had scroe, so no verdict carries it." in said
+
+
+def test_a_run_without_pages_warns_of_no_carried_field(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place.replay(place.write("pages.jsonl", b"\n"), "--carry", "score") == 0
+    assert "carries" not in capsys.readouterr().err
+
+
 def test_empty_pages_are_nobodys_duplicates(place: Place) -> None:
     empty = [page(i, body="<p><img src=a></p>", content_type="text/html") for i in range(3)]
     assert place.replay(place.write("pages.jsonl", *empty)) == 0

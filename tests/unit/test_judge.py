@@ -206,8 +206,11 @@ def test_a_failure_after_a_flush_says_that_the_flush_was_written(
             monkeypatch.setattr(Judge, "_sweep_is_due", True)
         else:
             monkeypatch.setattr(judge.lookups[0], "refresh", fail)
+        failed: list[str] = []
+        judge.store.failed = failed.append
         with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
             judge.flush(b"new")
+        assert failed == (["sweep"] if part == "sweep" else [])
         assert judge.store.meta is not None
         assert judge.store.meta.owner == b"new"
 

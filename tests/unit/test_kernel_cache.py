@@ -6,7 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,10 @@ SHOW = "import numba, streamer.kernel; print(numba.config.CACHE_DIR)"
 # Stands for a read-only file system: who runs the tests may be root, whom no permission stops.
 READ_ONLY = """
 import tempfile
-def refuse(**_): raise OSError(30, "Read-only file system")
+write = tempfile.TemporaryFile
+def refuse(dir):
+    if "installed" in str(dir): raise OSError(30, "Read-only file system")
+    return write(dir=dir)
 tempfile.TemporaryFile = refuse
 """
 DAY = 24 * 3600
@@ -44,7 +50,11 @@ def with_constants(array):
 
 def run(package: Path, home: Path, program: str, **environment: str) -> str:
     """Return what a new process prints that imports the package there."""
-    own = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_")}
+    own = {
+        name: text
+        for name, text in os.environ.items()
+        if not name.startswith(("NUMBA_", "STREAMER_"))
+    }
     own |= {"PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home)}
     # What Python writes beside a module is none of the kernels that a test looks for.
     own |= {"PYTHONDONTWRITEBYTECODE": "1", **environment}
@@ -92,6 +102,128 @@ def test_kernels_lie_beside_a_package_or_if_it_is_read_only_as_copies_in_the_use
     (beside / "kernel.nbc").write_bytes(b"other")
     assert cache_folder(package, home, READ_ONLY) == folder
     assert (folder / "kernel.nbc").read_bytes() == b"compiled", "the first copy stays"
+
+
+@dataclass
+class Service:
+    """A user without a home, who can read a package but not write to it."""
+
+    package: Path
+    user: int
+
+    def run(self, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a program that imports the package; root does so as the other user."""
+        own = {"PYTHONPATH": str(self.package), "HOME": "/nonexistent", **environment}
+        command = [sys.executable, "-c", program]
+        if os.geteuid() == 0:
+            # The interpreter may be in root's home, so the user may read anything: but not write.
+            rights = "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"
+            who = f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"
+            command = ["setpriv", *who, *rights, "--bounding-set=-all,+dac_read_search", *command]
+        return subprocess.run(
+            command, cwd="/", env=own, capture_output=True, text=True, check=False
+        )
+
+
+@pytest.fixture
+def service(package: Path) -> Iterator[Service]:
+    (package / "streamer" / "some.py").write_text(KERNELS)
+    folders = [package, package / "streamer"]
+    for folder in folders:
+        folder.chmod(0o555)
+    yield Service(package, 65533 if os.geteuid() == 0 else os.geteuid())
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder for temporary files as a system has it: each user can write to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
+CALL = (
+    "import numpy as np; from streamer import some, kernel\n"
+    "print(some.element(np.arange(9, dtype=np.uint8), 1), kernel.FOLDER, kernel.kernels_on_disk())"
+)
+
+
+def test_kernels_of_a_user_without_a_home_are_in_a_private_folder_for_temporary_files(
+    service: Service, temporary: Path
+) -> None:
+    users = [service, replace(service, user=65532)] if os.geteuid() == 0 else [service]
+    for each in users:
+        for _ in range(2):
+            done = each.run(CALL, TMPDIR=str(temporary))
+            assert (done.returncode, done.stderr) == (0, "")
+            value, folder, count = done.stdout.split()
+            private = temporary / f"streamer-{each.user}"
+            assert (value, Path(folder).parent, count) == ("1", private, "1")
+            found = private.stat()
+            assert (found.st_uid, found.st_mode & 0o777) == (each.user, 0o700)
+
+
+@pytest.mark.parametrize("hostile", ["open", "link", "file"])
+def test_kernels_are_not_stored_where_another_user_could_have_put_code(
+    service: Service, temporary: Path, hostile: str
+) -> None:
+    folder, elsewhere = temporary / f"streamer-{service.user}", temporary / "elsewhere"
+    elsewhere.mkdir()
+    if hostile == "link":
+        folder.symlink_to(elsewhere)
+    elif hostile == "file":
+        folder.touch()
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+    done = service.run(CALL, TMPDIR=str(temporary))
+    assert (done.returncode, done.stdout) == (0, "1 None 0\n"), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert str(folder) in line
+    assert "STREAMER_CACHE_DIR" in line
+    assert not any(elsewhere.iterdir())
+    assert folder.is_file() or not any(folder.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a folder of another user")
+def test_kernels_are_not_stored_in_a_folder_that_another_user_owns(
+    service: Service, temporary: Path
+) -> None:
+    folder = temporary / f"streamer-{service.user}"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65532, 65532)
+    done = service.run(CALL, TMPDIR=str(temporary))
+    assert (done.returncode, done.stdout) == (0, "1 None 0\n"), done.stderr
+
+
+@pytest.mark.parametrize("variable", ["STREAMER_CACHE_DIR", "NUMBA_CACHE_DIR"])
+def test_kernels_are_compiled_in_memory_where_the_named_folder_cannot_be_written(
+    service: Service, variable: str
+) -> None:
+    named = service.package / "named"
+    done = service.run(CALL, **{variable: str(named)})
+    assert (done.returncode, done.stdout) == (0, "1 None 0\n"), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert str(named) in line
+
+
+def test_kernels_of_a_folder_that_becomes_full_are_compiled_in_memory(
+    service: Service, temporary: Path
+) -> None:
+    full = (
+        "from numba.core import caching\n"
+        "def refuse(*_): raise OSError(28, 'No space left on device')\n"
+        "caching.IndexDataCacheFile.save = refuse\n"
+    )
+    done = service.run(full + CALL, TMPDIR=str(temporary))
+    assert (done.returncode, done.stdout.split()[::2]) == (0, ["1", "0"]), done.stderr
+
+
+def test_a_named_folder_comes_before_numbas(package: Path, home: Path, tmp_path: Path) -> None:
+    names = {"STREAMER_CACHE_DIR": str(tmp_path / "a"), "NUMBA_CACHE_DIR": str(tmp_path / "b")}
+    assert cache_folder(package, home, **names).parent == tmp_path / "a"
 
 
 def test_a_folder_is_of_all_that_kernels_are_made_of(package: Path, home: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
-from streamer.index.codec import KEYS, ROWS, SHINGLES, STATE_KEY
+from streamer.index.codec import FORMAT, KEYS, READ_FORMATS, ROWS, SHINGLES, STATE_KEY
 from streamer.index.database import FAMILIES, Database
 from streamer.index.deep_check import check_index
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entries
@@ -74,15 +74,15 @@ def test_an_index_of_another_format_is_refused_with_the_remedy(
         patch.setattr("streamer.index.store.FORMAT", 99)
         flush(store, [0])
     for _ in range(2):  # a refusal leaves no lock behind
-        with pytest.raises(StoreMismatch, match=r"has format 99, .* 7\. Use the version"):
+        with pytest.raises(StoreMismatch, match=rf"has format 99, .* {FORMAT}\. Use the version"):
             Store.open(folder)
     monkeypatch.setattr("streamer.index.store.READ_FORMATS", (99,))
     with contextlib.closing(Store.open(folder)) as store:
         assert store.meta is not None
 
 
-@pytest.mark.parametrize("before", [5, 6])
-def test_an_index_of_an_earlier_format_goes_on_as_one_of_format_7(
+@pytest.mark.parametrize("before", [each for each in READ_FORMATS if each < FORMAT])
+def test_an_index_of_an_earlier_format_goes_on_as_one_of_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     with monkeypatch.context() as patch:
@@ -96,7 +96,7 @@ def test_an_index_of_an_earlier_format_goes_on_as_one_of_format_7(
         flush(store, range(20, 40))
     with contextlib.closing(Store.open(folder, writable=False)) as store:
         assert store.meta is not None
-        assert store.meta.format == 7
+        assert store.meta.format == FORMAT
         assert_holds(store, range(40))
 
 
@@ -106,7 +106,7 @@ def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: 
         database.write([], (b"\0" * 7 + b"\7\xff", state))
     before = digests(folder.parent)
     for writable in (True, False):
-        with pytest.raises(StoreMismatch, match=r"has format 3, ours is 7\. Use the version"):
+        with pytest.raises(StoreMismatch, match=rf"has format 3, ours is {FORMAT}\. Use the"):
             Store.open(folder, writable=writable)
     assert digests(folder.parent) == before
 
@@ -253,3 +253,41 @@ def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path
         assert_holds(store, [0])
         flush(store, range(1, 900))
         assert_holds(store, range(900))
+
+
+def test_a_merge_that_fails_is_logged_and_counted(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    monkeypatch.setattr("streamer.index.database.files_to_merge", fail)
+    failed: list[str] = []
+    with contextlib.closing(Store.open(folder)) as store:
+        store.failed = failed.append
+        flush(store, [0])
+        assert_holds(store, [0])
+    assert set(failed) == {"merge"}  # at the opening, and after the flush unless that still went on
+    said = {each.getMessage() for each in caplog.records}
+    assert said == {"The index could not merge files; it is unchanged. No room."}
+
+
+def test_keys_that_cannot_be_frozen_are_logged_and_counted(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    failed: list[str] = []
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(3))
+        store.failed = failed.append
+        lookup = StoredLookup(store, 0)
+        monkeypatch.setattr(lookup.frozen, "freeze", fail)
+        lookup.freeze()
+        with pytest.raises(StoreUnavailable, match="No room"):
+            lookup.wait()
+        lookup.close()
+    assert failed == ["freeze"]
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line == "The keys of kept pages could not be frozen. No room."

@@ -145,3 +145,35 @@ def test_no_string_is_markup_whatever_holds_it(name: str, monkeypatch: pytest.Mo
         "count",
     ):
         assert f"{where} {name}" in shown.getvalue(), where
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["check", "--threshold", "high"],
+            "--threshold 'high' cannot be used: it must be a number",
+        ),
+        (
+            ["check", "--threads", "1.5"],
+            "--threads '1.5' cannot be used: it must be a whole number",
+        ),
+        (
+            ["replay", "p", "--verdicts", "v", "--warn-share", "3"],
+            "--warn-share '3' cannot be used: it must be at most 1.0",
+        ),
+        (
+            ["clusters", "v.jsonl", "--policy", "x"],
+            "--policy 'x' cannot be used: 'x' is not one of "
+            + ", ".join(f"'{each}'" for each in ("earliest", "longest", "https", "nutch")),
+        ),
+        (["sample", "to", "--seed", "x"], "--seed 'x' cannot be used: it must be a whole number"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_our_words(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert streamer(monkeypatch, capsys, *arguments) == (2, f"Error: {message}.\n")

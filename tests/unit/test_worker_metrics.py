@@ -89,6 +89,14 @@ def test_stages_are_timed_by_role_and_shard() -> None:
 # ---- shards --------------------------------------------------------------------------------------
 
 
+def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
+    metrics = Metrics()
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard.count_failure("merge")
+    counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
+    assert values(metrics, "streamer_shard_upkeep_failures_total") == counts
+
+
 def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
     metrics = Metrics()
     shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
