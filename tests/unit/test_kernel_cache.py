@@ -171,6 +171,7 @@ def test_kernels_are_not_stored_where_another_user_could_have_put_code(
 ) -> None:
     folder, elsewhere = temporary / f"streamer-{service.user}", temporary / "elsewhere"
     elsewhere.mkdir()
+    elsewhere.chmod(0o777)
     if hostile == "link":
         folder.symlink_to(elsewhere)
     elif hostile == "file":

@@ -177,3 +177,11 @@ def test_a_value_of_another_type_is_refused_in_our_words(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert streamer(monkeypatch, capsys, *arguments) == (2, f"Error: {message}.\n")
+
+
+def test_warm_fails_where_compiled_kernels_can_be_stored_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("streamer.cli.upkeep.FOLDER", None)
+    said = "Error: Nothing was compiled: it could be stored nowhere.\n"
+    assert streamer(monkeypatch, capsys, "warm") == (1, said)
