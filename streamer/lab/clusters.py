@@ -50,7 +50,7 @@ import numpy.typing as npt
 from publicsuffixlist import PublicSuffixList
 
 from streamer.errors import InputError
-from streamer.lab.sample.score import Judged, read_places, verdict_at
+from streamer.lab.sample.score import Judged, open_verdicts, read_places, verdict_at
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
@@ -344,7 +344,7 @@ class Suspect(NamedTuple):
 def rows(path: Path, grouping: Grouping) -> Iterator[Row]:
     """Yield the rows of all clusters of the verdict file at `path`, in the order of `grouping`."""
     sizes = grouping.sizes.tolist()
-    with path.open("rb") as file:
+    with open_verdicts(path) as file:
         places = iter(grouping.places.tolist())
         for number, size in enumerate(sizes, 1):
             for member in range(size):
@@ -362,7 +362,7 @@ def suspects(path: Path, grouping: Grouping, share_min: float) -> list[Suspect]:
     parts, counts = np.unique((clusters, grouping.sources[own]), axis=1, return_counts=True)
     names = grouping.known.names()
     found = []
-    with path.open("rb") as file:
+    with open_verdicts(path) as file:
         for cluster, source, count in zip(*parts.tolist(), counts.tolist(), strict=True):
             share = count / grouping.known.pages[source]
             if count >= SUSPECT_PAGES_MIN and share >= share_min:

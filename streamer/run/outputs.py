@@ -23,7 +23,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from backports import zstd
 
@@ -336,6 +336,17 @@ class _FirstPart(io.RawIOBase):
         return taken
 
 
+def unpacked(file: BinaryIO, name: str) -> BinaryIO:
+    """Return the stream of an output's content: `file` itself, unless its name says compressed."""
+    packed: Any = file
+    if name.lower().endswith(".gz"):
+        packed = gzip.GzipFile(fileobj=packed)
+    elif name.lower().endswith(".zst"):
+        packed = zstd.ZstdFile(packed)
+    opened: BinaryIO = packed
+    return opened
+
+
 def lines_within(path: Path, length: int) -> Iterator[bytes]:
     """Yield the lines in the first `length` stored bytes of an output, which a flush knows.
 
@@ -344,12 +355,7 @@ def lines_within(path: Path, length: int) -> Iterator[bytes]:
         ValueError: they are damaged.
     """
     with path.open("rb", buffering=0) as file:
-        part: Any = io.BufferedReader(_FirstPart(file, length))
-        if path.name.lower().endswith(".gz"):
-            part = gzip.GzipFile(fileobj=part)
-        elif path.name.lower().endswith(".zst"):
-            part = zstd.ZstdFile(part)
         try:
-            yield from part
+            yield from unpacked(io.BufferedReader(_FirstPart(file, length)), path.name)
         except (EOFError, zlib.error, zstd.ZstdError) as error:
             raise ValueError(f"damaged, {error}") from error

@@ -45,8 +45,12 @@ class Campaign(NamedTuple):
 # The campaigns, as modules of this folder: one that stands here and is missing is an error.
 MODULES = (
     "damage",
+    "hostile",
+    "forgotten",
+    "strangers",
     "disk_full",
     "network",
+    "resets",
     "clock",
     "chaos",
     "forgery",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+import xxhash
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
@@ -58,3 +61,20 @@ def run(*arguments: object) -> tuple[int, str]:
     if isinstance(done.exception, StreamerError):
         return done.exception.exit_code, str(done.exception)
     return done.exit_code, " ".join(done.output.split())
+
+
+def forge(path: Path, change: Callable[[list[dict[str, str]]], None]) -> None:
+    """Change the files that the snapshot in a file names; the file fits its digest again."""
+    snapshot = msgspec.json.decode(path.read_bytes())["snapshot"]
+    change(snapshot["files"])
+    packed = msgspec.json.encode(snapshot)
+    sealed = {"digest": xxhash.xxh3_128_hexdigest(packed), "snapshot": msgspec.Raw(packed)}
+    path.write_bytes(msgspec.json.encode(sealed))
+
+
+def everything(folder: Path) -> dict[str, bytes | None]:
+    """Return the bytes of each file in a folder, and None for each folder, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }

@@ -242,9 +242,7 @@ def test_only_what_is_asked_for_is_judged(place: Place, topic: str) -> None:
     # The moment lies between the messages 7 and 8.
     arguments = ("--until", "2023-11-14T22:13:27.500Z", "--offsets", "1:5-")
     assert place.replay(topic, *arguments, out="until.jsonl") == 0
-    assert place.offsets("until.jsonl") == [
-        *((0, o) for o in range(8)), *((1, o) for o in range(5, 8)), *((2, o) for o in range(8)),
-    ]  # fmt: skip
+    assert place.offsets("until.jsonl") == [(1, o) for o in range(5, 8)]
     assert place.replay(topic, "--until", "2100-01-01", out="all.jsonl") == 0
     assert len(place.lines("all.jsonl")) == 90
 

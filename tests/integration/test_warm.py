@@ -258,7 +258,15 @@ def test_who_asks_for_main_text_has_its_kernels_compiled_first_and_once(
     folder, index = str(tmp_path), str(tmp_path / "index")
     commands = [
         ["replay", str(pages), "--verdicts", f"{folder}/m.jsonl", "--index", index],
-        ["replay", str(pages), "--verdicts", f"{folder}/s.jsonl", "--method", "simhash"],
+        [
+            "replay",
+            str(pages),
+            "--verdicts",
+            f"{folder}/t.jsonl",
+            "--method",
+            "simhash",
+            "--overwrite",
+        ],
         ["compare", str(text), str(text)],
         ["train-main-text", str(marked), "--out", f"{folder}/model.json", "--trees", "1"],
     ]

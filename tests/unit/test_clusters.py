@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from backports import zstd
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -31,6 +33,7 @@ from streamer.lab.clusters import (
 from streamer.lab.sample.score import Judged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from streamer.lab.clusters import Grouping
@@ -334,6 +337,19 @@ def test_the_output_is_csv_by_its_ending(verdicts: Path) -> None:
     assert result.stdout == ""
     table = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert [row["url"] for row in table if row["survivor"] == "1"] == ["https://a.example/19"]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("zst", zstd.compress)])
+def test_the_clusters_of_a_compressed_file_are_those_of_the_plain_one(
+    verdicts: Path, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = verdicts.with_name(f"verdicts.jsonl.{ending}")
+    packed.write_bytes(pack(verdicts.read_bytes()))
+    plain = runner.invoke(app, [str(verdicts)]).stdout
+    assert (runner.invoke(app, [str(packed)]).stdout, len(plain.splitlines())) == (plain, 13)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(InputError, match=rf"verdicts\.jsonl\.{ending}: is damaged"):
+        group(packed, ranking(Policy.EARLIEST), numbering(Scope.NONE))
 
 
 def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: Path) -> None:

@@ -38,14 +38,16 @@ REBALANCING = "Heartbeat failed for group %s because it is rebalancing"
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     """Hide the root logger's handlers from the code under test, and bring all back after it."""
-    root, own = logging.getLogger(), logging.getLogger("streamer")
-    handlers, levels = root.handlers, (root.level, own.level)
+    root = logging.getLogger()
+    changed = [root, logging.getLogger("streamer"), logging.getLogger("aiokafka")]
+    handlers, levels = root.handlers, [each.level for each in changed]
     root.handlers = []
+    changed[2].setLevel(logging.NOTSET)  # a command that ran in this process has silenced it
     yield
     logging.captureWarnings(False)
     root.handlers = handlers
-    root.setLevel(levels[0])
-    own.setLevel(levels[1])
+    for logger, level in zip(changed, levels, strict=True):
+        logger.setLevel(level)
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
 
