@@ -188,7 +188,7 @@ def test_kernels_are_not_stored_where_another_user_could_have_put_code(
     assert folder.is_file() or not any(folder.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes a folder of another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="rights of root: run as root")
 def test_kernels_are_not_stored_in_a_folder_that_another_user_owns(
     service: Service, temporary: Path
 ) -> None:
