@@ -105,7 +105,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _RIGHTS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _GONE = "No such file or directory"
 
-# RocksDB's errors are told apart by their texts only. Damage are those that begin with one of
+# RocksDB's errors differ in their texts only. Damage are those that begin with one of
 # these statuses, and a missing file. Any other may pass, as "Stale file handle" of a network disk:
 # nothing may be removed because of it.
 _DAMAGE_HEADS = ("Corruption", "NotFound", "Not implemented", "Invalid argument")

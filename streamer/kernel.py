@@ -71,7 +71,7 @@ def _digest() -> str:
 
 
 def _cache_folder() -> Path | None:
-    """Return the folder for compiled kernels, and remove folders beside it that nothing uses.
+    """Return the folder for compiled kernels, and remove folders next to it that nothing uses.
 
     It is in the folder that STREAMER_CACHE_DIR or NUMBA_CACHE_DIR names; else in the first of these
     that can be written: next to the package, the user's cache, a private folder for temporary

@@ -232,7 +232,7 @@ class Store:
         self._to_write().settle(blocks)
 
     def renew(self) -> None:
-        """Open the database again, which begins its list of files anew; nobody else may use it."""
+        """Open the database again, which begins a new list of files; nobody else may use it."""
         assert self._database is not None, "a store without a flush has no files"
         self._database.close()
         self._database, self._is_writing = None, False

@@ -108,7 +108,7 @@ class Publisher:
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if missing or not (error.retriable or isinstance(error, KafkaTimeoutError)):
                 raise StreamerError(
-                    f"Cannot publish to {topic}: {error!r}. A restart makes it anew if it is gone."
+                    f"Cannot publish to {topic}: {error!r}. A restart makes it again if it is gone."
                 ) from error
             return False
         return True

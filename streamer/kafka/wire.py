@@ -277,7 +277,7 @@ def fitting_position(path: Path, data: bytes, wanted: LogPosition) -> LogPositio
     if found.log_id != wanted.log_id:
         raise StoreMismatch(
             f"The index {path} was built from another log (topic id {found.log_id}, it is "
-            f"{wanted.log_id} now): the log was made anew. Restore that log, or name an empty "
+            f"{wanted.log_id} now): the log was made again. Restore that log, or name an empty "
             "folder with --index, to build the index from the log that there is."
         )
     return found

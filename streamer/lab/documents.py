@@ -186,7 +186,7 @@ def read_documents(
 ) -> Iterator[Document]:
     """Yield the texts of files; binary ones in folders are passed over.
 
-    `progress` is told the bytes read so far.
+    `progress` gets the bytes read so far.
 
     Raises:
         StreamerError: a file cannot be read, or as `PageReader.read`.

@@ -185,7 +185,7 @@ class OutputFile:
                 raise self._failed(error) from error
 
     def close(self) -> None:
-        """Close the file; what of it cannot be written is let go."""
+        """Close the file; what cannot be written then is lost."""
         if not isinstance(self._file, StandardOutput):
             with contextlib.suppress(OSError, StoreUnavailable):
                 self._end_member()  # for a reader: an index knows less, and cuts it

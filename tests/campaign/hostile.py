@@ -97,7 +97,7 @@ def _same(before: dict[str, bytes | None], here: Path) -> None:
 
 
 def _restored(here: Path) -> None:
-    """Restore the newest snapshot beside the index; it must be sound."""
+    """Restore the newest snapshot next to the index; it must be sound."""
     _ended(0, "restore", here / "snapshots", here / "again")
     _check(here / "again")
 

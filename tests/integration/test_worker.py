@@ -238,7 +238,7 @@ def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_p
         delete_topic(brokers, names.log(0))
         code, log = started(workers, "owner", *index)
         assert code == 3, log
-        assert "the log was made anew" in " ".join(log.split())
+        assert "the log was made again" in " ".join(log.split())
         delete_topic(brokers, names.pages)
         make_topic(brokers, names.pages)
         for role in ("sign", "all"):

@@ -271,7 +271,7 @@ class ReachesBack(Shard):
 
 
 class HeldArriveLate(Shard):
-    """A held page is judged as if it had arrived when it is let go."""
+    """A held page is judged as if it had arrived when it is released."""
 
     def _judge_held(self, page: Pages) -> None:
         page.replacements = None

@@ -128,7 +128,7 @@ def test_a_log_that_does_not_reach_to_the_index_is_refused(tmp_path: Path, key: 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"topic_id": "anew"}, "the log was made anew. Restore that log"),
+        ({"topic_id": "anew"}, "the log was made again. Restore that log"),
         ({"identity": LogIdentity(FINGERPRINT, "anew")}, "its offsets name other pages"),
         ({"shards": 2}, "--shards is 1 there and 2 here"),
     ],
