@@ -44,6 +44,16 @@ def free_port() -> int:
             return port
 
 
+def free_ports(count: int) -> list[int]:
+    """Return free ports, as `free_port` does; none of them is another one or the one after it."""
+    ports: list[int] = []
+    while len(ports) < count:
+        port = free_port()
+        if all(abs(port - other) > 1 for other in ports):
+            ports.append(port)
+    return ports
+
+
 def need_broker() -> None:
     """Leave a test out where no broker can be started: no Java, and no right to install it."""
     installs = os.geteuid() == 0 and shutil.which("apt-get")

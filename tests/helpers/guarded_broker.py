@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.protocol.admin import CreateAclsRequest
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import administer, free_port, listens, running_broker
+from tests.helpers.broker import administer, free_ports, listens, running_broker
 from tests.helpers.fleet import ROOT, streamer
 from tests.helpers.wait import wait_until
 
@@ -177,7 +177,7 @@ def denied(audit: str) -> set[Refusal]:
 @contextmanager
 def guarded_broker(folder: Path) -> Iterator[Guarded]:
     """Start the broker, and make the topics and the rights as they are written."""
-    port, sasl = free_port(), free_port()
+    port, sasl = free_ports(2)
     extra, logging = folder / "extra.properties", folder / "log4j2.properties"
     extra.write_text(_SETTINGS.format(port=port, controller=port + 1, sasl=sasl))
     logging.write_text(_LOGGING.format(file=folder / "audit.log"))

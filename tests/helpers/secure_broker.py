@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from tests.helpers.broker import free_port, listens, running_broker
+from tests.helpers.broker import free_ports, listens, running_broker
 from tests.helpers.wait import wait_until
 
 T = TypeVar("T")
@@ -107,7 +107,8 @@ def running_secure_broker(folder: Path) -> Iterator[SecureBroker]:
     authority = Authority(folder)
     certfile, keyfile = authority.give("server")
     (folder / "server-store.pem").write_bytes(keyfile.read_bytes() + certfile.read_bytes())
-    ports = {name: free_port() for name in ("plaintext", "ssl", "sasl_ssl", "sasl_plaintext")}
+    names = ("plaintext", "ssl", "sasl_ssl", "sasl_plaintext")
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
     extra = folder / "extra.properties"
     extra.write_text(
         _SETTINGS.format(folder=folder, login=_LOGIN, controller=ports["plaintext"] + 1, **ports)
