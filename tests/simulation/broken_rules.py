@@ -475,9 +475,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "held-remembered": lambda: HeldRemembered,
     "waits-for-forgotten": lambda: WaitsForForgotten,
     "no-forgotten": lambda: _forgetting(forgotten=Forgotten()),
-    "store-remembers": lambda: _forgetting_that(
-        hide=lambda _self, kept, *_rows: kept
-    ),
+    "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, *_rows: kept),
     "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
     "answers-at-once": lambda: _forgetting_that(pass_on=_pass_on_at_once),
     "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
