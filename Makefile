@@ -5,7 +5,7 @@ PYTHON ?= python3
 SAMPLE_PAGES ?= 8000
 UPGRADE ?=
 MINUTES := 12
-MINUTES_ALL := 25
+MINUTES_ALL := 35
 
 VENV := .venv
 PY := $(VENV)/bin/python
