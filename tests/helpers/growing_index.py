@@ -34,7 +34,10 @@ while True:
     take_snapshot(index, snapshots, 3)
     print(rows + step, flush=True)
     for again in sys.argv[4:]:
-        shutil.rmtree(again, ignore_errors=True)
+        old = Path(f"{again}.old")  # so that a kill leaves no half of it in its place
+        shutil.rmtree(old, ignore_errors=True)
+        if Path(again).exists():
+            Path(again).rename(old)
         snapshots.restore(Path(again))
 """
 
