@@ -74,7 +74,8 @@ class Selection:
             left = [item for item in items if not item.nodeid.startswith(FULL)]
             self._left_to_all = len(items) - len(left)
         kept = [item for item in left if item.nodeid not in self._passed]
-        self._config.hook.pytest_deselected(items=[None] * (len(items) - len(kept)))
+        runs = set(kept)
+        self._config.hook.pytest_deselected(items=[item for item in items if item not in runs])
         items[:] = kept
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
