@@ -16,12 +16,12 @@ from aiokafka import TopicPartition
 from streamer.cli.options import (
     command,
     connection_of,
-    page_parser,
     quiet_connection_of,
 )
 from streamer.cli.progress import progress_bar, records_bar
 from streamer.cli.terminal import PlainColumn, Terminal
 from streamer.config import SECURITY, Settings
+from streamer.deduplicator import page_parser
 from streamer.errors import InputError, SettingsError
 from streamer.kafka.connection import Connection
 from streamer.kafka.produce import produce as produce_sources
