@@ -16,10 +16,10 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
-from streamer import __version__
 from streamer.cli.terminal import Terminal
 from streamer.errors import OutputClosed, SettingsError, StreamerError
 from streamer.garbage import without_collections
+from streamer.version import __version__
 from streamer.wrong_values import why_wrong
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rich.markup import escape
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
 from streamer.deduplicator import page_parser
-from streamer.kafka.connection import Connection
+from streamer.kafka.connection import Connection, connection_of
 from streamer.run.index_folder import conversion
 from streamer.run.page_reader import PageReader, passed_over
 
@@ -158,16 +158,6 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
 
     settings = load_settings(**given)
     return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)
-
-
-def connection_of(settings: Settings) -> Connection:
-    """Return the connection that the settings ask for.
-
-    Raises:
-        SettingsError: they do not make sense together.
-    """
-    named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
-    return Connection(**named | {"sasl_password": settings.password})
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

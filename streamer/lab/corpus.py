@@ -30,7 +30,7 @@ from streamer.errors import SettingsError, StreamerError
 from streamer.model import SIMILARITY_ONE
 from streamer.sketch.resemblance import SKETCH_WORDS, similarity
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signatures, Signer
+from streamer.sketch.signer import NativeSigner, Signatures
 from streamer.wrong_values import why_wrong
 
 Words = npt.NDArray[np.uint64]
@@ -218,7 +218,7 @@ class Corpus(Generic[L]):
         settings = _signature_settings(n_gram, permutations, bands)
         self.bands = bands
         self._of_characters = n_gram_type == "character"
-        self._signer = Signer(settings, hashlib.sha256(str(seed).encode()).digest())
+        self._signer = NativeSigner(settings, hashlib.sha256(str(seed).encode()).digest())
         self._rows: dict[L, int] = {}
         self._labels: dict[int, L] = {}
         self._table = SignatureTable(bands, KEY_TYPES[bits])
