@@ -8,6 +8,7 @@ is done ahead in threads; batches are judged in the order in which they came.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import logging
 import os
@@ -161,8 +162,9 @@ class Deduplicator:
                     blocks, letters = self._take(future.result())
                 for letter in letters:
                     self._reject(letter, rejected)
-                for block in blocks:
-                    yield from self._told(block)
+                told = itertools.chain.from_iterable(map(self._told, blocks))
+                # A shard tells of the duplicates that it finds before the next one has the others.
+                yield from sorted(told, key=_place) if len(blocks) > 1 else told
 
     def check(self, page: AnyPage) -> Verdict:
         """Return the verdict that a page would get if it were added now; nothing changes.
@@ -386,6 +388,10 @@ def _batches(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _place(verdict: Verdict) -> int:
+    return verdict.page.offset
 
 
 def _body(body: str | bytes) -> dict[str, str]:

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streamer.index.head import FLUSHED, KEPT
 from streamer.index.rule import UNIQUE
 from streamer.index.shard import Shard
-from streamer.index.types import BEFORE_ALL, Pages, Verdicts
+from streamer.index.types import BEFORE_ALL, Keys, Pages, Verdicts
 from streamer.sketch.hash_sets import UNKNOWN, set_similarity
 from streamer.sketch.method import Sketch, sketch_similarity
 
@@ -55,15 +56,25 @@ def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
 def nearest(shards: Sequence[Shard], page: Pages, limit: int) -> list[NearRow]:
     """Return the kept pages that share a key with one page, the most similar first."""
     found: dict[int, NearRow] = {}
-    if page.tokens[0]:
-        for shard in shards:
-            found |= {row.ref: row for row in (*_stored(shard, page), *_in_head(shard, page))}
+    for shard in shards:
+        if shard.settings is None:
+            continue  # which has no rows
+        _, shingles_min = shard.settings.least_of(page.urls)
+        keys, masks = shard.posted_keys(page, page.distinct >= shingles_min)
+        for row in (*_stored(shard, page, keys, masks), *_in_head(shard, page, keys, masks)):
+            found[row.ref] = row
     return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]
 
 
-def _stored(shard: Shard, page: Pages) -> Iterator[NearRow]:
-    hits = shard.lookup.find(shard.own_keys(page), shard.let_go)
-    rows = np.unique(hits.rows)
+def _has(masks: Keys, own_keys: int) -> npt.NDArray[np.bool_]:
+    """Return bool[n, own keys], which keys each mask has."""
+    return (masks[:, None] >> np.arange(own_keys, dtype=np.uint64) & np.uint64(1)).astype(np.bool_)
+
+
+def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
+    hits = shard.lookup.find(keys, shard.let_go)
+    wanted = np.repeat(_has(masks, keys.shape[1])[0, hits.places], np.diff(hits.starts))
+    rows = np.unique(hits.rows[wanted])
     kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)
     left = np.flatnonzero(shard.horizon.has(kept.times, rows) & (kept.times > BEFORE_ALL))
     kept = kept.take(left)
@@ -72,12 +83,13 @@ def _stored(shard: Shard, page: Pages) -> Iterator[NearRow]:
         yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url)
 
 
-def _in_head(shard: Shard, page: Pages) -> Iterator[NearRow]:
+def _in_head(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
     head, count = shard.head, shard.head.count
     # What a flush has begun to write is in the head until look-ups have it.
     is_written = shard.lookup.flushes >= shard.flushes_begun
     states, newest = head.states[:count], KEPT if is_written else FLUSHED
-    shares = (head.keys[:count] == shard.own_keys(page)).any(axis=1)
+    posted = _has(head.masks[:count] & masks, keys.shape[1])
+    shares = ((head.keys[:count] == keys) & posted).any(axis=1)
     answers = shard.horizon.has(head.times[:count], head.rows[:count])
     for entry in np.flatnonzero(shares & answers & (states >= KEPT) & (states <= newest)).tolist():
         own = head.shingles[entry] if page.shingles else b""

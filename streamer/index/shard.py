@@ -292,7 +292,7 @@ class Shard:
             )
         similarity_min, shingles_min = settings.least_of(pages.urls)
         comparable = pages.distinct >= shingles_min
-        keys, masks = self._own_keys_of(pages, comparable)
+        keys, masks = self.posted_keys(pages, comparable)
         hits = self.lookup.find(keys, self.let_go)
         replacements = _replacements_before(pages) if len(pages) == 1 else -1
         fetched, places = self._fetch(hits, masks, settings, replacements)
@@ -355,7 +355,7 @@ class Shard:
         if not self.last:
             self._undecided |= self.head.undecided(before)
 
-    def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
+    def posted_keys(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         return self.own_keys(pages), masks
@@ -369,7 +369,7 @@ class Shard:
         if settings is None or not settings.also:
             return None
         _, shingles_min = settings.least_of(pages.urls)
-        return *self._own_keys_of(pages, pages.distinct >= shingles_min), settings
+        return *self.posted_keys(pages, pages.distinct >= shingles_min), settings
 
     def _nearest(self, pages: Pages, keys: Keys, masks: Keys) -> Nearest:
         """Return what other indexes have nearest to the pages, where the settings name any."""
