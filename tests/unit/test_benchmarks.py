@@ -426,13 +426,13 @@ def test_an_index_that_takes_too_much_is_given_fewer_documents_and_that_is_said(
 
 def test_the_results_are_json_with_the_machine(tmp_path: Path) -> None:
     text = io.StringIO()
-    asked = run.parse(["--only", "library", "--library-texts", "20", "--folder", str(tmp_path)])
+    asked = run.parse(["--only", "library", "--library-pages", "20", "--folder", str(tmp_path)])
     run.run(*asked, Console(file=text, width=120))
     found = json.loads((tmp_path / results.RESULTS_FILE).read_bytes())
     assert found["machine"]["cores"] >= 1
     assert found["machine"]["packages"].keys() == set(machine.PACKAGES)
     assert found["subjects"].keys() == {"library"}
-    assert found["subjects"]["library"]["result"]["texts"] == 20
+    assert found["subjects"]["library"]["result"]["pages"] == 20
     assert "cores" in text.getvalue()
 
 
