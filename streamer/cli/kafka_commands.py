@@ -16,8 +16,8 @@ from streamer.cli.options import (
     command,
     quiet_connection_of,
 )
-from streamer.cli.progress import progress_bar, records_bar
-from streamer.cli.terminal import PlainColumn, Terminal
+from streamer.cli.progress import PlainColumn, progress_bar, records_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
 from streamer.deduplicator import page_parser
 from streamer.errors import SettingsError
