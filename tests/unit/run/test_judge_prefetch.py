@@ -16,7 +16,7 @@ from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup
 from tests.helpers.signed_pages import family_pages
 from tests.helpers.stored_rows import flushed, keys_of
-from tests.unit.test_judge import a_judge
+from tests.unit.run.test_judge import a_judge
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -44,7 +44,7 @@ from tests.helpers.kills import told_until_killed
 from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

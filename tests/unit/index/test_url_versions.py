@@ -28,7 +28,7 @@ from streamer.sketch.resemblance import similarity
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
 from tests.property.test_reshard import OWNER, reshard
-from tests.unit.test_wire import IDENTITY, record
+from tests.unit.kafka.test_wire import IDENTITY, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

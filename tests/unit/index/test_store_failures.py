@@ -213,7 +213,7 @@ assert_holds(store, range(600))
 
 
 def test_flushes_do_not_use_up_the_files_that_a_process_may_have_open(folder: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=120)
 
 
@@ -240,7 +240,7 @@ for limit in (0, 5_000, 100_000):
 def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path) -> None:
     """A limit on the size of files is a disk that takes a part and no more, for any user."""
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(Path(__file__).parents[2]), str(folder)],
+        [sys.executable, "-c", LIMITED, str(Path(__file__).parents[3]), str(folder)],
         check=True, stdout=subprocess.PIPE, text=True, timeout=120,
     )  # fmt: skip
     said = done.stdout.splitlines()

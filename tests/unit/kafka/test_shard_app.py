@@ -27,7 +27,7 @@ from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.metrics import Metrics
 from tests.helpers.kafka_doubles import Events, ToldConsumer, ToldMessage, ToldPublisher, settle
-from tests.unit.test_owner import IDENTITY, a_log, key, owner
+from tests.unit.kafka.test_owner import IDENTITY, a_log, key, owner
 
 __all__ = ["key"]
 NAMES = Names("index", "pages")

@@ -25,7 +25,7 @@ from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares
 from tests.helpers.shard_network import page_record
 from tests.helpers.signed_pages import made_pages, unlike
-from tests.unit.test_owner import a_log, key, owner
+from tests.unit.kafka.test_owner import a_log, key, owner
 
 __all__ = ["key"]
 HEAD_PAGES = 10

@@ -299,7 +299,7 @@ import os, sys
 from pathlib import Path
 from tests.helpers.kills import die_before
 from tests.helpers.signed_pages import opened
-from tests.unit.test_forget import give
+from tests.unit.run.test_forget import give
 from streamer.index.database import Database
 
 judge = opened(Path(sys.argv[1]), head_pages=100)

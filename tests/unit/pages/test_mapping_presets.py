@@ -12,7 +12,7 @@ from streamer.pages.mapping import PRESETS
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED, HTML
 
-MESSAGES = Path(__file__).parents[1] / "fixtures" / "messages"
+MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 
 
 def parse(name: str, suffix: str = "jsonl") -> PageBatch:
