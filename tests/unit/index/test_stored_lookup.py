@@ -1,9 +1,12 @@
-"""Look-ups in bounded memory: what has no room is frozen, found again, and read sparingly."""
+"""Look-ups in bounded memory, where postings without room are frozen; the lock of readers."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,15 +15,10 @@ from streamer.index import stored_lookup
 from streamer.index.codec import BANDS, entry_key
 from streamer.index.database import Database
 from streamer.index.deep_check import check_index
+from streamer.index.row_blocks import RowKeys
 from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
+from streamer.index.stored_lookup import SharedLock, StoredLookup
 from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flushed, keys_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from streamer.index.row_blocks import RowKeys
 
 
 @pytest.fixture
@@ -47,6 +45,10 @@ def bounded(store: Store, flushes: int, memory_max: int | None = 0) -> StoredLoo
 def found(lookup: StoredLookup, rows: Sequence[int]) -> list[int]:
     numbers: list[int] = lookup.find(keys_of(rows)).rows.tolist()
     return numbers
+
+
+SOON = 0.05
+LONG = 20.0
 
 
 def test_what_has_no_room_is_frozen_and_found_as_before(store: Store) -> None:
@@ -205,3 +207,52 @@ def test_nothing_is_noted_while_a_checkpoint_is_made(
     store.checkpoint()
     noting.join()
     assert store.note(b"key") == b"value"
+
+
+def test_several_threads_share_the_lock_at_once() -> None:
+    lock, meeting = SharedLock(), threading.Barrier(3, timeout=LONG)
+
+    def share() -> int:
+        with lock.shared():
+            return meeting.wait()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(lambda _: share(), range(3))) == [0, 1, 2]
+
+
+def test_who_has_it_alone_waits_for_those_that_share_it_and_keeps_others_out() -> None:
+    lock, seen = SharedLock(), list[str]()
+    inside, leave = threading.Event(), threading.Event()
+
+    def share(name: str) -> None:
+        with lock.shared():
+            inside.set()
+            leave.wait(LONG)
+            seen.append(name)
+
+    def alone() -> None:
+        with lock.alone():
+            seen.append("alone")
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(share, "before")
+        inside.wait(LONG)
+        changing = pool.submit(alone)
+        while not lock._waiting:  # noqa: SLF001 - there is no other sign that it waits
+            changing.done()
+        late = pool.submit(share, "after")
+        assert not threading.Event().wait(SOON)
+        assert seen == []
+        leave.set()
+        for done in (first, changing, late):
+            done.result(LONG)
+    assert seen == ["before", "alone", "after"]
+
+
+def test_an_error_inside_lets_go_of_the_lock() -> None:
+    lock = SharedLock()
+    for hold in (lock.shared, lock.alone, lock.shared):
+        with pytest.raises(ZeroDivisionError), hold():
+            divmod(1, 0)
+    with lock.alone():
+        assert lock._sharing == 0  # noqa: SLF001

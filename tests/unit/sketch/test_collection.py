@@ -13,7 +13,15 @@ from typer.testing import CliRunner
 
 from streamer.errors import InputError, SettingsError
 from streamer.lab.cli.compare import collection
-from streamer.sketch.collection import FORMAT, count_words, idf, load_collection, shares_for
+from streamer.sketch.collection import (
+    FORMAT,
+    count_words,
+    idf,
+    load_collection,
+    rarest_first,
+    share_by_length,
+    shares_for,
+)
 from streamer.sketch.method import PageText
 from streamer.sketch.scheme import choose, method, written_options
 from streamer.text.words import CanonicalOptions
@@ -187,3 +195,27 @@ def test_a_collection_changes_what_is_rare() -> None:
 
 def test_without_a_collection_the_length_of_words_tells() -> None:
     assert shares_for(None, DEFAULT)("cat") == 1 / 4
+
+
+# ---- how rare words are without a collection -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "share"),
+    [
+        ("a", 1), ("cat", 1 / 4), ("море", 1 / 8), ("\u6771", 1 / 8),
+        ("e\u0301te\u0301", 1 / 4),  # three letters and two marks
+        ("x" * 17, 2**-16), ("x" * 40, 2**-16),
+    ],
+)  # fmt: skip
+def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
+    assert share_by_length(word) == share
+    assert idf(word, share_by_length) == pytest.approx(-math.log(share))
+    assert math.copysign(1, idf(word, share_by_length)) == 1, (
+        "no negative zero for one on all pages"
+    )
+
+
+def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
+    rarest = rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
+    assert rarest == ["house", "cat", "dog", "a"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from streamer.text.tokens import tokens
-from streamer.text.words import CanonicalOptions, Word, canonical_words, words_with_spans
+from streamer.text.words import CanonicalOptions, Word, canonical_words, sentences, words_with_spans
 
 REASON = (
     "Разум дан человеку для того, чтобы он разумно жил, а не для того только, "
@@ -106,3 +106,24 @@ def test_a_stop_word_of_several_unspaced_characters_drops_none_of_them() -> None
 def test_options_that_cannot_work_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         CanonicalOptions.model_validate(options)
+
+
+# ---- sentences ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two? Three!\nFour", ["One.", "Two?", "Three!", "Four"]),
+        ("Pi is 3.14. \u00abNo.\u00bb Then", ["Pi is 3.14.", "\u00abNo.\u00bb", "Then"]),
+        ("\u4e00\u3002\u4e8c\uff01\u4e09", ["\u4e00\u3002", "\u4e8c\uff01", "\u4e09"]),
+        (" \n \n", []),
+    ],
+)  # fmt: skip
+def test_sentences_end_at_stops_and_lines(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+@given(st.text("ab.!?\u3002 \n\u00bb", max_size=60))
+def test_sentences_keep_all_but_white_space(text: str) -> None:
+    assert "".join("".join(sentences(text)).split()) == "".join(text.split())

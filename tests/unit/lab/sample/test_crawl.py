@@ -4,13 +4,11 @@ import csv
 import hashlib
 import math
 from collections import Counter
-from random import Random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from streamer.errors import InputError
-from streamer.lab.sample import prose
 from streamer.lab.sample.crawl import (
     COLUMNS,
     PAGES_FILE,
@@ -22,19 +20,8 @@ from streamer.lab.sample.crawl import (
     read_kinds,
     write_crawl,
 )
-from streamer.lab.sample.prose import (
-    Article,
-    delete_words,
-    insert_words,
-    move_paragraphs,
-    replace_words,
-    write_article,
-)
-from streamer.lab.sample.reference import Shingler, page_text, read_page, resemblance, tokens
+from streamer.lab.sample.reference import Shingler, page_text, read_page, resemblance
 from streamer.lab.sample.sites import make_site
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_PAGES = {Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT}
 EQUAL = {Kind.EXACT_COPY, Kind.SESSION_MIRROR, Kind.RECODED, Kind.TOO_SHORT_COPY}
@@ -56,10 +43,6 @@ def truth(crawl: Path) -> list[dict[str, str]]:
 @pytest.fixture(scope="module")
 def page_lines(crawl: Path) -> list[bytes]:
     return (crawl / PAGES_FILE).read_bytes().splitlines()
-
-
-def article(language: prose.Language = prose.ENGLISH, count: int = 400) -> Article:
-    return write_article(Random(7), language, count)
 
 
 def test_a_seed_gives_these_bytes_on_every_machine() -> None:
@@ -177,22 +160,6 @@ def test_copies_are_told_from_origins_by_what_their_kind_says(
             assert isinstance(page.body_base64, str)
 
 
-def test_unrelated_articles_of_a_language_share_few_shingles() -> None:
-    for language in prose.LANGUAGES:
-        shingler = Shingler()
-        sets = [
-            shingler.exact(
-                "\n".join(
-                    language.joiner.join(p)
-                    for p in write_article(Random(n), language, 400).paragraphs
-                )
-            )
-            for n in range(12)
-        ]
-        others = [resemblance(sets[0], other) for other in sets[1:]]
-        assert max(others) < 0.002, language.code
-
-
 def test_pages_are_as_large_as_real_ones(page_lines: list[bytes]) -> None:
     sizes = sorted(len(line) for line in page_lines)
     assert sizes[len(sizes) // 5] > 5_000
@@ -202,44 +169,6 @@ def test_pages_are_as_large_as_real_ones(page_lines: list[bytes]) -> None:
 def test_all_languages_and_layouts_take_part() -> None:
     sites = [make_site(1, number) for number in range(SITES)]
     assert len({(site.language.code, site.layout) for site in sites}) == 28
-
-
-def count_tokens(one: Article) -> list[str]:
-    return [word for words_ in one.paragraphs for word in words_]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.1])
-def test_an_edit_touches_exactly_its_share_of_the_words(share: float) -> None:
-    before = article()
-    edited = round(share * before.words())
-    assert insert_words(Random(1), before, share).words() == before.words() + edited
-    assert delete_words(Random(1), before, share).words() == before.words() - edited
-    replaced = replace_words(Random(1), before, share)
-    pairs = list(zip(count_tokens(before), count_tokens(replaced), strict=True))
-    changed = sum(left != right for left, right in pairs)
-    assert edited * 0.8 <= changed <= edited  # a word may be replaced by itself
-
-
-def test_moving_paragraphs_keeps_their_words() -> None:
-    before = article(count=1200)
-    after = move_paragraphs(Random(3), before, 0.2)
-    assert after.paragraphs != before.paragraphs
-    assert sorted(after.paragraphs) == sorted(before.paragraphs)
-
-
-def test_an_article_has_the_words_that_were_asked_for() -> None:
-    for language in prose.LANGUAGES:
-        assert article(language, 123).words() == 123
-
-
-def test_a_print_view_has_the_article_and_another_surrounding() -> None:
-    site = make_site(1, 0)
-    one = write_article(Random(1), site.language, 200)
-    text = set(tokens(" ".join(count_tokens(one))))
-    assert text <= set(tokens(site.render(one)))
-    assert text <= set(tokens(site.print_view(one)))
-    assert site.menu[1][1] in site.render(one)
-    assert site.menu[1][1] not in site.print_view(one)
 
 
 def test_copies_come_from_the_whole_past() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from itertools import chain
 from typing import Any, TypeVar
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError
-from streamer.sketch.collection import idf, rarest_first, share_by_length
+from streamer.sketch.collection import share_by_length
 from streamer.sketch.method import ABSENT_KEY, Method, PageText, similarity_of
 from streamer.sketch.methods.hashes import HASHES, hash64, seed_of
 from streamer.sketch.methods.lexical import (
@@ -26,9 +24,8 @@ from streamer.sketch.methods.lexical import (
     Variant,
     top_keywords,
 )
-from streamer.sketch.methods.sentences import LongSentences, PageVector, Segments, cut
+from streamer.sketch.methods.sentences import LongSentences, PageVector
 from streamer.sketch.scheme import method
-from streamer.text.words import sentences
 
 SECRET = bytes(range(32))
 M = TypeVar("M", bound=Method[Any])
@@ -111,30 +108,6 @@ def test_the_string_of_a_page_is_what_the_method_says(
     assert string(kind, text, **parameters) == expected
 
 
-# ---- how rare words are without a collection -------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("word", "share"),
-    [
-        ("a", 1), ("cat", 1 / 4), ("море", 1 / 8), ("\u6771", 1 / 8),
-        ("e\u0301te\u0301", 1 / 4),  # three letters and two marks
-        ("x" * 17, 2**-16), ("x" * 40, 2**-16),
-    ],
-)  # fmt: skip
-def test_each_letter_halves_the_share_of_pages(word: str, share: float) -> None:
-    assert share_by_length(word) == share
-    assert idf(word, share_by_length) == pytest.approx(-math.log(share))
-    assert math.copysign(1, idf(word, share_by_length)) == 1, (
-        "no negative zero for one on all pages"
-    )
-
-
-def test_the_rarest_words_come_first_and_equal_ones_by_alphabet() -> None:
-    rarest = rarest_first(["cat", "a", "house", "dog", "a"], share_by_length)
-    assert rarest == ["house", "cat", "dog", "a"]
-
-
 # ---- IDF string --------------------------------------------------------------------------------
 
 
@@ -174,46 +147,6 @@ def test_the_words_of_greatest_weight_are_joined_by_alphabet(words: list[str], c
     assert string(OptimumFrequency, text, words=count, best_idf=3.3) == plain_optimum(
         text, count, 3.3
     )
-
-
-# ---- long sentences ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two? Three!\nFour", ["One.", "Two?", "Three!", "Four"]),
-        ("Pi is 3.14. \u00abNo.\u00bb Then", ["Pi is 3.14.", "\u00abNo.\u00bb", "Then"]),
-        ("\u4e00\u3002\u4e8c\uff01\u4e09", ["\u4e00\u3002", "\u4e8c\uff01", "\u4e09"]),
-        (" \n \n", []),
-    ],
-)  # fmt: skip
-def test_sentences_end_at_stops_and_lines(text: str, expected: list[str]) -> None:
-    assert sentences(text) == expected
-
-
-@given(st.text("ab.!?\u3002 \n\u00bb", max_size=60))
-def test_sentences_keep_all_but_white_space(text: str) -> None:
-    assert "".join("".join(sentences(text)).split()) == "".join(text.split())
-
-
-# ---- page vector -------------------------------------------------------------------------------
-
-
-@given(st.lists(st.sampled_from(["cat", "dog", "owl", "fox"]), max_size=40), st.integers(1, 4))
-def test_steps_are_shares_of_the_greatest_count_rounded_up(words: list[str], steps: int) -> None:
-    counts = Counter(words)
-    most = max(counts.values(), default=0)
-    plain = {word: math.ceil(round(steps * count / most, 9)) for word, count in counts.items()}
-    ordered = sorted(plain, key=lambda word: (-plain[word], word))
-    expected = " ".join(f"{word}:{plain[word]}" for word in ordered)
-    found = string(PageVector, " ".join(words), words=max(1, len(counts)), steps=steps)
-    assert found == expected
-
-
-def test_a_language_without_stop_words_is_an_error_that_lists_the_others() -> None:
-    with pytest.raises(SettingsError, match=r"klingon.*english"):
-        made(PageVector, stop_words="klingon")
 
 
 # ---- lexicons ----------------------------------------------------------------------------------
@@ -281,83 +214,6 @@ def test_a_single_equal_part_of_the_most_parts_reaches_the_threshold() -> None:
     assert similarity_of(one.measure, a, b) >= one.threshold
     b[1] ^= 1
     assert similarity_of(one.measure, a, b) < one.threshold
-
-
-# ---- segments ----------------------------------------------------------------------------------
-
-
-TEXT = " ".join(f"w{n}" for n in range(100))
-
-
-@given(st.lists(st.text(max_size=3), max_size=50), st.integers(1, 20))
-def test_pieces_hold_all_parts_in_order_and_are_of_about_one_size(
-    parts: list[str], pieces: int
-) -> None:
-    result = cut(parts, pieces)
-    assert list(chain.from_iterable(result)) == parts
-    sizes = [len(piece) for piece in result]
-    assert len(sizes) == pieces
-    assert max(sizes) - min(sizes) <= 1
-
-
-def test_a_page_is_cut_into_equal_numbers_of_words() -> None:
-    strings = made(Segments, segments=3, equal=1, min_words=2).strings(
-        PageText("One two, three four. Five six seven")
-    )
-    assert strings == ["one two", "three four", "five six seven"]
-
-
-def test_a_page_is_cut_between_sentences_by_that_rule() -> None:
-    page = PageText("One two three. Four five?\nSix seven eight nine... Ten, eleven!")
-    strings = made(Segments, segments=2, equal=1, rule="sentences", min_words=2).strings(page)
-    assert strings == ["one two three four five", "six seven eight nine ten eleven"]
-
-
-def test_a_short_page_has_fewer_pieces() -> None:
-    one = made(Segments, segments=10, min_words=5)
-    assert one.strings(PageText(" ".join(TEXT.split()[:12]))) == [
-        "w0 w1 w2 w3 w4 w5",
-        "w6 w7 w8 w9 w10 w11",
-    ]
-    assert one.strings(PageText("four words are few")) == []
-
-
-def test_a_sentence_with_few_words_is_a_piece_without_a_key() -> None:
-    one = made(Segments, segments=3, equal=1, rule="sentences", min_words=3)
-    page = PageText("Home. A sentence of five words. Another one of them.")
-    keys = one.sign(page).keys
-    assert [key == ABSENT_KEY for key in keys] == [True, False, False]
-
-
-def test_a_change_in_one_place_costs_one_piece_of_ten() -> None:
-    one = made(Segments)
-    a, b = one.sign(PageText(TEXT)), one.sign(PageText(TEXT.replace("w42", "other")))
-    assert similarity_of(one.measure, a.sketch, b.sketch) == 0.9
-    equal = [x == y for x, y in zip(a.keys, b.keys, strict=True)]
-    assert equal == [n != 4 for n in range(10)]
-
-
-@pytest.mark.parametrize("equal", range(1, 8))
-def test_m_equal_pieces_of_n_make_a_duplicate_and_fewer_do_not(equal: int) -> None:
-    one = made(Segments, segments=7, equal=equal)
-    a = one.sign(PageText(TEXT)).sketch
-    for changed, duplicate in ((7 - equal, True), (8 - equal, False)):
-        words = TEXT.split()
-        for piece in range(changed):
-            words[100 * piece // 7] = "other"
-        b = one.sign(PageText(" ".join(words))).sketch
-        assert (similarity_of(one.measure, a, b) >= one.threshold) is duplicate
-
-
-def test_more_equal_pieces_than_there_are_is_an_error() -> None:
-    with pytest.raises(SettingsError, match="at most that"):
-        made(Segments, segments=4)
-
-
-def test_equal_pieces_at_different_places_have_different_keys() -> None:
-    one = made(Segments, segments=2, equal=1, min_words=1)
-    first, second = one.sign(PageText("same words same words")).keys
-    assert first != second
 
 
 # ---- digests -----------------------------------------------------------------------------------

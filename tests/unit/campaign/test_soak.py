@@ -1,16 +1,13 @@
-"""What the campaigns take for a broken promise: made-up observations, each with one thing wrong."""
+"""What a soak takes for a broken promise: made-up samples, each with one thing wrong."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from tests.campaign import boilerplate, crowd, soak
+from tests.campaign import soak
 from tests.campaign.campaign import Outcome
-from tests.helpers.replayed import Replayed
 
 RATE = 1_000.0
 
@@ -76,35 +73,3 @@ def test_what_a_process_takes_at_the_start_of_its_life_is_no_growth() -> None:
 def test_a_long_pause_and_what_is_left_are_violations_of_a_soak() -> None:
     found = _violations(soak.Seen([*map(_sample, range(SAMPLES))], worst_pause=31.0))
     assert len(found) == 2
-
-
-def test_memory_of_a_crowd_is_told_from_what_kept_pages_take() -> None:
-    def run(kept: int, step: int) -> Replayed:
-        memory = [(1_000 * i, (200 << 20) + step * 1_000 * i) for i in range(1_001)]
-        return Replayed({"unique": kept}, Path(), memory)
-
-    assert crowd.growth(run(1_000_000, crowd.KEPT_BYTES)) < 1 << 20
-    assert crowd.growth(run(1, crowd.KEPT_BYTES)) > crowd.SLACK_BYTES
-
-
-def test_the_crawl_is_spread_over_the_crowd() -> None:
-    mixed = list(crowd.between(iter([b"c"] * 100), 100, [b"%d" % i for i in range(7)]))
-    assert [line for line in mixed if line != b"c"] == [b"%d" % i for i in range(7)]
-    assert mixed.count(b"c") == 100
-    assert b"6" in mixed[70:]
-
-
-def test_chance_allows_more_where_more_pages_are_nearly_alike() -> None:
-    near = boilerplate.Tally(shared=420)
-    near.kept[495] = 10_000  # resemblance 0.74 to each other
-    far = boilerplate.Tally(shared=420)
-    far.kept[700] = 10_000
-    assert boilerplate.mistaken(700, far) < 1e-9 < boilerplate.mistaken(495, near) < 1
-
-
-def test_pages_of_a_template_share_what_their_template_gives() -> None:
-    made = list(boilerplate.pages(500, seed=3))
-    assert {page.template for page in made} == set(range(boilerplate.TEMPLATES))
-    assert all(0.45 < page.share < 1 for page in made)
-    assert made == list(boilerplate.pages(500, seed=3))
-    assert [len(one.words) for one in boilerplate.templates(random.Random(3))][::19] == [30, 900]

@@ -1,4 +1,4 @@
-"""A run that failed takes away what it made, and nothing of a run that comes right after it."""
+"""A run that failed removes what it made, and nothing of a run that comes right after it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 
 from streamer.cli.replay import _index_folder
 from streamer.config import Settings
-from streamer.errors import StoreUnavailable
 from streamer.index.store import Store
-from streamer.index.witness import NAME, Witness
+from streamer.index.witness import NAME
 from streamer.run.index_folder import IndexFolder, own_key
 
 
@@ -41,15 +40,3 @@ def test_the_first_run_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyError), _index_folder(tmp_path / "new" / "index", Settings()):
         raise KeyError
     assert not list(tmp_path.iterdir())
-
-
-def test_a_witness_is_held_under_its_path_though_another_was_removed_there(tmp_path: Path) -> None:
-    first = Witness(tmp_path)
-    (tmp_path / NAME).unlink()
-    second = Witness(tmp_path)
-    with pytest.raises(StoreUnavailable, match="in use"):
-        Witness(tmp_path)
-    first.close()
-    with pytest.raises(StoreUnavailable, match="in use"):
-        Witness(tmp_path)
-    second.close()

@@ -13,7 +13,7 @@ from streamer.lab.sample.crawl import Crawl, Planted
 from streamer.lab.sample.reference import page_text, read_page
 from streamer.text.words import canonical_words
 
-README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SECTION = README.partition("## What counts as a near-duplicate\n")[2].partition("\n## ")[0]
 WIDTH = 5
 PASSAGE = canonical_words(" ".join(re.findall(r"^> (.*)$", SECTION, re.MULTILINE)))

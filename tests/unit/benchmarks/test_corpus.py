@@ -1,3 +1,5 @@
+"""The benchmarks' corpus is like a crawl: its words, its copies and how near these are."""
+
 from __future__ import annotations
 
 import re
