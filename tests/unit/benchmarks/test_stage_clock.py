@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from benchmarks.stage_clock import STAGES, StageClock
-from benchmarks.timed_replay import Span, Stopwatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Clock:
@@ -112,14 +108,3 @@ def test_the_wrapping_costs_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         stages.timed(stage(0), lambda: None)()
     # An empty call looks at the clock twice: it costs two ticks.
     assert stages.overhead_seconds() == pytest.approx(10, rel=0.01)
-
-
-def test_a_span_ends_with_the_report_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr("time.perf_counter", clock)
-    stopwatch = Stopwatch(100)
-    with stopwatch.watch([]) as report:
-        for seconds, records in ((1, 60), (1, 130), (2, 200), (4, 230), (1, 250)):
-            clock.work(seconds)
-            report(0, records)
-    assert stopwatch.spans() == [Span(130, 2), Span(100, 6), Span(20, 1)]
