@@ -26,7 +26,7 @@ export COLUMNS ?= 100
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run warm test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
+.PHONY: help run warm unit test test-all fresh bounds coverage check bench bench-kafka bench-report bench-compare evaluate campaign cluster broker broker-stop format lock clean
 
 help: ## List these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,10 @@ run: $(VENV)/.run warm ## Judge a sample crawl with planted near-duplicates, and
 warm: $(VENV)/.run ## Compile the kernels (under 20 seconds, once after a change of the sources)
 	@echo "== Compiling the kernels, unless they are cached"
 	@$(PY) -m streamer warm
+
+unit: $(VENV)/.dev ## Run the unit tests: after a change of a line, under 3 minutes, with Python alone
+	$(PY) -m streamer warm --text main
+	$(PY) -m pytest -n 2 -k "not kill" --ignore tests/unit/benchmarks tests/unit
 
 test: ## Run all checks, and the tests that need nothing but Python (and a broker, where there is Java)
 	@echo "== All checks and tests, but for those of 'make test-all': about $(MINUTES) minutes on two cores"

@@ -25,7 +25,7 @@ from streamer.pages.parse import PageParser
 from streamer.sketch.hash_sets import SET_MAX
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
-from tests.unit.test_sample_score import documentation  # noqa: F401 - a fixture
+from tests.unit.lab.sample.test_score import documentation  # noqa: F401 - a fixture
 
 WIDTH = 5
 WORDS = 400

@@ -17,7 +17,7 @@ from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import administer, messages_of, send
 from tests.helpers.fleet import exit_code
-from tests.unit.test_warc import response
+from tests.unit.pages.test_warc import response
 
 TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on"
 

@@ -12,7 +12,7 @@ from streamer.index.store import Store
 from streamer.run.index_folder import store_folder
 from tests.helpers.damage import digests
 from tests.helpers.growing_index import run
-from tests.unit.test_forget import URLS, page
+from tests.unit.run.test_forget import URLS, page
 
 if TYPE_CHECKING:
     from pathlib import Path

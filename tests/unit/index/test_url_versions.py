@@ -1,0 +1,486 @@
+"""Versions of URLs: told apart, stored with a flush or not at all, gone when they have expired."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.index.deep_check import check_index
+from streamer.index.forgetting import BEFORE, HOST, URL
+from streamer.index.store import Store
+from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
+from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
+from streamer.kafka.wire import pack_record, unpack_record
+from streamer.run.explanation import answering_rows
+from streamer.run.forget import forget
+from streamer.run.judge import Judge
+from streamer.run.whole_index import Part
+from streamer.sketch.resemblance import similarity
+from tests.helpers.shard_cases import FAR, SAME, apart, shares
+from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
+from tests.property.test_reshard import OWNER, reshard
+from tests.unit.kafka.test_wire import IDENTITY, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TRACKED = IndexSettings(track_changes=True)
+DAY = 86_400_000
+runner = CliRunner()
+
+
+def score(one: Sketch, other: Sketch) -> int:
+    """Return the similarity of two sketches; of unlike ones it is hardly 0."""
+    return similarity(np.array(one, np.uint64), np.array(other, np.uint64))
+
+
+UNLIKE = score(SAME, FAR[2])
+
+
+def page(number: int, url: bytes, content: int, sketch: Sketch, day: float = 1) -> Pages:
+    """Return a page of a URL, of a content by its number, and of a day."""
+    keys = [*shares(*[0] * BANDS)[:BANDS], content]
+    made = made_pages([keys], [sketch], first_ref=number)
+    made.urls, made.times[:] = [url], int(day * DAY)
+    return made
+
+
+def change(judge: Judge, pages: Pages, **found: Any) -> tuple[str, int] | None:
+    """Judge a page; return its change and the similarity, None where none is told."""
+    number = int(pages.refs[0])
+    [block] = judge.judge(0, number, number + 1, pages, **found)
+    assert isinstance(block, Verdicts)
+    if block.pages.changes is None:
+        return None
+    codes, scores = told_changes(block.pages.changes)
+    return CHANGE_NAMES[codes[0]], int(scores[0])
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Iterator[Judge]:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as made:
+        yield made
+
+
+def versions_in(store: Store) -> list[bytes]:
+    return [url_of(version) for _, version in store.scan_urls()]
+
+
+# ---- the rule -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_version_is_compared_with_the_one_before_it(judge: Judge, *, flushed: bool) -> None:
+    steps = [
+        (page(0, b"a", 1, SAME), ("new", -1)),
+        (page(1, b"b", 1, SAME), ("new", -1)),  # a duplicate of the other URL's page
+        (page(2, b"b", 1, SAME), ("unchanged", 10_000)),
+        (page(3, b"b", 2, apart(136)), ("edited", 8007)),
+        (page(4, b"a", 3, apart(137)), ("replaced", 7993)),
+        (page(5, b"b", 4, FAR[2]), ("replaced", score(FAR[2], apart(136)))),
+        (page(6, b"b", 1, SAME), ("replaced", UNLIKE)),  # as it was before, but not the time before
+        (page(7, b"a", 5, apart(137)), ("edited", 10_000)),  # its words in another order
+        (page(8, b"", 5, SAME), ("new", -1)),
+    ]
+    for pages, expected in steps:
+        assert change(judge, pages) == expected, pages.refs
+        if flushed:
+            judge.flush(b"")
+
+
+def test_of_too_short_pages_only_equal_content_is_told(judge: Judge) -> None:
+    short, long = page(0, b"a", 1, SAME), page(3, b"a", 3, SAME)
+    short.distinct[:] = 4
+    assert change(judge, short) == ("new", -1)
+    again, other = page(1, b"a", 1, SAME), page(2, b"a", 2, SAME)
+    again.distinct[:], other.distinct[:] = 4, 4
+    assert change(judge, again) == ("unchanged", 10_000)
+    assert change(judge, other) == ("replaced", -1)
+    assert change(judge, long) == ("replaced", -1)
+    assert change(judge, page(4, b"a", 4, SAME)) == ("edited", 10_000)
+
+
+def test_what_is_judged_without_the_setting_is_not_known(judge: Judge) -> None:
+    [shard] = judge.shards
+    change(judge, page(0, b"a", 1, SAME))
+    shard.apply(config_record(IndexSettings(), 1))
+    assert change(judge, page(1, b"a", 2, FAR[1])) is None
+    shard.apply(config_record(TRACKED, 2))
+    assert change(judge, page(2, b"a", 1, SAME)) == ("unchanged", 10_000)
+
+
+def test_changes_go_with_pages_from_shard_to_shard() -> None:
+    sent = page(1, b"a", 1, SAME)
+    sent.changes = np.array([8007 << 2 | 2], np.int32)
+    got = unpack_record(pack_record(record(sent, 1), IDENTITY), IDENTITY).items
+    assert isinstance(got, Pages)
+    assert got.changes is not None
+    assert got.changes.tolist() == sent.changes.tolist()
+    assert got.changes.flags.writeable, "a kernel would be compiled anew"
+
+
+# ---- look-ups and flushes -----------------------------------------------------------------------
+
+
+def test_look_ups_ahead_of_other_pages_and_flushes_are_never_too_old(judge: Judge) -> None:
+    pages = [page(n, b"a", n // 2, FAR[n // 2]) for n in range(6)]
+    found = [judge.look_up(each) for each in pages]
+    told = []
+    for each, ahead in zip(pages, found, strict=True):
+        told.append(change(judge, each, found=ahead))
+        judge.begin_flush(lambda: b"")
+    judge.finish()
+    names = [each and each[0] for each in told]
+    assert names == ["new", *["unchanged", "replaced"] * 2, "unchanged"]
+
+
+def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path: Path) -> None:
+    with contextlib.closing(opened(tmp_path / "index", TRACKED, head_pages=8)) as judge:
+        change(judge, page(0, b"url", 1, SAME))
+        for number in range(1, 8):
+            assert not judge.flush_is_due, number
+            change(judge, page(number, b"url%d" % number, 1, SAME))
+        assert judge.flush_is_due
+        judge.flush(b"")
+        assert not judge.flush_is_due
+
+
+def test_versions_of_a_flush_that_has_failed_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.index.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
+        change(judge, page(0, b"a", 1, SAME))
+        judge.flush(b"")
+        change(judge, page(1, b"a", 2, FAR[2]))
+        database = judge.store._database  # noqa: SLF001 - the disk is full from here on
+        assert database is not None
+        monkeypatch.setattr(database, "_opened", FullDisk(database._opened))  # noqa: SLF001 - as above
+        with pytest.raises(StoreUnavailable):
+            judge.flush(b"")
+        monkeypatch.undo()
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
+        assert change(judge, page(1, b"a", 2, FAR[2])) == ("replaced", UNLIKE)
+
+
+class FullDisk:
+    """A database that takes what goes past the log, and nothing by the log."""
+
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def write(self, batch: Any, *options: Any) -> None:
+        if not options:
+            raise Exception("IO error: No space left on device")  # noqa: TRY002 - rocksdict raises that
+        self._opened.write(batch, *options)
+
+
+def test_keys_of_urls_depend_on_the_secret() -> None:
+    one, other, again = url_keys([b"a", b"b", b"a"], b"1")
+    assert one == again
+    assert len({one, other, *url_keys([b"a"], b"2"), *url_keys([b"a"], b"")}) == 4
+
+
+def test_a_url_under_the_key_of_another_is_new(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.index.stored_lookup.url_keys", lambda urls, _: [7] * len(urls))
+    assert change(judge, page(0, b"a", 1, SAME)) == ("new", -1)
+    assert change(judge, page(1, b"ba", 1, SAME)) == ("new", -1)
+    assert change(judge, page(2, b"ba", 1, SAME)) == ("unchanged", 10_000)
+
+
+# ---- what is replaced is retired ----------------------------------------------------------------
+
+RETIRING = TRACKED.model_copy(update={"retire_replaced": True})
+
+
+def near(number: int, url: bytes, sketch: Sketch, time: int = 1) -> Pages:
+    """Return a page that is compared with all others of these, of a content of its own."""
+    made = made_pages([[1, 2, 3, 1000 + number]], [sketch], first_ref=number)
+    made.urls, made.times[:] = [url], time
+    return made
+
+
+def answer(judge: Judge, pages: Pages) -> int | None:
+    """Judge a page; return its representative, None for a unique one."""
+    number = int(pages.refs[0])
+    [block] = judge.judge(0, number, number + 1, pages, judge.look_up(pages))
+    return int(block.representative_refs[0]) if block.similarities[0] >= 0 else None
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (TRACKED, [None, 0, 0, 0, None, 0, 4, 0, 0]),
+        (RETIRING, [None, 0, 0, 0, None, None, 4, 5, 5]),
+    ],
+)
+def test_the_kept_page_of_a_url_that_was_replaced_answers_or_not(
+    tmp_path: Path, rules: IndexSettings, expected: list[int | None], *, flushed: bool
+) -> None:
+    pages = [
+        near(0, b"a", SAME),
+        near(1, b"b", SAME),  # new, a copy
+        near(2, b"a", apart(136)),  # edited: nothing is retired
+        near(3, b"c", SAME),
+        near(4, b"a", FAR[2]),  # replaced
+        near(5, b"d", SAME),  # a copy of what was there
+        near(6, b"e", FAR[2]),  # and of what is there now
+        near(7, b"a", SAME),  # replaced by what it had once
+        near(8, b"f", SAME),
+    ]
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        found = []
+        for each in pages:
+            found.append(answer(judge, each))
+            if flushed:
+                judge.flush(b"")
+    assert found == expected
+
+
+def test_a_page_is_not_answered_by_what_it_replaces(tmp_path: Path) -> None:
+    pages = [near(0, b"a", SAME), near(1, b"a", apart(136)), near(2, b"a", apart(136, 136))]
+    pages.append(near(3, b"b", apart(136, 136)))
+    for rules, expected in ((TRACKED, [None, 0, 0, 0]), (RETIRING, [None, 0, None, 2])):
+        with contextlib.closing(opened(tmp_path / str(len(expected)), rules)) as judge:
+            assert [answer(judge, each) for each in pages] == expected
+            assert change(judge, near(4, b"a", apart(136, 136))) == ("edited", 10_000)
+        shutil.rmtree(tmp_path / str(len(expected)))
+
+
+def test_a_page_that_replaces_one_of_its_own_batch_retires_it(tmp_path: Path) -> None:
+    urls, sketches = [b"a", b"b", b"a", b"c", b"a", b"d"], [SAME, SAME, FAR[2], SAME, SAME, FAR[2]]
+    batch = made_pages([[1, 2, 3, n] for n in range(6)], sketches)
+    batch.urls = urls
+    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
+        [block] = judge.judge(0, 0, 6, batch, judge.look_up(batch))
+        assert block.similarities.tolist() == [-1, 10_000, -1, -1, 10_000, -1]
+        assert block.representative_refs[[1, 4]].tolist() == [0, 3]
+        codes, _ = told_changes(block.pages.changes)  # type: ignore[arg-type]
+        assert [CHANGE_NAMES[code] for code in codes] == [
+            "new", "new", "replaced", "new", "replaced", "new",
+        ]  # fmt: skip
+
+
+def test_what_a_page_of_the_batch_retires_leaves_room_among_stored_candidates(
+    tmp_path: Path,
+) -> None:
+    rules = RETIRING.model_copy(update={"candidates_max": 2})
+    sketches = [FAR[1], FAR[2], FAR[3], FAR[4], FAR[3]]
+    batch = made_pages([[1, 2, 3, n] for n in range(5)], sketches)
+    batch.urls = [b"a", b"b", b"c", b"a", b"d"]
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        judge.judge(0, 0, 3, batch.take([0, 1, 2]))
+        judge.flush(b"")
+        rest = batch.take([3, 4])
+        [block] = judge.judge(0, 3, 5, rest, judge.look_up(rest))
+    assert block.similarities.tolist() == [-1, 10_000]  # c's page is one of the first two now
+    assert block.representative_refs.tolist() == [0, 2]
+
+
+def test_what_is_retired_leaves_the_disk_when_there_is_much_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamer.run.judge.SWEEP_TERMS", 3)
+    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
+        for number in range(3):
+            answer(judge, near(number, b"url%d" % number, FAR[number]))
+        judge.flush(b"")
+        for number in range(2):
+            answer(judge, near(3 + number, b"url%d" % number, FAR[3 + number]))
+        assert (judge.shard.forgetting.retired, judge.flush_is_due) == (2, False)
+        judge.begin_flush(lambda: b"", sweep=True)  # as at the end of a run: it waits for nothing
+        judge.finish()
+        assert judge.shard.forgetting.retired == 2
+    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
+        assert judge.shard.forgetting.retired == 2
+        assert answer(judge, near(5, b"copy", FAR[0])) is None
+        answer(judge, near(6, b"url2", apart(136)))
+        assert judge.flush_is_due
+        judge.flush(b"")
+        assert judge.store.meta is not None
+        [own] = judge.store.meta.shards
+        assert (own.rows, own.forgotten, judge.shard.forgetting.retired) == (4, 3, 0)
+        assert len(versions_in(judge.store)) == 4, "the next change is told from these"
+        assert change(judge, near(7, b"url0", FAR[0])) == ("replaced", score(FAR[0], FAR[3]))
+    assert not any(finding.damage for finding in check_index(tmp_path / "index"))
+
+
+def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) -> None:
+    with contextlib.closing(opened(tmp_path / "index", RETIRING)) as judge:
+        for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
+            answer(judge, each)
+        judge.flush(b"")
+        found = [
+            ref for part in answering_rows(Part(judge.store, 0, 0, 1)) for ref in part.rows.refs
+        ]
+        assert found == [1, 2]
+
+
+def test_another_number_of_shards_leaves_out_what_is_retired(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with contextlib.closing(opened(index, RETIRING)) as judge:
+        for each in (near(0, b"a", SAME), near(1, b"b", FAR[1]), near(2, b"a", FAR[2])):
+            answer(judge, each)
+        judge.flush(OWNER)
+    reshard(index, 2)
+    with contextlib.closing(opened(index, RETIRING.model_copy(update={"shards": 2}))) as judge:
+        assert judge.store.meta is not None
+        assert judge.store.meta.shards[0].rows == 2
+        assert answer(judge, near(3, b"c", SAME)) is None
+        assert answer(judge, near(4, b"d", FAR[2])) == 2
+        assert change(judge, near(5, b"a", FAR[2])) == ("edited", 10_000)
+
+
+# ---- expiry -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_version_older_than_pages_that_answer_is_not_known(
+    tmp_path: Path, *, flushed: bool
+) -> None:
+    rules = TRACKED.model_copy(update={"expire_after_ms": 3 * DAY})
+    days = [10, 13, 15.9, 16, 19.1, 19.2, 30]
+    told = []
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        for number, day in enumerate(days):
+            told.append(change(judge, page(number, b"a", 1, SAME, day)))
+            if flushed:
+                judge.flush(b"")
+    new, unchanged = ("new", -1), ("unchanged", 10_000)
+    assert told == [new, *[unchanged] * 3, new, unchanged, new]
+
+
+def test_space_of_versions_that_have_expired_comes_back(tmp_path: Path) -> None:
+    rules = TRACKED.model_copy(update={"expire_after_ms": 10 * DAY})
+    counts, generations = [], []
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        for number in range(60):
+            change(judge, page(number, b"url%d" % number, number, SAME, 1 + number))
+            judge.flush(b"")
+            assert judge.store.meta is not None
+            counts.append(len(versions_in(judge.store)))
+            generations.append(len(judge.store.meta.shards[0].generations))
+    assert max(generations) <= 6
+    assert 10 <= min(counts[20:]) <= max(counts[20:]) <= 16
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:  # a start goes on there
+        told = [
+            change(judge, page(60 + place, b"url%d" % known, known, SAME, 60))
+            for place, known in enumerate((59, 50, 48))
+        ]
+    assert told == [("unchanged", 10_000), ("unchanged", 10_000), ("new", -1)]
+
+
+def test_the_newest_version_of_several_generations_counts(tmp_path: Path) -> None:
+    rules = TRACKED.model_copy(update={"expire_after_ms": 8 * DAY})
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        for number, content in enumerate((1, 2, 1, 3)):
+            change(judge, page(number, b"a", content, FAR[content], 1 + 2 * number))
+            judge.flush(b"")
+        assert len(versions_in(judge.store)) == 4
+    with contextlib.closing(opened(tmp_path / "index", rules)) as judge:
+        assert change(judge, page(4, b"a", 3, FAR[3], 9)) == ("unchanged", 10_000)
+
+
+# ---- forgetting, and what looks at an index -----------------------------------------------------
+
+
+@pytest.fixture
+def crawled(tmp_path: Path) -> Path:
+    """Return an index of pages of two hosts; those of the second are duplicates."""
+    with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
+        for number, url in enumerate((b"https://a.example/1", b"https://b.example/2")):
+            change(judge, page(number, url, 1, SAME, 1 + number))
+        judge.flush(b"")
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        ([(URL, b"https://b.example/2")], [b"https://a.example/1"]),
+        ([(HOST, b".b.example")], [b"https://a.example/1"]),
+        ([(BEFORE, 2 * DAY)], [b"https://b.example/2"]),
+        ([(HOST, b"c.example")], [b"https://a.example/1", b"https://b.example/2"]),
+    ],
+)
+def test_what_is_forgotten_leaves_no_version(
+    crawled: Path, wanted: list[Term], left: list[bytes]
+) -> None:
+    with contextlib.closing(Store.open(crawled / "store")) as store:
+        forget(store, Forget(wanted), dry_run=True)
+        assert len(versions_in(store)) == 2
+        forget(store, Forget(wanted), dry_run=False)
+        assert sorted(versions_in(store)) == left
+    held = b"".join(path.read_bytes() for path in crawled.rglob("*") if path.is_file())
+    for url in (b"https://a.example/1", b"https://b.example/2"):
+        assert (url in held) == (url in left)
+    assert not any(finding.damage for finding in check_index(crawled))
+
+
+def test_a_deep_check_reads_versions(crawled: Path) -> None:
+    [finding] = [each for each in check_index(crawled) if each.part == "versions of URLs"]
+    assert finding.size == 2 * (17 + 296 + 19)
+    assert not finding.damage
+
+
+@pytest.mark.parametrize("retires", [False, True])
+def test_a_replay_retires_what_was_replaced(tmp_path: Path, *, retires: bool) -> None:
+    words, others = (" ".join(f"{kind}{i}" for i in range(100)) for kind in ("word", "other"))
+    rows = [("a", words), ("b", words), ("a", others), ("c", words), ("d", others)]
+    lines = [json.dumps({"url": f"https://{u}.example/", "body": text}) + "\n" for u, text in rows]
+    (tmp_path / "pages.jsonl").write_text("".join(lines))
+    command = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
+    command += ["--verdicts", str(tmp_path / "out"), "--track-changes"]
+    done = runner.invoke(app, [*command, *(["--retire-replaced"] if retires else [])])
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    expected = ["unique", "duplicate", "unique", "unique" if retires else "duplicate", "duplicate"]
+    assert [verdict["verdict"] for verdict in found] == expected
+
+
+def test_to_retire_needs_changes(tmp_path: Path) -> None:
+    command = ["replay", "-", "--index", str(tmp_path / "index"), "--verdicts", "-"]
+    done = runner.invoke(app, [*command, "--retire-replaced"])
+    assert isinstance(done.exception, SettingsError), done.output
+    assert re.search("needs track_changes.* Give --track-changes too", str(done.exception))
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_replay_tells_changes_and_counts_them(tmp_path: Path) -> None:
+    words = [f"word{i}" for i in range(100)]
+    texts = [words, words, [*words[:50], "other", *words[51:]], [*map(str, range(100))]]
+    lines = [
+        json.dumps({"url": "https://a.example/", "body": " ".join(each)}) + "\n" for each in texts
+    ]
+    (tmp_path / "pages.jsonl").write_text("".join(lines))
+    command = ["replay", str(tmp_path / "pages.jsonl"), "--index", str(tmp_path / "index")]
+    command += ["--verdicts", str(tmp_path / "out"), "--summary", str(tmp_path / "summary")]
+    done = runner.invoke(app, [*command, "--track-changes"])
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    told = [(each["change"], each["change_similarity"]) for each in found]
+    assert told[:2] == [("new", None), ("unchanged", 1.0)]
+    assert told[2] == ("edited", found[2]["similarity"])
+    assert told[3] == ("replaced", 0.0)
+    summary = json.loads((tmp_path / "summary").read_text())
+    assert summary["changes"] == {"new": 1, "unchanged": 1, "edited": 1, "replaced": 1}
+    assert summary["total"]["changes"] == summary["changes"]
+    shown = runner.invoke(app, ["inspect", str(tmp_path / "index"), "--json"])
+    report = json.loads(shown.output)
+    assert (report["url_versions"], report["settings"]["track_changes"]) == (1, True)

@@ -1,0 +1,463 @@
+"""Chunks and their offsets over Faust: its consumer is real but for the thread to the brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+from faust.types import TP
+from mode import Service
+
+from streamer.errors import StreamerError
+from streamer.kafka import faust_chunks
+from streamer.kafka.faust_chunks import (
+    CHUNKS_MAX,
+    ChunkApp,
+    ChunkConsumer,
+    ChunkTransport,
+    Start,
+    _ChunkThread,
+)
+from streamer.kafka.reader import RECORDS_MAX, Fetched
+from tests.helpers.kafka_doubles import ToldMessage, in_loop
+
+PLACE = TP("pages", 0)
+REQUEST_SECONDS = 0.02
+
+
+class Seeking:
+    """Stands in for the consumer: its seeks take as long as they are told."""
+
+    def __init__(self) -> None:
+        self.answer = asyncio.Event()
+        self.seeks: asyncio.Queue[int] = asyncio.Queue()
+        self.flows = asyncio.Event()
+
+    def assignment(self) -> set[TP]:
+        return {PLACE}
+
+    def resume_partitions(self, _places: set[TP]) -> None: ...
+
+    async def perform_seek(self) -> None:
+        self.seeks.put_nowait(1)
+        await self.answer.wait()
+
+    def stop_flow(self) -> None:
+        self.flows.clear()
+
+    def resume_flow(self) -> None:
+        self.flows.set()
+
+
+def make_app(failures: list[BaseException]) -> Any:
+    async def starts(_committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+        return {}
+
+    app: Any = ChunkApp("group", starts, failures.append, broker="kafka://127.0.0.1:1")
+    app.finalize()
+    return app
+
+
+@asynccontextmanager
+async def recovering(app: Any, consumer: Seeking) -> AsyncIterator[None]:
+    """Run the service that completes an app's rebalances."""
+    app.conf.broker_request_timeout = REQUEST_SECONDS
+    app._consumer = consumer  # noqa: SLF001 - what Faust keeps in it
+    app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))  # noqa: SLF001
+    await app.tables.recovery.start()
+    yield
+    await app.tables.recovery.stop()
+
+
+async def rebalance(app: Any, consumer: Seeking, generation: int) -> None:
+    """Do what Faust does when the group is made anew, but for the consumer."""
+    app.on_rebalance_start()
+    consumer.stop_flow()
+    app.consumer_generation_id = generation
+    await app.tables.recovery.on_rebalance({PLACE}, set(), set(), generation)
+
+
+@in_loop
+async def test_rebalances_go_on_after_a_seek_that_outlasts_the_time_of_a_request() -> None:
+    failures: list[BaseException] = []
+    app, consumer = make_app(failures), Seeking()
+    async with recovering(app, consumer):
+        await rebalance(app, consumer, 1)
+        await asyncio.sleep(5 * REQUEST_SECONDS)
+        assert not consumer.flows.is_set(), "nobody knows yet where to begin"
+        consumer.answer.set()
+        await asyncio.wait_for(consumer.flows.wait(), 5)
+        await rebalance(app, consumer, 2)
+        await asyncio.wait_for(consumer.flows.wait(), 5)
+        assert consumer.seeks.qsize() == 2
+        assert not app.rebalancing
+    assert not failures
+
+
+@in_loop
+async def test_another_rebalance_ends_a_seek_that_is_not_answered() -> None:
+    app, consumer = make_app([]), Seeking()
+    async with recovering(app, consumer):
+        await rebalance(app, consumer, 1)
+        await asyncio.sleep(5 * REQUEST_SECONDS)
+        await rebalance(app, consumer, 2)
+        for _ in range(2):
+            await asyncio.wait_for(consumer.seeks.get(), 5)
+        consumer.answer.set()
+        await asyncio.wait_for(consumer.flows.wait(), 5)
+
+
+@pytest.mark.parametrize("seconds_between", [0.03, 60])
+@in_loop
+async def test_a_rebalance_that_does_not_end_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, seconds_between: float
+) -> None:
+    """Also where one follows the other before the first has ended."""
+    monkeypatch.setattr(faust_chunks, "REBALANCE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(faust_chunks, "WATCH_SECONDS", 0.01)
+
+    failures: list[BaseException] = []
+    app = make_app(failures)
+    watching = asyncio.create_task(app._watch_rebalances(app))  # noqa: SLF001 - a task of Faust's
+    app.on_rebalance_start()
+    app.on_rebalance_end()
+    await asyncio.sleep(0.3)
+    assert not failures, "it has ended"
+    async with asyncio.timeout(5):
+        while not watching.done():
+            app.on_rebalance_start()
+            await asyncio.wait([watching], timeout=seconds_between)
+    (failure,) = failures
+    assert isinstance(failure, StreamerError)
+    assert "group" in str(failure)
+
+
+def messages(*offsets: int) -> list[ToldMessage]:
+    return [ToldMessage(offset, b"") for offset in offsets]
+
+
+class ToldThread(Service):
+    """Stands in for the thread that speaks to the brokers.
+
+    `fetches` are what comes, `group` what the group has committed, `answers` what becomes of the
+    next commits; `during_fetch` is awaited in each fetch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetches: list[list[ToldMessage]] = []
+        self.group: int | None = None
+        self.answers: list[bool | Exception] = []
+        self.during_fetch: Callable[[], Awaitable[None]] | None = None
+        self.committed: list[int] = []
+        self.sought: list[int] = []
+        self.alive = 0
+
+    def assignment(self) -> set[TP]:
+        return {PLACE}
+
+    def highwater(self, _tp: TP) -> int:
+        return 0
+
+    async def getmany(self, _active: object, _timeout: float) -> dict[TP, list[ToldMessage]]:
+        if self.during_fetch:
+            await self.during_fetch()
+        return {PLACE: self.fetches.pop(0)} if self.fetches else {}
+
+    async def position(self, _tp: TP) -> None:
+        return None
+
+    async def commit(self, offsets: Mapping[TP, int]) -> bool:
+        self.committed.append(offsets[PLACE])
+        return bool(self.answers.pop(0)) if self.answers else True
+
+    async def seek_to_committed(self) -> dict[TP, int | None]:
+        if self.answers and isinstance(self.answers[0], Exception):
+            raise self.answers.pop(0)  # type: ignore[misc]
+        return {PLACE: self.group}
+
+    async def seek_wait(self, offsets: Mapping[TP, int]) -> None:
+        self.sought.append(offsets[PLACE])
+
+    async def note_alive(self) -> None:
+        self.alive += 1
+
+
+class Consumer(ChunkConsumer):
+    """A consumer that is real but for the thread beside it."""
+
+    brokers: ToldThread
+
+    def _new_consumer_thread(self) -> Any:
+        self.brokers = ToldThread()
+        return self.brokers
+
+    async def assign(self, start: Start, committed: int | None = None) -> None:
+        """Assign the partition, of which so much is committed; its agent begins at `start`."""
+        self.app.told_start, self.brokers.group = start, committed
+        await self.perform_seek()
+        assert self.brokers.sought[-1] == start.offset
+
+    async def deliver(self, *ends: int) -> list[Any]:
+        """Return the messages of chunks that end there."""
+        delivered = []
+        for end in ends:
+            self.brokers.fetches.append(messages(end - 1))
+            delivered += await chunks_of(self)
+        return delivered
+
+
+class Transport(ChunkTransport):
+    Consumer = Consumer
+
+
+class App(ChunkApp):
+    """An app whose consumer is one of ours, which begins where it is told."""
+
+    told_start = Start(0, 0)
+
+    def _new_transport(self) -> ChunkTransport:
+        return Transport(self.conf.broker_consumer, self)
+
+
+def consumer() -> Consumer:
+    """Return a consumer that reads a partition from its beginning on."""
+
+    async def starts(committed: Mapping[TP, int]) -> Mapping[TP, Start]:
+        return dict.fromkeys(committed, app.told_start)
+
+    def failed(error: BaseException) -> None:
+        raise AssertionError(error)
+
+    app = App("group", starts, failed, broker="kafka://127.0.0.1:1")
+    app.finalize()
+    app.topics.add(app.topic("pages"))
+    made = cast(Consumer, app.consumer)
+    made.resume_partitions({PLACE})
+    return made
+
+
+async def chunks_of(made: Consumer) -> list[Any]:
+    return [message async for _, message in made.getmany(1.0)]
+
+
+@in_loop
+async def test_offsets_are_committed_in_the_order_of_delivery_only() -> None:
+    made, draw = consumer(), random.Random(2)
+    for begin in range(0, 100_000, 1000):
+        await made.assign(Start(begin, begin))
+        ends = sorted(draw.sample(range(begin + 1, begin + 1000), 12))
+        waiting = dict(zip(ends, await made.deliver(*ends), strict=True))
+        made.brokers.committed = [begin]
+        while waiting:
+            made.ack(waiting.pop(draw.choice(list(waiting))))
+            if draw.random() < 0.5 or not waiting:
+                await made.commit()
+                first = min(waiting, default=begin + 1000)
+                done = [end for end in ends if end < first]
+                assert made.brokers.committed[-1] == (done[-1] if done else begin)
+
+
+@in_loop
+async def test_a_chunk_that_is_not_acknowledged_holds_back_all_after_it() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, second, third = await made.deliver(10, 20, 30)
+    made.ack(second)
+    made.ack(third)
+    assert not await made.commit()
+    made.ack(first)
+    assert await made.commit()
+    assert made.brokers.committed == [30]
+
+
+@in_loop
+async def test_so_many_chunks_are_delivered_until_one_is_acknowledged() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    delivered = await made.deliver(*range(1, CHUNKS_MAX + 1))
+    made.brokers.fetches.append(messages(CHUNKS_MAX))
+    assert [message async for _, message in made.getmany(0.01)] == []
+    made.ack(delivered[5])
+    assert len(await chunks_of(made)) == 1
+
+
+@in_loop
+async def test_a_commit_that_a_rebalance_refuses_is_made_again() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, _ = await made.deliver(10, 20)
+    made.ack(first)
+    made.brokers.answers = [False, True]
+    assert not await made.commit()
+    assert await made.commit()
+    assert not await made.commit()
+    assert made.brokers.committed == [10, 10]
+
+
+@in_loop
+async def test_a_later_offset_takes_the_place_of_a_refused_one() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    first, second = await made.deliver(10, 20)
+    made.brokers.answers = [False, True]
+    made.ack(first)
+    await made.commit()
+    made.ack(second)
+    await made.commit()
+    await made.commit()
+    assert made.brokers.committed == [10, 20]
+
+
+def test_what_is_done_before_the_start_is_committed_where_the_group_is_behind() -> None:
+    async def run(committed: int) -> list[int]:
+        made = consumer()
+        await made.assign(Start(50, 50, 40), committed)
+        await made.commit()
+        return made.brokers.committed
+
+    assert asyncio.run(run(0)) == [40]
+    assert asyncio.run(run(30)) == [40]
+    assert asyncio.run(run(45)) == []
+
+
+@in_loop
+async def test_what_is_begun_below_the_committed_offset_is_committed_from_there_on() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    for message in await made.deliver(10, 300):
+        made.ack(message)
+    await made.commit()
+    await made.assign(Start(20, 20, 20), 300)
+    await made.commit()
+    (message,) = await made.deliver(50)
+    made.ack(message)
+    await made.commit()
+    assert made.brokers.committed == [300, 20, 50]
+
+
+def test_a_commit_that_the_group_has_not_got_is_made_again_at_the_next_assignment() -> None:
+    """The library took it for made; or an older one came to the brokers after it, over a line that
+    was cut."""
+
+    async def run(committed: int, start: int) -> list[int]:
+        made = consumer()
+        await made.assign(Start(0, 0))
+        for message in await made.deliver(10, 20):
+            made.ack(message)
+        await made.commit()
+        await made.assign(Start(start, start), committed)
+        await made.commit()
+        for message in await made.deliver(20) if start < 20 else []:
+            made.ack(message)
+        await made.commit()
+        return made.brokers.committed
+
+    assert asyncio.run(run(10, 20)) == [20, 20]
+    assert asyncio.run(run(20, 20)) == [20]
+    assert asyncio.run(run(10, 10)) == [20, 20], "what is read again is committed when it is done"
+
+
+class Library:
+    """The library's consumer, which has two partitions and cannot seek."""
+
+    def assignment(self) -> set[TP]:
+        return {PLACE, TP("pages", 1)}
+
+    async def committed(self, tp: TP) -> int | None:
+        return 7 if tp == PLACE else None
+
+    async def commit(self, _offsets: object) -> None: ...
+
+
+class Thread(_ChunkThread):
+    """The thread of a consumer, whose calls are made at once."""
+
+    def _ensure_consumer(self) -> Any:
+        return Library()
+
+    async def call_thread(self, fun: Any, *arguments: Any, **options: Any) -> Any:
+        return await fun(*arguments, **options)
+
+
+@in_loop
+async def test_a_commit_for_a_partition_that_is_gone_meanwhile_is_not_taken_for_made() -> None:
+    thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
+    assert not await thread.commit({TP("pages", 2): 10})
+    assert await thread.commit({TP("pages", 1): 10})
+
+
+@in_loop
+async def test_asking_what_is_committed_moves_no_position() -> None:
+    """The answer may come when the seek was given up, and others are reading."""
+
+    thread: Any = Thread(consumer(), thread_loop=asyncio.get_running_loop())
+    assert await thread.seek_to_committed() == {PLACE: 7, TP("pages", 1): None}
+
+
+@in_loop
+async def test_a_seek_waits_for_the_fetch_that_is_under_way() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(0, 1), messages(100)]
+    fetching = asyncio.Event()
+
+    async def slow() -> None:
+        fetching.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert made.brokers.sought == [0], "the seek came into the fetch"
+
+    made.brokers.during_fetch = slow
+    reading = asyncio.create_task(chunks_of(made))
+    await fetching.wait()
+    await made.assign(Start(100, 100))
+    await reading
+    made.brokers.during_fetch = None
+    (message,) = await chunks_of(made)
+    assert (message.value.start, message.value.end) == (100, 101)
+
+
+@in_loop
+async def test_brokers_that_do_not_answer_are_asked_again_where_to_begin() -> None:
+    made = consumer()
+    made.brokers.answers = [KafkaTimeoutError(), KafkaTimeoutError()]
+    await made.assign(Start(5, 5))
+    assert not made.brokers.answers, "all were taken"
+
+
+@in_loop
+async def test_nothing_is_delivered_of_what_was_fetched_before_a_seek() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(*range(2 * RECORDS_MAX + 200)), messages(100)]
+    seen: list[tuple[int, int]] = []
+    async for _, message in made.getmany(1.0):
+        chunk = cast(Fetched, message.value)
+        seen.append((chunk.start, chunk.end))
+        await made.assign(Start(100, 100))
+    assert seen == [(0, RECORDS_MAX)]
+    (message,) = await chunks_of(made)
+    assert message.value.start == 100, "the next chunk begins where the seek went"
+
+
+@in_loop
+async def test_nothing_is_delivered_while_it_is_held_yet_the_group_is_not_left() -> None:
+    made = consumer()
+    await made.assign(Start(0, 0))
+    made.brokers.fetches = [messages(0, 1)]
+    made.hold()
+    assert [message async for _, message in made.getmany(0.01)] == []
+    assert made.brokers.alive == 1
+    waiting: Any = asyncio.ensure_future(anext(made.getmany(5.0)))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    made.release()
+    _, message = await asyncio.wait_for(waiting, 1)
+    assert (message.value.start, message.value.end) == (0, 2)

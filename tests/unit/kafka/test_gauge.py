@@ -1,0 +1,152 @@
+"""What is read of the gauge's topic, and when signers pause by it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from streamer.kafka import gauge as flow_control
+from streamer.kafka.gauge import (
+    ANSWER,
+    RECORDS_BEHIND_MAX,
+    Answer,
+    FlowControl,
+    Gauge,
+    answer_in,
+    gauge_in,
+    last_gauge,
+    pack,
+)
+from streamer.kafka.reader import Fetched
+from tests.helpers.kafka_doubles import ToldMessage, in_loop
+
+GAUGE = Gauge(5, 2, {"pages:0": 7})
+GARBAGE = [b"\x00\xff random", b"", None, pack([1, 2]), pack(["a", 1, {}]), b"\x91" * 100_000]
+
+
+class TopicOf:
+    """A reader of a topic with these messages."""
+
+    def __init__(self, *messages: ToldMessage) -> None:
+        self._messages = messages
+
+    async def bounds(self, *_place: object) -> tuple[int, int]:
+        return 0, len(self._messages)
+
+    async def read(self, topic: str, *_range: object) -> AsyncIterator[Fetched]:
+        yield Fetched(topic, 0, 0, len(self._messages), self._messages)
+
+
+@pytest.mark.parametrize("value", GARBAGE, ids=lambda value: repr(value)[:20])
+@in_loop
+async def test_a_message_that_is_no_gauge_is_passed_over_with_a_warning(
+    value: bytes | None,
+) -> None:
+    told = [ToldMessage(0, pack(GAUGE)), ToldMessage(1, value)]
+    reader: Any = TopicOf(*told)
+    with capture_logs() as logs:
+        assert await last_gauge(reader, "index.gauge") == GAUGE
+    (line,) = logs
+    assert (line["event"], line["log_level"]) == ("gauge_passed_over", "warning")
+    assert (line["topic"], line["offset"]) == ("index.gauge", 1)
+
+
+def test_an_answer_is_no_gauge_and_a_gauge_no_answer() -> None:
+    gauge = ToldMessage(0, pack(GAUGE))
+    answer = ToldMessage(1, pack(Answer("ask", 0, 3)), ANSWER)
+    assert (gauge_in(gauge), answer_in(gauge)) == (GAUGE, None)
+    assert (gauge_in(answer), answer_in(answer)) == (None, Answer("ask", 0, 3))
+    with capture_logs() as logs:
+        assert answer_in(replace(answer, value=b"\xff")) is None
+    assert [line["event"] for line in logs] == ["gauge_passed_over"]
+
+
+def test_published_pages_count_until_shard_0_has_taken_them() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_published("pages:0", 60, 55)
+    flow.note_published("pages:1", 50, 45)
+    assert flow.open_pages == 100
+    assert flow.paused
+    flow.note_gauge(Gauge(1, 0, {"pages:1": 50}))
+    assert flow.open_pages == 55
+    assert not flow.paused
+    flow.note_gauge(Gauge(2, 0, {"pages:0": 60, "pages:1": 50}))
+    assert flow.open_pages == 0
+
+
+def test_pages_that_were_taken_before_the_answer_came_do_not_count() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 60}))
+    flow.note_published("pages:0", 60, 55)
+    assert flow.open_pages == 0
+    flow.note_published("pages:0", 61, 1)
+    assert flow.open_pages == 1
+
+
+def test_an_interval_that_is_taken_in_part_still_counts() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_published("pages:0", 60, 55)
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 59}))
+    assert flow.open_pages == 55
+
+
+def test_pages_open_at_shard_0_pause_without_any_lag() -> None:
+    flow = FlowControl(100, 0)
+    flow.note_gauge(Gauge(5, 99, {}))
+    assert not flow.paused
+    flow.note_gauge(Gauge(5, 100, {}))
+    assert flow.paused
+
+
+def test_a_signer_that_starts_behind_a_long_log_waits_for_shard_0() -> None:
+    flow = FlowControl(100, RECORDS_BEHIND_MAX + 10)
+    assert flow.paused
+    flow.note_gauge(Gauge(9, 0, {}))
+    assert flow.paused
+    flow.note_gauge(Gauge(10, 0, {}))
+    assert not flow.paused
+
+
+def test_marks_are_those_of_the_newest_gauge() -> None:
+    flow = FlowControl(100, 0)
+    assert flow.positions == {}
+    flow.note_gauge(Gauge(1, 0, {"pages:3": 5}))
+    flow.note_gauge(Gauge(2, 0, {"pages:3": 8}))
+    assert flow.positions == {"pages:3": 8}
+
+
+def test_a_signer_waits_for_the_first_word_of_shard_0_where_there_must_be_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def waited(flow: FlowControl) -> float:
+        asyncio.get_running_loop().call_later(0.2, flow.note_gauge, Gauge(0, 0, {"pages:0": 9}))
+        began = time.monotonic()
+        await flow.wait_for_first_word()
+        return time.monotonic() - began
+
+    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX))) < 0.1, "a new index"
+    behind = FlowControl(100, RECORDS_BEHIND_MAX + 1)
+    assert asyncio.run(waited(behind)) >= 0.1
+    assert behind.positions == {"pages:0": 9}
+    assert asyncio.run(waited(behind)) < 0.1, "it has spoken, whatever it said"
+    monkeypatch.setattr(flow_control, "FIRST_WORD_SECONDS", 0.05)
+    monkeypatch.setattr(flow_control, "POLL_MILLISECONDS", 20)
+    assert asyncio.run(waited(FlowControl(100, RECORDS_BEHIND_MAX + 1))) < 0.2, "not for ever"
+
+
+def test_a_gauge_of_a_log_that_was_made_again_is_ignored() -> None:
+    flow = FlowControl(100, 0, "new")
+    flow.note_gauge(Gauge(9, 0, {"pages:0": 300}, "deleted"))
+    assert not flow.has_reached(1)
+    assert flow.positions == {}
+    flow.note_gauge(Gauge(1, 0, {"pages:0": 5}, "new"))
+    assert flow.has_reached(1)
+    assert not flow.has_reached(2)
+    flow.note_gauge(Gauge(2, 0, {"pages:0": 6}))  # of an earlier version
+    assert flow.positions == {"pages:0": 6}

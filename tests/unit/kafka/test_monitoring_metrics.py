@@ -1,0 +1,313 @@
+"""The numbers that signers and shards show of themselves."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from streamer.errors import StoreUnavailable
+from streamer.index.rule import CONTENT
+from streamer.index.types import Verdicts
+from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics, snapshot_report
+from streamer.kafka.topics import Names
+from streamer.metrics import Metrics, Stage
+from streamer.model import page_ref
+from streamer.run.snapshots import Snapshot, Taken
+from tests.helpers.kafka_doubles import take
+from tests.helpers.metric_values import observe, store_of, value, values
+from tests.helpers.shard_cases import FAR, SAME, index, shares
+from tests.helpers.shard_network import page_record
+from tests.helpers.signed_pages import made_pages, unlike
+from tests.unit.kafka.test_owner import a_log, key, owner
+
+__all__ = ["key"]
+HEAD_PAGES = 10
+NAMES = Names("index", "pages")
+
+
+# ---- signers -------------------------------------------------------------------------------------
+
+
+def test_every_record_of_a_chunk_is_counted_as_what_became_of_it() -> None:
+    metrics = Metrics()
+    signers = SignMetrics(metrics)
+    signers.count_chunk(5, Counter({"invalid_json": 2}), Counter({"deletion": 1}))
+    signers.count_chunk(1, Counter({"invalid_json": 1, "empty_body": 1}), Counter())
+    assert value(metrics, "streamer_records_read_total") == 11
+    assert value(metrics, "streamer_pages_signed_total") == 6
+    dead = {("invalid_json",): 3, ("empty_body",): 1}
+    assert values(metrics, "streamer_dead_letters_total") == dead
+    assert values(metrics, "streamer_skipped_records_total") == {("deletion",): 1}
+
+
+def test_a_partition_that_goes_away_takes_its_lag_with_it() -> None:
+    metrics = Metrics()
+    signers = SignMetrics(metrics)
+    for partition in range(3):
+        signers.observe_lag(partition, 100 + partition)
+    signers.forget([0, 2, 7])
+    assert values(metrics, "streamer_sign_lag_records") == {("1",): 101}
+
+
+def test_seconds_of_a_pause_count_while_it_lasts() -> None:
+    metrics = Metrics()
+    now = 0.0
+    signers = SignMetrics(metrics, lambda: now)
+    seen = []
+    for moment, paused in [(10, False), (12, True), (15, True), (19, False), (30, False)]:
+        now = float(moment)
+        signers.observe_gauge(7 * moment, paused=paused)
+        seen.append(
+            (
+                value(metrics, "streamer_signing_paused"),
+                value(metrics, "streamer_signing_paused_seconds_total"),
+            )
+        )
+    assert seen == [(0, 0), (1, 0), (1, 3), (0, 7), (0, 7)]
+    assert value(metrics, "streamer_gauge_pages") == 210
+
+
+def test_stages_are_timed_by_role_and_shard() -> None:
+    metrics = Metrics()
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    with SignMetrics(metrics).stage(Stage.PARSE_SIGN):
+        pass
+    for _ in range(2):
+        with shard.stage(Stage.FLUSH):
+            pass
+    counts = {("", "parse_sign"): 1, ("0", "flush"): 2}
+    assert values(metrics, "streamer_stage_seconds_count") == counts
+
+
+# ---- shards --------------------------------------------------------------------------------------
+
+
+def test_work_on_an_index_that_fails_is_counted_by_its_kind() -> None:
+    metrics = Metrics()
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard.count_failure("merge")
+    counts = {("0", "freeze"): 0, ("0", "merge"): 1, ("0", "sweep"): 0}
+    assert values(metrics, "streamer_shard_upkeep_failures_total") == counts
+
+
+def test_verdicts_are_counted_by_what_they_say_and_rest_on() -> None:
+    metrics = Metrics()
+    shard = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    pages = made_pages([[0] * 15] * 6, [SAME] * 6)
+    shard.count_verdicts(
+        Verdicts(
+            pages,
+            np.array([-1, 8_500, 10_000, 10_000, -1, 0], np.int32),
+            np.array([0, 0, 1, 2, 2, 0], np.uint8),
+            np.zeros(6, np.uint64),
+            [b""] * 6,
+        )
+    )
+    assert values(metrics, "streamer_verdicts_total") == {
+        ("0", "unique", "signature"): 1,
+        ("0", "duplicate", "signature"): 2,
+        ("0", "unique", "content"): 0,
+        ("0", "duplicate", "content"): 1,
+        ("0", "unique", "too_short"): 1,
+        ("0", "duplicate", "too_short"): 1,
+    }
+
+
+def test_pages_on_their_way_are_shown_as_undecided_or_held() -> None:
+    metrics, network = Metrics(), index(shards=2)
+    first = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    pages = made_pages([shares(1, 2, 3, 4)] * 2 + [shares(0, 0, 0, 0)], [SAME, SAME, FAR[1]])
+    network.logs[0].append(page_record(pages, 0, 3))
+    network.step(0)
+    first.observe_state()
+    assert value(metrics, "streamer_shard_undecided_pages", "0") == 2
+    assert value(metrics, "streamer_shard_held_pages", "0") == 1
+    assert value(metrics, "streamer_shard_head_entries", "0") == 2
+    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 0
+    while waiting := network.waiting():
+        network.step(waiting[-1])
+    first.observe_state()
+    assert value(metrics, "streamer_shard_undecided_pages", "0") == 0
+    assert value(metrics, "streamer_shard_held_pages", "0") == 0
+    assert value(metrics, "streamer_shard_head_entries", "0") == 2
+    assert value(metrics, "streamer_shard_head_fill_ratio", "0") == 2 / HEAD_PAGES
+
+
+def test_a_shards_counters_hold_what_this_process_saw_whatever_it_knew_before() -> None:
+    metrics, network = Metrics(), index(bucket_max=1)
+    pages = made_pages([shares(1, 0, 0, 0) for _ in FAR], FAR)
+    network.give(pages, 0, 2)
+    assert (network.shards[0].applied, network.shards[0].refused) == (2, 1)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    network.give(pages, 2, 4)
+    shard_metrics.observe_state()
+    network.give(pages, 4, 5)
+    network.give(pages, 4, 5)
+    shard_metrics.observe_state()
+    assert value(metrics, "streamer_shard_records_applied_total", "0") == 3
+    assert value(metrics, "streamer_shard_records_passed_over_total", "0") == 1
+    assert value(metrics, "streamer_shard_postings_refused_total", "0") == 3
+
+
+def test_the_log_shows_how_far_it_is_read_and_what_is_left() -> None:
+    metrics = Metrics()
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    shard_metrics.observe_log(120, 150, None)
+    assert values(metrics, "streamer_shard_log_committed_offset") == {}
+    shard_metrics.observe_log(120, 150, 117)
+    assert value(metrics, "streamer_shard_log_position", "0") == 120
+    assert value(metrics, "streamer_shard_lag_records", "0") == 30
+    assert value(metrics, "streamer_shard_log_committed_offset", "0") == 117
+
+
+def test_kept_pages_are_those_on_disk_and_those_in_the_head(tmp_path: Path) -> None:
+    metrics, network = Metrics(), index()
+    network.give(made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR), 0, 6)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    store = store_of(tmp_path, 30, 40)
+    observe(shard_metrics, store)
+    assert value(metrics, "streamer_shard_kept_pages", "0") == 30 + 40 + 6
+    size = store.size_bytes()
+    assert value(metrics, "streamer_shard_index_bytes", "0") == size > 70 * 264
+    store.close()
+
+
+def test_the_key_table_tells_its_postings_and_its_memory(tmp_path: Path) -> None:
+    metrics = Metrics()
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    store = store_of(tmp_path, 1000)
+    observe(shard_metrics, store)
+    assert value(metrics, "streamer_shard_key_table_postings", "0") == 3 * 1000
+    assert value(metrics, "streamer_shard_frozen_postings", "0") == 0
+    assert value(metrics, "streamer_shard_key_table_bytes", "0") > 8 * 3 * 1000
+    store.close()
+
+
+def test_the_disk_tells_up_to_where_it_has_the_log_and_what_is_left_of_it(
+    tmp_path: Path, key: Path
+) -> None:
+    metrics, log = Metrics(), a_log(3)
+    one = owner(tmp_path / "index", key)
+    for offset in range(2):
+        take(one, offset, log[offset])
+    one.show_in(ShardMetrics(metrics, one.shard, HEAD_PAGES))
+    assert value(metrics, "streamer_shard_flushed_offset", "0") == 0
+    one.flush(one.state())
+    assert value(metrics, "streamer_shard_flushed_offset", "0") == 2, "a flush tells it"
+    free = value(metrics, "streamer_shard_disk_free_bytes", "0")
+    assert free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.1)
+    one.close()
+
+
+# ---- latency -------------------------------------------------------------------------------------
+
+
+def test_latency_is_from_the_pages_timestamp_to_now_and_never_negative() -> None:
+    metrics = Metrics()
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    timestamps = np.array([10_000, 9_995, 4_000, -1, 10_500])
+    shard_metrics.count_latency(timestamps, np.array([3, 2, 1, 100, 4]), 10_000)
+    buckets = values(metrics, "streamer_verdict_latency_seconds_bucket")
+    assert [buckets[edge,] for edge in ("0.005", "5.0", "10.0", "+Inf")] == [9, 9, 10, 10]
+    assert value(metrics, "streamer_verdict_latency_seconds_sum") == pytest.approx(6.01)
+
+
+# ---- clusters that swallow a part ----------------------------------------------------------------
+
+
+def verdicts_naming(named: list[int], start: int) -> Verdicts:
+    """Return verdicts of pages `start`... of partition 3; each names that page, or -1 none."""
+    pages = made_pages([[1]], [unlike(0)]).take([0] * len(named))
+    pages.refs = np.array([page_ref(3, start + i) for i in range(len(named))], np.uint64)
+    return Verdicts(
+        pages,
+        np.array([-1 if other < 0 else 9_000 for other in named], np.int32),
+        np.full(len(named), CONTENT, np.uint8),
+        np.array([page_ref(3, max(other, 0)) for other in named], np.uint64),
+        [b"" if other < 0 else b"http://secret.example/" for other in named],
+    )
+
+
+def test_a_cluster_that_swallows_a_fifth_is_warned_of_once_an_hour_and_shown() -> None:
+    structlog.reset_defaults()
+    metrics, now, told = Metrics(), 0.0, []
+    watch = ClusterWatch(metrics, lambda: now)
+    for block in range(60):
+        now = block * 120.0  # two hours
+        with capture_logs() as lines:
+            watch.count(verdicts_naming([-1, -1, 0, -1, -1, 0, -1, 0, -1, -1] * 10, 100 * block))
+        told += [(block, line) for line in lines]
+    assert [block for block, _ in told] == [9, 39], "from 1,000 pages on, then each hour"
+    first = told[0][1]
+    assert (first["event"], first["log_level"]) == ("large_cluster", "warning")
+    assert (first["partition"], first["offset"], first["pages"]) == (3, 0, 301)
+    assert first["share"] == 0.301
+    assert "secret" not in str(told), "a URL belongs to a page"
+    assert value(metrics, "streamer_largest_cluster_share") == pytest.approx(0.3, abs=0.01)
+
+
+def test_smaller_clusters_are_not_warned_of_and_a_large_one_that_passes_is_shown_no_more() -> None:
+    structlog.reset_defaults()
+    metrics = Metrics()
+    watch = ClusterWatch(metrics)
+    with capture_logs() as lines:
+        for block in range(20):
+            watch.count(verdicts_naming([-1, -1, -1, -1, -1, 0, -1, -1, -1, -1] * 10, 100 * block))
+    assert lines == []
+    assert value(metrics, "streamer_largest_cluster_share") == 0
+    for block in range(20, 40):
+        watch.count(verdicts_naming([0] * 100, 100 * block))
+    assert value(metrics, "streamer_largest_cluster_share") > 0.5
+    for block in range(40, 400):
+        watch.count(verdicts_naming([-1] * 100, 100 * block))
+    assert value(metrics, "streamer_largest_cluster_share") == 0
+
+
+def test_verdicts_of_a_shard_are_watched_once_they_are_published() -> None:
+    metrics = Metrics()
+    shard_metrics = ShardMetrics(metrics, index().shards[0], HEAD_PAGES)
+    for block in range(10):
+        shard_metrics.count_verdicts(verdicts_naming([-1 if block == 0 else 0] * 100, 100 * block))
+    assert value(metrics, "streamer_largest_cluster_share") > 0.8
+
+
+def test_snapshots_that_fail_are_counted_until_one_is_taken() -> None:
+    metrics = Metrics()
+    report = snapshot_report(metrics, 2, "s3://bucket/index/shard-2")
+    for expected in (1, 2):
+        report(StoreUnavailable("there is no such bucket"))
+        assert value(metrics, "streamer_shard_snapshot_failures", "2") == expected
+    made = datetime(2026, 1, 2, tzinfo=UTC)
+    report(Taken(Snapshot(1, made, 7, 3, []), 0, 0))
+    assert value(metrics, "streamer_shard_snapshot_failures", "2") == 0
+    assert value(metrics, "streamer_shard_snapshot_timestamp_seconds", "2") == made.timestamp()
+
+
+def test_changes_of_urls_are_counted() -> None:
+    metrics, network = Metrics(), index(track_changes=True)
+    shard = ShardMetrics(metrics, network.shards[0], 10)
+    pages = made_pages([shares(1, 2, 3, 4)] * 3, [SAME] * 3)
+    pages.urls = [b"a", b"a", b"b"]
+    network.give(pages, 0, 3)
+    for output in network.outputs:
+        if isinstance(output.items, Verdicts):
+            shard.count_verdicts(output.items)
+    told = values(metrics, "streamer_changes_total")
+    assert (told["0", "new"], told["0", "unchanged"]) == (2, 1)
+
+
+def test_a_hole_in_the_log_shows_until_it_is_filled() -> None:
+    metrics, network = Metrics(), index()
+    pages = made_pages([shares(0, 0, 0, 0) for _ in FAR], FAR)
+    shard_metrics = ShardMetrics(metrics, network.shards[0], HEAD_PAGES)
+    for start, end, holes in ((0, 1, 0), (2, 3, 1), (1, 3, 0)):
+        network.give(pages, start, end)
+        shard_metrics.observe_state()
+        assert value(metrics, "streamer_shard_holes", "0") == holes

@@ -1,0 +1,313 @@
+"""A topic as an input: options, the order of a log, where chunks end, and brokers that refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.errors import OffsetOutOfRangeError, TopicAuthorizationFailedError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
+
+from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.index.types import Decisions, IndexSettings, Record, shard_name
+from streamer.kafka.topic_input import (
+    Interval,
+    LogOrder,
+    Range,
+    WaitingLoop,
+    Wanted,
+    parse_wanted,
+    resolve,
+)
+from streamer.kafka.wire import LogIdentity, pack_record
+from streamer.pages.chunk import Message
+from streamer.run.replay import Interrupted
+from tests.helpers.topic_doubles import (
+    IDENTITY,
+    TIME,
+    FakeConsumer,
+    Topics,
+    config,
+    message_at,
+    page,
+    pages_record,
+)
+
+# ---- ranges ------------------------------------------------------------------------------------
+
+
+def test_options_are_read_as_partitions_ranges_and_a_moment() -> None:
+    found = parse_wanted("0, 2", "0:100-2000,2:50-", "1970-01-01T00:00:01.5Z")
+    assert found == Wanted(frozenset({0, 2}), {0: (100, 2000), 2: (50, None)}, 1500)
+    assert parse_wanted(None, "7:-9", None) == Wanted(offsets={7: (None, 9)})
+    assert parse_wanted(None, None, None) == Wanted()
+
+
+@pytest.mark.parametrize(
+    ("text", "moment_ms"),
+    [
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-01", 0),
+        ("1970-01-01T00:00:00.000001", 1),
+        ("1970-01-01T00:00:00.001", 1),
+        ("1969-01-01", 0),
+    ],
+)
+def test_a_moment_is_in_utc_unless_it_says_otherwise_and_is_rounded_up(
+    text: str, moment_ms: int
+) -> None:
+    assert parse_wanted(None, None, text).until_ms == moment_ms
+
+
+@pytest.mark.parametrize(
+    ("partitions", "offsets", "until", "said"),
+    [
+        ("0,x", None, None, "as 0,2"),
+        ("-1", None, None, "as 0,2"),
+        (None, "0:9-5", None, "PARTITION:START-END"),
+        (None, "0:100", None, "PARTITION:START-END"),
+        (None, "0", None, "PARTITION:START-END"),
+        (None, "0:1-2,0:5-6", None, "names partition 0 twice"),
+        ("1", "0:1-2", None, "--partitions leaves it out"),
+        (None, None, "yesterday", "Give one as 2026"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_with_an_example(
+    partitions: str | None, offsets: str | None, until: str | None, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        parse_wanted(partitions, offsets, until)
+
+
+BOUNDS = {0: (10, 50), 1: (0, 7), 2: (0, 0)}
+
+
+def test_what_is_not_asked_for_is_what_the_topic_has() -> None:
+    everything = {p: Range(*bounds) for p, bounds in BOUNDS.items()}
+    assert resolve(Wanted(), "pages", BOUNDS, {}) == everything
+    assert resolve(parse_wanted("1,0", "0:20-", None), "pages", BOUNDS, {}) == {
+        0: Range(20, 50, named=True),
+        1: Range(0, 7),
+    }
+    assert list(resolve(parse_wanted("0,1,2", "1:0-3", None), "pages", BOUNDS, {})) == [0, 1, 2]
+
+
+def test_offsets_take_no_other_partitions_than_they_name() -> None:
+    assert resolve(parse_wanted(None, "1:0-3", None), "pages", BOUNDS, {}) == {
+        1: Range(0, 3, named=True)
+    }
+    assert list(resolve(parse_wanted(None, "2:0-,0:20-", None), "pages", BOUNDS, {})) == [0, 2]
+
+
+def test_a_moment_ends_a_range_and_never_before_its_start() -> None:
+    wanted = parse_wanted("0,1", "0:30-40", "2026-01-01")
+    assert resolve(wanted, "pages", BOUNDS, {0: 35, 1: 9})[0] == Range(30, 35, named=True)
+    assert resolve(wanted, "pages", BOUNDS, {0: 12, 1: 9})[0] == Range(30, 30, named=True)
+    assert resolve(wanted, "pages", BOUNDS, {0: 45, 1: 3}) == {
+        0: Range(30, 40, named=True),
+        1: Range(0, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("partitions", "offsets", "said"),
+    [
+        ("3", None, "has no partition 3"),
+        (None, "5:0-", "has no partition 5"),
+        (None, "0:9-", "offsets 10 to 50"),
+        (None, "0:20-51", "asks for 20 to 51"),
+        (None, "1:8-", "asks for 8 to 7"),
+    ],
+)
+def test_what_the_topic_has_not_is_refused(
+    partitions: str | None, offsets: str | None, said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        resolve(parse_wanted(partitions, offsets, None), "pages", BOUNDS, {})
+
+
+# ---- the order of a log ------------------------------------------------------------------------
+
+
+def test_the_order_is_that_of_the_records_by_the_rule_of_intervals() -> None:
+    decisions = Record(
+        shard_name(1), 0, 1, np.array([0]), Decisions(np.array([5], np.uint64), np.array([True]))
+    )
+    log = [
+        (config(0, 0.8), IndexSettings(threshold=0.8)),
+        (config(0, 0.7), None),  # two workers began the log
+        (pages_record(1, 0, 10, [2, 4]), Interval(1, 0, 10, [2, 4])),
+        (pages_record(0, 0, 5, []), Interval(0, 0, 5, [])),
+        (pages_record(1, 0, 10, [2, 4]), None),
+        (pack_record(decisions, IDENTITY), None),
+        (pages_record(1, 3, 15, [4, 11]), Interval(1, 10, 15, [11])),
+        (pages_record(1, 16, 20, [17]), None),  # behind a hole
+        (config(1, 0.9), IndexSettings(threshold=0.9)),
+        (pages_record(1, 15, 20, [17]), Interval(1, 15, 20, [17])),
+    ]
+    order = LogOrder(IDENTITY)
+    assert [order.take(data) for data, _ in log] == [expected for _, expected in log]
+
+
+@pytest.mark.parametrize(
+    "identity", [LogIdentity("other", "topic-id"), LogIdentity("fingerprint", "other")]
+)
+def test_the_order_of_another_index_is_refused(identity: LogIdentity) -> None:
+    with pytest.raises(StoreMismatch):
+        LogOrder(identity).take(config(0, 0.8))
+
+
+# ---- a topic without brokers -------------------------------------------------------------------
+
+
+def test_where_a_chunk_ends_depends_on_the_messages_alone(topics: Topics) -> None:
+    messages = {0: message_at([3, 4, 9, 10, 11, 30, 31])}
+    for _ in range(20):
+        topic = topics(messages, {0: (3, 40)})
+        topic.begin({0: 3})
+        taken = [topic.take(0, 40, records_max=3) for _ in range(3)]
+        assert [([m[0] for m in found], end) for found, _, end in taken] == [
+            ([3, 4, 9], 10),
+            ([10, 11, 30], 31),
+            ([31], 40),
+        ]
+
+
+def test_a_full_chunk_with_nothing_behind_it_reaches_to_the_end(topics: Topics) -> None:
+    for _ in range(20):
+        topic = topics({0: message_at([0, 1])}, {0: (0, 9)})
+        topic.begin({0: 0})
+        assert topic.take(0, 9, records_max=2) == (message_at([0, 1]), [TIME] * 2, 9)
+
+
+def test_a_chunk_is_cut_by_bytes_too(topics: Topics) -> None:
+    topic = topics({0: message_at(range(10))}, {0: (0, 10)})
+    topic.begin({0: 0})
+    size = len(page(0)[2] or b"")
+    assert topic.take(0, 10, bytes_max=2 * size) == (message_at([0, 1]), [TIME] * 2, 2)
+    wanted = message_at([2, 3, 4]), [TIME] * 3, 5
+    assert topic.take(0, 10, bytes_max=2 * size + 1) == wanted
+
+
+def test_partitions_that_are_read_side_by_side_keep_their_places(topics: Topics) -> None:
+    messages = {p: message_at(range(p, 40, 2)) for p in (0, 1)}
+    topic = topics(messages, {0: (0, 40), 1: (0, 40)})
+    topic.begin({0: 0, 1: 0})
+    found: dict[int, list[Message]] = {0: [], 1: []}
+    for p, end in [(0, 7), (1, 30), (0, 8), (0, 31), (1, 40), (0, 40)]:
+        taken, times, reached = topic.take(p, end)
+        assert times == [TIME] * len(taken)
+        assert reached == end
+        found[p] += taken
+        assert [m[0] for m in found[p]] == list(range(p, end, 2))
+
+
+class DecodingConsumer(FakeConsumer):
+    """Answers with all batches from a position on, decoded by the client library itself."""
+
+    def __init__(self, batches: Sequence[bytes], ends: Mapping[int, int]) -> None:
+        super().__init__({}, ends, 0)
+        self._batches = batches
+
+    async def getmany(
+        self, place: Any, timeout_ms: int, max_records: int | None = None
+    ) -> dict[Any, list[Any]]:
+        assert timeout_ms > 0
+        records = MemoryRecords(b"".join(self._batches))
+        start = self._at[place.partition]
+        each = PartitionRecords(place, records, [], start, None, None, True, 0)
+        found = list(itertools.islice(each, max_records))
+        self._at[place.partition] = each.next_fetch_offset
+        return {place: found} if found else {}
+
+
+def packed(messages: Sequence[Message]) -> bytes:
+    """Return messages as the bytes of a compressed batch."""
+    builder = DefaultRecordBatchBuilder(
+        2, 4, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=0,
+        batch_size=1 << 20,
+    )  # fmt: skip
+    for number, (_, key, value) in enumerate(messages):
+        builder.append(number, TIME, key, value, [])
+    return messages[0][0].to_bytes(8, "big") + bytes(builder.build())[8:]
+
+
+def with_checksum(batch: bytes) -> bytes:
+    """Return a batch with the checksum that fits its bytes: of one that was made so."""
+    checksum: int = calc_crc32c(batch[21:])
+    return batch[:17] + checksum.to_bytes(4, "big") + batch[21:]
+
+
+@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize("place", [61, 65, 70, -1])
+def test_a_batch_that_cannot_be_decoded_is_named_and_what_is_before_it_is_read(
+    topics: Topics, place: int, *, fits: bool
+) -> None:
+    batches = [packed(message_at(range(first, first + 3))) for first in (0, 3, 6)]
+    damaged = bytearray(batches[1])
+    damaged[place] ^= 0xFF
+    batches[1] = with_checksum(bytes(damaged)) if fits else bytes(damaged)
+    topic = topics({}, {0: (0, 9)})
+    topic._consumer = DecodingConsumer(batches, {0: 9})  # noqa: SLF001
+    topic.begin({0: 0})
+    assert topic.take(0, 3) == (message_at(range(3)), [TIME] * 3, 3)
+    with pytest.raises(InputError, match=r"^Partition 0 of pages cannot be decoded from offset 3 "):
+        topic.take(0, 9)
+
+
+def test_the_brokers_refusals_are_told_with_a_remedy(loop: WaitingLoop) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    with pytest.raises(InputError, match="expired"):
+        loop.run(fail(OffsetOutOfRangeError({})))
+    with pytest.raises(StreamerError, match=r"refused: .*TopicAuthorizationFailed"):
+        loop.run(fail(TopicAuthorizationFailedError("pages")))
+
+
+def test_brokers_that_say_nothing_are_not_waited_for_for_ever(loop: WaitingLoop) -> None:
+    cancelled = threading.Event()
+
+    async def say_nothing() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    with pytest.raises(StreamerError, match="nothing for"):
+        loop.run(say_nothing(), patience_s=0.05)
+    assert cancelled.wait(30)
+
+
+def test_an_interrupted_wait_ends_at_once_and_leaves_nothing_behind() -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise Interrupted
+
+    cancelled = threading.Event()
+
+    async def wait_for_ever() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    before, began = signal.signal(signal.SIGUSR1, interrupt), time.monotonic()
+    try:
+        with pytest.raises(Interrupted), WaitingLoop() as turning:
+            turning.run(wait_for_ever())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert cancelled.is_set()
+    assert time.monotonic() - began < 30

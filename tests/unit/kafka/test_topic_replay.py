@@ -1,0 +1,249 @@
+"""Replays of a topic: which chunks are read, in which order, and what ends the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.types import Forget, Record, forget_record
+from streamer.kafka import topic_replay
+from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
+from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
+from streamer.kafka.wire import LogPosition, pack_record
+from streamer.pages.chunk import Chunk
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import Catalogue, own_catalogue, pack_catalogue
+from streamer.run.reading import Forgotten, SettingsChange, parsed
+from tests.helpers.topic_doubles import IDENTITY, Topics, config, message_at, page, pages_record
+
+
+def read(pages: PartitionsInput | OrderedInput, catalogue: Catalogue) -> list[Any]:
+    """Take all steps into the catalogue; return (number, start, end, offsets) or a threshold."""
+    pages.enter(catalogue)
+    found: list[Any] = []
+    amounts = [0]
+    for step in pages.steps():
+        if isinstance(step, SettingsChange):
+            found.append(step.settings.threshold)
+        else:
+            assert isinstance(step, Chunk)
+            found.append((step.source, step.start, step.end, [m[0] for m in step.messages]))
+            amounts.append(step.amount)
+    assert amounts == sorted(amounts)
+    if isinstance(pages, PartitionsInput) and found:
+        assert amounts[-1] == pages.amount_in_all
+    for step in found:
+        if isinstance(step, tuple):
+            catalogue.entries[step[0]].position = step[2]
+    return found
+
+
+TWO = {0: message_at([2, 3, 5]), 1: message_at([0, 4])}
+TWO_BOUNDS = {0: (2, 8), 1: (0, 5)}
+
+
+def whole(topic: PageTopic) -> dict[int, Range]:
+    return resolve(Wanted(), topic.name, topic.bounds, {})
+
+
+def test_partitions_come_one_after_the_other_and_cover_what_expired_before_them(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_replay, "RECORDS_MAX", 2)
+    topic = topics(TWO, TWO_BOUNDS)
+    steps = read(PartitionsInput(topic, whole(topic)), Catalogue())
+    assert steps == [(0, 0, 4, [2, 3]), (0, 4, 8, [5]), (1, 0, 5, [0, 4])]
+
+
+def test_a_resumed_run_takes_what_a_quiet_one_would_from_there_on(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_replay, "RECORDS_MAX", 1)
+    messages, bounds = (
+        {0: message_at([1, 2, 7, 8, 9]), 1: message_at(range(4))},
+        {0: (1, 12), 1: (0, 5)},
+    )
+    topic = topics(messages, bounds)
+    quiet = read(PartitionsInput(topic, whole(topic)), Catalogue())
+    assert len(quiet) == 9
+    for done in range(10):
+        catalogue = Catalogue()
+        topic = topics(messages, bounds)
+        pages = PartitionsInput(topic, whole(topic))
+        pages.enter(catalogue)
+        for number, _, end, _ in quiet[:done]:
+            catalogue.entries[number].position = end
+        topic = topics(messages, bounds)
+        assert read(PartitionsInput(topic, whole(topic)), catalogue) == quiet[done:]
+
+
+def test_a_named_start_passes_over_what_lies_before_it(topics: Topics) -> None:
+    topic = topics(TWO, TWO_BOUNDS)
+    ranges = resolve(parse_wanted("0", "0:3-5", None), "pages", topic.bounds, {})
+    catalogue = Catalogue()
+    assert read(PartitionsInput(topic, ranges), catalogue) == [(0, 0, 5, [3])]
+    assert read(PartitionsInput(topics(TWO, TWO_BOUNDS), ranges), catalogue) == []
+
+
+def test_messages_that_expired_unread_end_the_run_unless_a_start_is_named(topics: Topics) -> None:
+    catalogue = Catalogue()
+    topic = topics(TWO, {0: (0, 3), 1: (0, 0)})
+    read(PartitionsInput(topic, whole(topic)), catalogue)
+    later = topics(TWO, {0: (5, 8), 1: (0, 0)})
+    with pytest.raises(StoreMismatch, match=r"expired unread\. Give --offsets 0:5-"):
+        PartitionsInput(later, whole(later)).enter(catalogue)
+    named = resolve(parse_wanted(None, "0:5-", None), "pages", later.bounds, {})
+    assert read(PartitionsInput(later, named), catalogue) == [(0, 3, 8, [5])]
+
+
+def test_a_topic_that_has_lost_messages_or_was_made_anew_is_refused(topics: Topics) -> None:
+    catalogue = Catalogue()
+    topic = topics(TWO, TWO_BOUNDS)
+    read(PartitionsInput(topic, whole(topic)), catalogue)
+    shorter = topics(TWO, {0: (2, 7), 1: (0, 5)})
+    with pytest.raises(StoreMismatch, match="ends at 7, the index stands at 8"):
+        PartitionsInput(shorter, whole(shorter)).enter(catalogue)
+    topic.id = "another"
+    with pytest.raises(StoreMismatch, match="made anew"):
+        PartitionsInput(topic, whole(topic)).enter(catalogue)
+
+
+LOG = [
+    config(0, 0.8),
+    pages_record(1, 0, 3, [0]),
+    pages_record(0, 0, 4, [2, 3]),
+    config(1, 0.9),
+    pages_record(1, 0, 3, [0]),
+    pages_record(1, 3, 5, [4]),
+    pages_record(0, 4, 8, [5]),
+    config(2, 0.5),
+]
+ORDERED = [
+    0.8,
+    (1, 0, 3, [0]),
+    (0, 0, 4, [2, 3]),
+    0.9,
+    (1, 3, 5, [4]),
+    (0, 4, 8, [5]),
+    0.5,
+]
+
+
+def ordered(topic: PageTopic) -> OrderedInput:
+    return OrderedInput(topic, "streamer.bands.0", "fingerprint")
+
+
+def test_pages_come_in_the_order_of_the_log_under_its_settings(topics: Topics) -> None:
+    for _ in range(10):
+        assert read(ordered(topics(TWO, TWO_BOUNDS, LOG)), Catalogue()) == ORDERED
+
+
+def test_a_resumed_run_goes_on_in_the_order_with_the_settings_of_the_place(topics: Topics) -> None:
+    for done in range(len(ORDERED) + 1):
+        catalogue = Catalogue()
+        ordered(topics(TWO, TWO_BOUNDS, LOG)).enter(catalogue)
+        in_force = []
+        for step in ORDERED[:done]:
+            if isinstance(step, tuple):
+                catalogue.entries[step[0]].position = step[2]
+            else:
+                in_force = [step]
+        left = ORDERED[done:]
+        expected = left if left and isinstance(left[0], float) else [*in_force, *left]
+        assert read(ordered(topics(TWO, TWO_BOUNDS, LOG)), catalogue) == expected
+
+
+def test_an_index_keeps_to_one_order(topics: Topics) -> None:
+    catalogue = Catalogue()
+    topic = topics(TWO, TWO_BOUNDS, LOG)
+    read(ordered(topic), catalogue)
+    with pytest.raises(StoreMismatch, match="another order"):
+        PartitionsInput(topic, whole(topic)).enter(catalogue)
+
+
+def test_a_log_that_does_not_begin_at_its_beginning_gives_no_order(topics: Topics) -> None:
+    with pytest.raises(StoreMismatch, match="first 2 records"):
+        ordered(topics(TWO, TWO_BOUNDS, LOG, first=2))
+
+
+def test_what_is_forgotten_comes_from_the_log_at_its_place(topics: Topics) -> None:
+    gone = Record("pages:0", 3, 8, np.array([3, 5]), Forget([("url", b"a"), ("url", b"b")]))
+    command = Forget([("host", b"h"), ("ask", b"id")], "id")
+    question = Forget([("ask", b"id")], "id")
+    records = [forget_record(command), gone, forget_record(question)]
+    log = [config(0, 0.8), pages_record(0, 0, 3, [2])]
+    log += [pack_record(record, IDENTITY) for record in records]
+    for at, wanted in ((0, [(3, b"a"), (5, b"b")]), (5, [(5, b"b")]), (8, [])):
+        catalogue = Catalogue()
+        ordered(topics(TWO, TWO_BOUNDS, log)).enter(catalogue)
+        catalogue.entries[0].position = at
+        pages = ordered(topics(TWO, TWO_BOUNDS, log))
+        pages.enter(catalogue)
+        steps = list(pages.steps())
+        chunks = [step for step in steps if isinstance(step, Chunk)]
+        assert [each for chunk in chunks for each in chunk.tombstones] == wanted
+        forgotten = [step for step in steps if isinstance(step, Forgotten)]
+        assert forgotten == [Forgotten(Forget([("host", b"h")], "id"), 2)]
+        if len(chunks) == 2:
+            assert steps.index(chunks[0]) < steps.index(forgotten[0]) < steps.index(chunks[1])
+
+
+def test_messages_without_a_value_are_tombstones_where_that_is_asked_for(topics: Topics) -> None:
+    messages = [(0, b"a", None), (1, None, None), (2, b"b", b""), (3, b"x" * 9000, None)]
+    for takes in (False, True):
+        topic = topics({0: messages}, {0: (0, 4)})
+        pages = PartitionsInput(topic, whole(topic), takes_tombstones=takes)
+        pages.enter(Catalogue())
+        assert [step.tombstones for step in pages.steps() if isinstance(step, Chunk)] == [
+            [(0, b"a")] if takes else []
+        ]
+
+
+def test_a_log_of_another_key_is_refused_before_anything_is_entered(topics: Topics) -> None:
+    topic, catalogue = topics(TWO, TWO_BOUNDS, LOG), Catalogue()
+    with pytest.raises(StoreMismatch, match="--key-file"):
+        OrderedInput(topic, "streamer.bands.0", "other").enter(catalogue)
+    assert catalogue == Catalogue()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [({0: (3, 8), 1: (0, 5)}, "a page at 2"), ({0: (2, 7), 1: (0, 5)}, "up to 8")],
+)
+def test_pages_of_the_log_that_are_there_no_longer_end_the_run(
+    topics: Topics, bounds: dict[int, tuple[int, int]], said: str
+) -> None:
+    pages = ordered(topics(TWO, bounds, LOG))
+    with pytest.raises(InputError, match=said):
+        read(pages, Catalogue())
+
+
+def test_other_pages_than_the_log_has_end_the_run() -> None:
+    messages = [page(0), (1, None, b"{"), page(2)]
+    batch = parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0, 2]))
+    assert (batch.sequences, [letter.sequence for letter in batch.dead]) == ([0, 2], [1])
+    with pytest.raises(StoreMismatch, match="--preset"):
+        parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0]))
+
+
+# ---- the catalogue -----------------------------------------------------------------------------
+
+
+def test_partitions_are_located_by_topic_partition_and_offset() -> None:
+    catalogue = Catalogue()
+    numbers = [catalogue.enter_partition("pages", "id", p) for p in (3, 0, 3)]
+    assert numbers == [0, 1, 0]
+    location = catalogue.locator()((0 << 40) + 17)
+    assert (location.topic, location.partition, location.offset) == ("pages", 3, 17)
+
+
+def test_an_index_of_a_worker_is_not_taken_for_an_empty_one() -> None:
+    assert own_catalogue(b"", "index") == Catalogue()
+    own = Catalogue(outputs={"/out": 1}, order="log-id")
+    assert own_catalogue(pack_catalogue(own), "index") == own
+    with pytest.raises(StoreMismatch, match="worker's shard"):
+        own_catalogue(msgspec.msgpack.encode(LogPosition("id", "log-id", 0)), "index")

@@ -1,0 +1,315 @@
+"""All shards of an index together, over a real folder, and their look-ups ahead."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer.errors import StoreUnavailable
+from streamer.index.postings import Keys
+from streamer.index.types import Hits, IndexSettings, KeptRows, Pages
+from streamer.model import page_ref
+from streamer.run import judge as module
+from streamer.run.judge import FlushRule, Judge, PrefetchedLookup
+from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
+from tests.helpers.shard_network import MemoryLookup
+from tests.helpers.signed_pages import BANDS, family_pages, opened
+from tests.helpers.stored_rows import flushed, keys_of
+
+
+@contextlib.contextmanager
+def a_judge(rules: IndexSettings, head_pages: int = 65_536) -> Iterator[Judge]:
+    with tempfile.TemporaryDirectory() as folder:
+        judge = opened(Path(folder) / "index", rules, head_pages=head_pages)
+        yield judge
+        judge.close()
+
+
+def judge_all(judge: Judge, pages: Pages, random: Random, *, flushes: bool = True) -> list[Judged]:
+    """Give all pages, in records of random length; flush when it is due."""
+    result: list[Judged] = []
+    at = 0
+    while at < len(pages):
+        end = min(len(pages), at + random.randrange(1, 9))
+        for block in judge.judge(0, at, end, pages.take(range(at, end))):
+            result += judged(block)
+        at = end
+        if flushes and judge.flush_is_due:
+            judge.flush(b"")
+    return result
+
+
+class CountedLookup(MemoryLookup):
+    """Dictionaries that count how often they are asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def find(self, keys: Keys, flushes: int = 0) -> Hits:
+        self.asked += 1
+        return super().find(keys, flushes)
+
+    def rows(self, rows: npt.NDArray[np.int64]) -> KeptRows:
+        self.asked += 1
+        return super().rows(rows)
+
+
+@pytest.fixture
+def plain() -> CountedLookup:
+    lookup = CountedLookup()
+    lookup.add(flushed(range(20)))
+    return lookup
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 120), st.sampled_from([2, 3, 5]))
+def test_several_shards_keep_the_promises(seed: int, count: int, shards: int) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(shards=shards, exact=seed % 2 == 0)
+    with a_judge(rules, head_pages=20) as judge:
+        verdicts = judge_all(judge, pages, Random(seed))
+        assert all(shard.open_pages == 0 for shard in judge.shards)
+    assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
+    kept: list[int] = []
+    for verdict in verdicts:
+        if verdict.similarity < 0:
+            keys = set(own_keys(pages, verdict.ref, rules))
+            assert not [
+                other
+                for other in kept
+                if keys & set(own_keys(pages, other, rules))
+                and likeness(pages, verdict.ref, other, rules)[0] >= 8000
+            ]
+            kept.append(verdict.ref)
+        else:
+            assert verdict.representative in kept
+            said = verdict.similarity, verdict.exact
+            assert likeness(pages, verdict.ref, verdict.representative, rules) == said
+
+
+def test_a_judge_that_is_opened_again_goes_on_at_the_flushed_position(tmp_path: Path) -> None:
+    pages, rules = family_pages(Random(3), 90), IndexSettings()
+    expected = serial_verdicts(pages, rules)
+    first = opened(tmp_path / "index", rules)
+    verdicts = judge_all(first, pages.take(range(60)), Random(1), flushes=False)
+    first.flush(b"at sixty")
+    judge_rest = [
+        v for block in first.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
+    ]
+    first.close()  # as a kill would: nothing more is flushed
+    assert verdicts + judge_rest == expected
+    again = opened(tmp_path / "index", rules)
+    assert (again.position(0), again.position(1), again.owner_state) == (60, 0, b"at sixty")
+    repeated = [
+        v for block in again.judge(0, 60, 90, pages.take(range(60, 90))) for v in judged(block)
+    ]
+    again.close()
+    assert repeated == judge_rest
+
+
+def test_pages_that_were_judged_before_are_passed_over(tmp_path: Path) -> None:
+    pages = family_pages(Random(4), 10)
+    judge = opened(tmp_path / "index", IndexSettings())
+    assert sum(map(len, judge.judge(0, 0, 10, pages))) == 10
+    assert judge.judge(0, 0, 10, pages) == []
+    assert judge.judge(0, 12, 13, pages.take([0])) == []
+    assert judge.position(0) == 10
+    judge.close()
+
+
+def test_sources_have_positions_of_their_own(tmp_path: Path) -> None:
+    pages = family_pages(Random(5), 4)
+    judge = opened(tmp_path / "index", IndexSettings())
+    judge.judge(0, 0, 4, pages)
+    others = pages.take(range(4))
+    others.refs[:] = [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
+    verdicts = [v for block in judge.judge(7, 0, 6, others) for v in judged(block)]
+    assert [v.ref for v in verdicts] == [page_ref(7, sequence) for sequence in (0, 1, 2, 5)]
+    assert (judge.position(0), judge.position(7)) == (4, 6)
+    judge.close()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def judge(tmp_path: Path, clock: Clock) -> Iterator[Judge]:
+    result = opened(tmp_path / "index", head_pages=8, clock=clock)
+    yield result
+    result.close()
+
+
+def unique_pages(count: int, first: int = 0) -> Pages:
+    pages = family_pages(Random(9), first + count).take(range(first, first + count))
+    pages.keys[:] = np.arange(first, first + count)[:, None] * 1000 + np.arange(BANDS + 1)
+    pages.distinct[:], pages.tokens[:] = 32, 100
+    return pages
+
+
+def test_a_flush_is_due_when_the_head_is_full(judge: Judge) -> None:
+    judge.judge(0, 0, 7, unique_pages(7))
+    assert not judge.flush_is_due
+    judge.judge(0, 7, 8, unique_pages(1, 7))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert not judge.flush_is_due
+
+
+def test_a_flush_is_due_after_so_many_records_whatever_became_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REPLAY_FLUSHES", FlushRule(records=100, seconds=600))
+    judge = opened(tmp_path / "index", IndexSettings())
+    judge.judge(0, 0, 99, unique_pages(1))
+    assert not judge.flush_is_due
+    judge.judge(0, 99, 100, unique_pages(0))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert not judge.flush_is_due
+
+
+def test_a_flush_is_due_after_so_many_seconds_if_there_is_anything_to_flush(
+    judge: Judge, clock: Clock
+) -> None:
+    clock.seconds += module.REPLAY_FLUSHES.seconds + 1
+    assert not judge.flush_is_due
+    judge.judge(0, 0, 1, unique_pages(1))
+    assert judge.flush_is_due
+    judge.flush(b"")
+    judge.judge(0, 1, 2, unique_pages(1, 1))
+    clock.seconds += module.REPLAY_FLUSHES.seconds - 1
+    assert not judge.flush_is_due
+    clock.seconds += 1
+    assert judge.flush_is_due
+
+
+def test_new_settings_are_put_into_the_log_once(tmp_path: Path) -> None:
+    for threshold, records in ((0.8, 1), (0.8, 1), (0.9, 2), (0.9, 2)):
+        judge = opened(tmp_path / "index", IndexSettings(threshold=threshold))
+        shard = judge.shards[0]
+        assert shard.settings == IndexSettings(threshold=threshold)
+        assert shard.positions["config"] == records
+        judge.flush(b"")
+        judge.close()
+
+
+@pytest.mark.parametrize("part", ["sweep", "refresh"])
+def test_a_failure_after_a_flush_says_that_the_flush_was_written(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object, **_others: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    with a_judge(IndexSettings()) as judge:
+        judge_all(judge, family_pages(Random(1), 20), Random(1), flushes=False)
+        if part == "sweep":
+            monkeypatch.setattr(module, "sweep", fail)
+            monkeypatch.setattr(Judge, "_sweep_is_due", True)
+        else:
+            monkeypatch.setattr(judge.lookups[0], "refresh", fail)
+        failed: list[str] = []
+        judge.store.failed = failed.append
+        with pytest.raises(StoreUnavailable, match=r"^A flush was written, but .* No room\."):
+            judge.flush(b"new")
+        assert failed == (["sweep"] if part == "sweep" else [])
+        assert judge.store.meta is not None
+        assert judge.store.meta.owner == b"new"
+
+
+def test_a_flush_that_fails_is_not_said_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_any: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    with a_judge(IndexSettings()) as judge:
+        monkeypatch.setattr(judge.store, "flush", fail)
+        with pytest.raises(StoreUnavailable, match=r"^No room\.$"):
+            judge.flush(b"new")
+
+
+def test_what_was_found_ahead_is_given_without_asking_again(plain: CountedLookup) -> None:
+    lookup = PrefetchedLookup(plain)
+    found = lookup.ahead(keys_of([3, 30, 5]))
+    before = plain.asked
+    lookup.expect(found)
+    hits = lookup.find(keys_of([3, 30, 5]))
+    assert sorted(set(hits.rows.tolist())) == [3, 5]
+    kept = lookup.rows(np.array([5]))
+    assert (kept.refs, kept.urls) == ([12], [b"https://example.org/5"])
+    assert kept.sketches[:, 0].tolist() == [5]
+    assert plain.asked == before
+
+
+def test_what_was_found_before_a_flush_is_found_again_only_if_that_flush_is_asked_for(
+    plain: CountedLookup,
+) -> None:
+    lookup = PrefetchedLookup(plain)
+    found = lookup.ahead(keys_of([3, 30]))
+    plain.add(flushed([30]))
+    lookup.expect(found)
+    hits = lookup.find(keys_of([3, 30]), plain.flushes - 1)
+    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3], plain.flushes - 1)
+    hits = lookup.find(keys_of([3, 30]), plain.flushes)
+    assert (sorted(set(hits.rows.tolist())), hits.flushes) == ([3, 30], plain.flushes)
+    assert lookup.rows(np.array([3, 30])).refs == [10, 37]
+
+
+def test_other_keys_than_expected_are_looked_up(plain: CountedLookup) -> None:
+    lookup = PrefetchedLookup(plain)
+    lookup.expect(lookup.ahead(keys_of([3])))
+    assert set(lookup.find(keys_of([4])).rows.tolist()) == {4}
+    assert lookup.rows(np.array([4])).refs == [11]
+
+
+def test_rows_of_crowded_buckets_are_not_read_ahead(
+    plain: CountedLookup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROWS_AHEAD_MAX", 1)
+    lookup = PrefetchedLookup(plain)
+    found = lookup.ahead(keys_of([3, 5]))
+    assert found.rows is None
+    lookup.expect(found)
+    lookup.find(keys_of([3, 5]))
+    assert lookup.rows(np.array([3, 5])).refs == [10, 12]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_verdicts_do_not_depend_on_when_pages_were_looked_up(seed: int) -> None:
+    random, rules = Random(seed), IndexSettings()
+    pages = family_pages(random, 150)
+    verdicts: list[Judged] = []
+    with a_judge(rules, head_pages=20) as judge:
+        cuts = [*range(0, 150, 7), 150]
+        batches = [pages.take(range(*pair)) for pair in itertools.pairwise(cuts)]
+        found = [judge.look_up(batch) for batch in batches[:4]]
+        at = 0
+        for i, batch in enumerate(batches):
+            if i + 4 < len(batches):
+                found.append(judge.look_up(batches[i + 4]))
+            for block in judge.judge(0, at, at + len(batch), batch, found[i]):
+                verdicts += judged(block)
+            at += len(batch)
+            if judge.flush_is_due:
+                judge.begin_flush(lambda: b"")
+    assert verdicts == serial_verdicts(pages, rules)

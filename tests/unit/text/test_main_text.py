@@ -1,0 +1,296 @@
+"""Main text: what is taken of a page, what falls back, hostile pages, and models."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamer.errors import SettingsError
+from streamer.index.codec import pack_pages, unpack_pages
+from streamer.lab.sample.kinds import KINDS, Writer, article
+from streamer.sketch.collection import count_words
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.scheme import choose
+from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
+from streamer.text import blocks
+from streamer.text.html import text_bytes_max
+from streamer.text.main_text import (
+    MODEL,
+    NO_PAGE_TREES,
+    html_to_main_text,
+    model_of,
+    move_down,
+    new_main_text,
+    read_model,
+    score_blocks,
+)
+from streamer.text.visible import ESCAPED, HTML, MAIN, text_parts, visible_text
+from streamer.text.words import CanonicalOptions
+from tests.helpers.signed_pages import crowded_pages
+
+SECRET = bytes(32)
+
+ARTICLE = [
+    "The river rose by two metres in one night, and the people of the lower town were not told.",
+    "“We heard the water before we saw it,” said a baker whose shop stands near the old bridge.",
+    "The council met at noon. It decided that the dam would be opened, slowly, on the next day.",
+    "Nobody was hurt, but forty houses are damp, and the school will stay closed until Monday.",
+    "An engineer who had warned of the flood in spring was asked to speak; he declined politely.",
+]
+LINKS = "".join(f'<li><a href="/{i}">Section {i}</a></li>' for i in range(12))
+PAGE = (
+    "<html><head><title>Flood</title></head><body>"
+    f'<div id="nav"><ul class="menu">{LINKS}</ul></div>'
+    '<div class="article-body"><h1>The river rose in one night</h1>'
+    + "".join(f"<p>{each}</p>" for each in ARTICLE)
+    + f'</div><div class="sidebar"><h3>Most read</h3><ul>{LINKS}</ul></div>'
+    '<div id="footer"><p>Copyright 2020 Example Media. <a href="/terms">Terms</a></p></div></body>'
+)
+FRONT_PAGE = f'<body><div class="menu"><ul>{LINKS * 4}</ul></div><table>{LINKS}</table>'
+
+
+def test_an_article_is_taken_and_its_sites_furniture_is_not() -> None:
+    text = visible_text(PAGE.encode(), HTML | MAIN)
+    assert all(each in text for each in ARTICLE)
+    assert not any(word in text for word in ("Section", "Most read", "Copyright", "Terms"))
+    parts = text_parts(PAGE.encode(), HTML | MAIN)
+    assert "".join(part.text for part in parts if part.counts) == text
+    assert "".join(part.text for part in parts) == visible_text(PAGE.encode(), HTML)
+
+
+@pytest.mark.parametrize("page", [FRONT_PAGE, "", "<p>", "<p>Two words", LINKS])
+def test_of_a_page_without_main_text_all_visible_text_is_taken(page: str) -> None:
+    assert visible_text(page.encode(), HTML | MAIN) == visible_text(page.encode(), HTML)
+    assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] in ([True], [])
+
+
+def framed(contents: str) -> bytes:
+    """Return a page with these contents, in the furniture of a site."""
+    return (
+        f"<html><head><title>Example</title></head><body><header><a href=/>Example</a></header>"
+        f"<nav><ul>{LINKS}</ul></nav><section>{contents}</section><aside><h4>Most read</h4><ul>"
+        f"{LINKS}</ul></aside><footer>Copyright 2020 Example Media. All rights reserved.</footer>"
+    ).encode()
+
+
+def repeated(one: str, count: int) -> str:
+    """Return a thing with a number and a sentence of the article, so many times."""
+    return "".join(
+        one.format(n=n, text=ARTICLE[n % 5], more=ARTICLE[(n + 2) % 5]) for n in range(count)
+    )
+
+
+POST = (
+    "<div class=msg><b>user{n}</b><i>{n} May 2012</i><p>{text} {more}</p><a href=#>Quote</a> "
+    "<a href=#>Report</a></div>"
+)
+WITHOUT_MAIN_TEXT = {
+    "list": repeated("<p><a href=/{n}>The river and the town, part {n}</a> (page {n})</p>", 30),
+    "front page": repeated(
+        "<article><h2><a href=/{n}>The river rose again, for the {n}. time</a></h2>"
+        "<time>{n} May</time><p>{text}</p><a href=/{n}>Read on</a></article>", 12
+    ),
+    "forum": f"<h1>The flood</h1>{repeated(POST, 14)}",
+    "shelf": repeated(
+        "<div class=tile><img src={n}.jpg><a href=/{n}>Boots, size {n}</a><span>{n}.90</span>"
+        "<span>Rubber, lined, in green</span><button>Add to basket</button></div>", 24
+    ),
+    "product": "<h1>Rubber boots</h1><b>49.90</b><button>Add to basket</button><p>Lined boots for "
+    "wet days. They are light.</p>" + repeated("<dl><dt>Property {n}<dd>{n} mm</dl>", 14)
+    + repeated("<div><a href=/{n}>Boots, size {n}</a> {n}.90</div>", 8),
+    "code": f"<div>main_text.py</div><pre>{html.escape(Path(blocks.__file__).read_text())}</pre>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WITHOUT_MAIN_TEXT)
+def test_lists_front_pages_forums_shops_and_code_are_compared_by_all_their_text(kind: str) -> None:
+    page = framed(WITHOUT_MAIN_TEXT[kind])
+    assert visible_text(page, HTML | MAIN) == visible_text(page, HTML)
+    assert [part.counts for part in text_parts(page, HTML | MAIN)] == [True]
+
+
+@pytest.mark.parametrize("sentences", [3, 5, 30])
+def test_an_article_has_main_text_however_short(sentences: int) -> None:
+    page = framed("<h1>The river rose in one night</h1>" + repeated("<p>{text}</p>", sentences))
+    text = visible_text(page, HTML | MAIN)
+    assert ARTICLE[2] in text
+    assert "Section" not in text
+
+
+def share_with_main_text(pages: list[str]) -> float:
+    signer = make_signer(choose("minhash", canonical=MAIN_TEXT), SECRET)
+    signed = signer.sign([page.encode() for page in pages], [HTML] * len(pages))
+    assert signed.main is not None
+    return float(signed.main.mean())
+
+
+@pytest.mark.parametrize("kind", ["article", *KINDS])
+def test_most_made_articles_have_main_text_and_few_pages_of_other_kinds(kind: str) -> None:
+    writers = [Writer(f"held out/{kind}/{number}") for number in range(40)]
+    share = share_with_main_text([w.page(KINDS.get(kind, article)(w)) for w in writers])
+    assert share >= 0.9 if kind == "article" else share <= 0.25
+
+
+def test_paragraphs_that_nobody_closes_stay_whole() -> None:
+    page = "<p>".join(ARTICLE * 3)
+    assert visible_text(page.encode(), HTML | MAIN).split() == " ".join(ARTICLE * 3).split()
+    assert [part.counts for part in text_parts(page.encode(), HTML | MAIN)] == [True] * 15
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    assert visible_text(PAGE.encode(), MAIN) == PAGE
+
+
+def test_the_text_of_an_escaped_body_is_that_of_the_body() -> None:
+    escaped = json.dumps(PAGE)[1:-1].encode()
+    assert visible_text(escaped, HTML | MAIN | ESCAPED) == visible_text(PAGE.encode(), HTML | MAIN)
+    assert text_parts(escaped, HTML | MAIN | ESCAPED) == text_parts(PAGE.encode(), HTML | MAIN)
+
+
+MILLION = 1_000_000
+HOSTILE = {
+    "open elements": b"<div>" * MILLION,
+    "open elements with text": b"<div class=nav>a" * (MILLION // 4),
+    "open sections": b"<nav><main><article class=menu>" * (MILLION // 3),
+    "end tags without start": b"<ul>a" + b"</div>" * MILLION,
+    "attributes": b"<div " + b"class=nav " * MILLION + b">",
+    "one long name": b"<div class='" + b"nav" * MILLION + b"'>",
+    "quotes": b"<div class='" * (MILLION // 3),
+    "links": b"<a>a" * MILLION,
+    "tag soup": b"<p><font a1=1></div><td>a</a><li></p>" * (MILLION // 9),
+    "misnested": b"<b><p><i>a</b></p><table></i>" * (MILLION // 7),
+    "options": b"<select><option>a" * (MILLION // 4),
+    "sections": b"<nav><table><ul>a</ul></p>" * (MILLION // 6),
+    "no characters": b"<p>\xff\xe6" * MILLION,
+    "NULs": b"<p\0 class=\0nav\0>a\0b" * (MILLION // 6),
+    "nested tables": b"<table><tr><td>a" * (MILLION // 5) + b"</td></tr></table>" * (MILLION // 5),
+    "templates": b"<template>a" * (MILLION // 4) + b"</template>" * (MILLION // 4),
+    "svg": b"<svg>a<template>" * (MILLION // 5) + b"</template></svg>" * (MILLION // 5),
+    "frames": b"<frameset><frame src=a><noframes>" * (MILLION // 10),
+    "raw elements without end": b"<noscript><iframe>a<title><textarea>b" * (MILLION // 10),
+    "sections without end": b"<![CDATA[a>" * (MILLION // 3),
+    "scripts": b"<script>a<!--</script>b" * (MILLION // 6),
+    "ampersands": b"&" * 3 * MILLION,
+}
+NANOSECONDS_A_BYTE = 150  # it takes 1 to 12
+
+
+def arrays(page: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Return a page, and room for its text."""
+    return np.frombuffer(page, np.uint8), np.empty(text_bytes_max(len(page)), np.uint8)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_page_takes_time_by_its_size(name: str) -> None:
+    page = HOSTILE[name]
+    main = new_main_text(read_model())
+    source, out = arrays(page)
+    html_to_main_text(source, 0, 100, out, main)  # so that nothing is loaded meanwhile
+    began = time.process_time()
+    html_to_main_text(source, 0, len(page), out, main)
+    assert time.process_time() - began < len(page) * NANOSECONDS_A_BYTE / 1e9
+
+
+def test_text_that_moves_over_itself_leaves_what_follows_as_it_is() -> None:
+    whole = bytes(range(256))
+    for size, by in itertools.product((0, 1, 31, 32, 33, 100), (0, 1, 31, 32, 33, 100)):
+        text = np.frombuffer(bytearray(whole), np.uint8)
+        end = move_down(text, 100, 100 + size, 100 - by)
+        assert end == 100 - by + size
+        moved = whole[: 100 - by] + whole[100 : 100 + size] + whole[end:]
+        assert text.tobytes() == moved, (size, by)
+
+
+def test_memory_does_not_grow_with_the_page_and_the_model_is_small() -> None:
+    assert MODEL.stat().st_size < 64 << 10
+    main = new_main_text(read_model())
+    assert sum(each.nbytes for each in main if isinstance(each, np.ndarray)) < 8 << 20
+    assert main.records.shape == (blocks.BLOCKS_MAX, blocks.COLUMNS)
+
+
+def test_a_page_of_too_many_blocks_has_no_main_text() -> None:
+    page = ("<p>" + "One sentence, of more than enough words to count as main text. " * 2).encode()
+    menu = b"<ul><li><a>Section</a></ul>"
+    few, many = menu + page * 20, menu + page * blocks.BLOCKS_MAX
+    assert visible_text(few, HTML | MAIN) != visible_text(few, HTML)
+    assert visible_text(many, HTML | MAIN) == visible_text(many, HTML)
+
+
+def written(
+    features: int = 2, base: int = 0, nodes: Any = (), leaves: Any = (0,), page: Any = NO_PAGE_TREES
+) -> str:
+    trees = [{"nodes": nodes, "leaves": leaves}]
+    return json.dumps({"features": features, "base": base, "trees": trees, "page": page})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "Expecting value"),
+        ("[]", "cannot be used"),
+        (written(features=1), "of version 1, not 2"),
+        (written(nodes=[[99, 0, 1]]), "beyond"),
+        (written(nodes=[[0, 99_999, 1]]), "int16"),
+        (written(base=2_000_000_000), "too large"),
+        (written(leaves=[0] * 17), "shape"),
+        (written(page=None), "TypeError"),
+        (written(page=json.loads(written(nodes=[[19, 0, 1]]))), "beyond the 19"),
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(content)
+    with pytest.raises(SettingsError, match=said):
+        read_model(path)
+
+
+def test_a_tree_that_leaves_no_leaf_gives_its_last_one() -> None:
+    tree = {"nodes": [[0, -1, 0]], "leaves": [*range(15), 77]}
+    main = new_main_text(model_of([tree], 5))
+    source, out = arrays(b"<p>word")
+    html_to_main_text(source, 0, len(source), out, main)
+    assert score_blocks(main) == 1
+    assert main.scores[0] == 82
+
+
+def test_the_text_is_part_of_what_two_indexes_must_have_in_common() -> None:
+    visible, main = SignatureSettings(), SignatureSettings(canonical=MAIN_TEXT)
+    assert main.is_native
+    assert main.identity() == visible.identity() | {"canonical.text": "main"}
+    assert main.fingerprint("key") != visible.fingerprint("key")
+
+
+@pytest.mark.parametrize("method", ["minhash", "simhash"])
+def test_a_signature_is_that_of_the_main_text_and_tells_so(method: str) -> None:
+    bare = visible_text(PAGE.encode(), HTML | MAIN).encode()
+    signer = make_signer(choose(method, canonical=MAIN_TEXT), SECRET)
+    bodies = [PAGE.encode(), bare, FRONT_PAGE.encode(), b"plain words"]
+    signed = signer.sign(bodies, [HTML, 0, HTML, 0])
+    assert signed.main is not None
+    assert signed.main.tolist() == [True, False, False, False]
+    assert signed.keys[0].tolist() == signed.keys[1].tolist()
+
+
+def test_which_text_was_taken_goes_through_the_log_and_only_where_it_is_asked_for() -> None:
+    pages = crowded_pages(Random(1), 3)
+    assert unpack_pages(pack_pages(pages)).main is None
+    pages.main = np.array([True, False, True])
+    again = unpack_pages(pack_pages(pages)).take([2, 1])
+    assert again.main is not None
+    assert again.main.tolist() == [True, False]
+
+
+def test_a_collection_of_visible_text_is_written_as_ever_and_one_of_main_text_tells() -> None:
+    visible = count_words([["a"]], CanonicalOptions())
+    main = count_words([["a"]], CanonicalOptions(text="main"))
+    assert b"text" not in visible.to_bytes()
+    assert b'"text":"main"' in main.to_bytes()
+    assert visible.fingerprint != main.fingerprint
