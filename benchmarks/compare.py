@@ -80,12 +80,8 @@ SUBJECTS = {
         ),
     ),
     "library": Subject(
-        "texts",
-        (
-            Watched("build_rate", MORE),
-            Watched("query_rate", MORE),
-            Watched("text_bytes", LESS, noise=200),
-        ),
+        "pages",
+        (Watched("rate", MORE),),
     ),
     "collisions": Subject("documents.1", (Watched("hashes.*.beyond.*", LESS, bound=False),)),
     "quality": Subject("", (Watched("*.trials.*.f1", MORE, bound=False),)),

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks import corpus
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 
 TURNS = 5
 BATCH = 500
@@ -30,7 +30,7 @@ COUNTED = b'"verdict":"unique"', b'"verdict":"duplicate"', b'"exact":true'
 
 def sign(bodies: list[bytes], *, exact: bool) -> tuple[float, float]:
     """Return microseconds of CPU a page, and bytes of its set."""
-    signer = Signer(SignatureSettings(exact=exact), bytes(32))
+    signer = NativeSigner(SignatureSettings(exact=exact), bytes(32))
     signer.sign(bodies[:2], [0, 0])
     size, began = 0, time.thread_time()
     for first in range(0, len(bodies), BATCH):

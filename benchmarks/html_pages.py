@@ -22,7 +22,7 @@ from benchmarks.corpus_file import place, write
 from benchmarks.figures import Figure, figures_table
 from benchmarks.timed_replay import replay, warm
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import HTML
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def summarise(file: Path, runs: list[Run]) -> HtmlPages:
 
 def visible_bytes(pages: list[bytes]) -> list[int]:
     """Return how many bytes of each HTML page a reader sees."""
-    signer = Signer(SignatureSettings(), bytes(32))
+    signer = NativeSigner(SignatureSettings(), bytes(32))
     sizes: list[int] = signer.sign(pages, [HTML] * len(pages)).text_bytes.tolist()
     return sizes
 

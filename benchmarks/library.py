@@ -1,92 +1,119 @@
-"""The corpus in memory: texts a second to build it, queries a second, and bytes a text.
+"""The face for Python: pages a second from dicts to verdicts, beside other libraries in that run.
 
-The texts are those of corpus.py, about 4 kB each, of which a fifth are copies; they are made before
-the clock starts. Rounds are over new corpora, and CPU time of the process counts, so that the rate
-is that of one core. Memory is what the process has more of after the first round's building.
+Ours is `Deduplicator.add` over dicts of the pages of corpus.py, about 4 kB each, of which a fifth
+are copies; with a lasting index, its threads, and every verdict read. A peer signs each text, asks
+its index in memory, and inserts what is new, as its documentation shows. All have two cores, and
+their rounds in turns; the clock on the wall counts. Peers that are slow get fewer pages.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from benchmarks.figures import Figure, figures_table
-from benchmarks.resident import resident
+from benchmarks.peers.peer import INDEX_PEERS
 from benchmarks.signing import raw_texts
-from streamer.lab.corpus import Corpus
+from streamer import Deduplicator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
-TEXTS = 20_000
+PAGES = 100_000
+PEER_PAGES = 4_000
 ROUNDS = 3
-WARM_TEXTS = 300
-MIN_JACCARD = 0.8
+WARM_PAGES = 1_200
 
 
 class Library(msgspec.Struct, frozen=True):
     """The measurement; rates are of the median round.
 
     Attributes:
-        mean_bytes: of a text in UTF-8.
-        build_rate: texts added a second of CPU time; query_rate: labels asked for.
-        text_bytes: memory a text.
-        edges: pairs at resemblance 0.8 or more.
+        rate: pages a second; duplicates: of these pages.
+        peers: pages a second of each other library, over `peer_pages` pages.
     """
 
-    texts: int
+    pages: int
+    peer_pages: int
     mean_bytes: float
-    build_rate: float
-    query_rate: float
-    text_bytes: float
-    edges: int
-    build_target: float = 10_000
+    rate: float
+    duplicates: int
+    peers: dict[str, float]
+    target: float = 30_000
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Return how many times as fast as each peer ours is."""
+        return {name: self.rate / rate for name, rate in self.peers.items()}
 
 
-def measure(texts: int = TEXTS, rounds: int = ROUNDS) -> Library:
-    """Build and ask a corpus of so many texts in each round."""
-    raw = raw_texts(texts)
-    documents = [(number, text.decode()) for number, text in enumerate(raw)]
-    _ask(Corpus(documents[:WARM_TEXTS]))  # compiles
-    built, asked, sizes = [], [], []
-    edges = 0
+def measure(pages: int = PAGES, rounds: int = ROUNDS) -> Library:
+    """Judge so many pages in each round, and a part of them by each peer that is installed."""
+    texts = raw_texts(pages)
+    dicts = [
+        {"url": f"https://example.com/{i}", "body": text.decode()} for i, text in enumerate(texts)
+    ]
+    few = texts[:PEER_PAGES]
+    _judge(dicts[:WARM_PAGES])  # compiles
+    seconds, peers = [], dict[str, list[float]]()
+    duplicates = 0
     for _ in range(rounds):
-        before = resident().total_bytes
-        begin = time.process_time()
-        corpus = Corpus(documents)
-        between = time.process_time()
-        sizes.append(resident().total_bytes - before)
-        edges = _ask(corpus)
-        built.append(between - begin)
-        asked.append(time.process_time() - between)
+        took, duplicates = _judge(dicts)
+        seconds.append(took)
+        for name, each in _judge_by_peers(few).items():
+            peers.setdefault(name, []).append(each)
     return Library(
-        texts=texts,
-        mean_bytes=statistics.mean(map(len, raw)),
-        build_rate=texts / statistics.median(built),
-        query_rate=texts / statistics.median(asked),
-        text_bytes=sizes[0] / texts,
-        edges=edges,
+        pages=pages,
+        peer_pages=len(few),
+        mean_bytes=statistics.mean(map(len, texts)),
+        rate=pages / statistics.median(seconds),
+        duplicates=duplicates,
+        peers={name: len(few) / statistics.median(each) for name, each in peers.items()},
     )
 
 
-def _ask(corpus: Corpus[int]) -> int:
-    """Ask for the neighbours of each text; return the number of pairs."""
-    return sum(len(corpus.query(label, min_jaccard=MIN_JACCARD)) for label in corpus) // 2
+def _judge(pages: Sequence[dict[str, str]]) -> tuple[float, int]:
+    """Return the seconds from opening an index to closing it, and the duplicates."""
+    with tempfile.TemporaryDirectory(prefix="library-") as folder:
+        began = time.perf_counter()
+        with Deduplicator(Path(folder) / "index") as dedup:
+            duplicates = sum(verdict.is_duplicate for verdict in dedup.add(pages))
+        return time.perf_counter() - began, duplicates
+
+
+def _judge_by_peers(texts: Sequence[bytes]) -> dict[str, float]:
+    """Return the seconds that each peer takes, one document after the other."""
+    taken = {}
+    for entry in itertools.islice(INDEX_PEERS, 1, None):  # the first is ours
+        peer = entry.load(Path())
+        if peer is None:
+            continue
+        began = time.perf_counter()
+        peer.judge([peer.sign(texts)])
+        taken[entry.name] = time.perf_counter() - began
+    return taken
 
 
 def table(result: Library) -> Table:
     """Return the figures beside their target."""
     return figures_table(
-        "the corpus in memory, one core",
+        "the face for Python, two cores",
         [
-            Figure("texts", f"{result.texts:,}"),
+            Figure("pages", f"{result.pages:,}"),
             Figure("bytes a text", f"{result.mean_bytes:,.0f}"),
-            Figure("texts/s to build", f"{result.build_rate:,.0f}", f"{result.build_target:,.0f}"),
-            Figure("queries/s", f"{result.query_rate:,.0f}"),
-            Figure("bytes of memory a text", f"{result.text_bytes:,.0f}"),
-            Figure(f"pairs at {MIN_JACCARD:g} or more", f"{result.edges:,}"),
+            Figure("pages/s, Deduplicator.add", f"{result.rate:,.0f}", f"{result.target:,.0f}"),
+            Figure("duplicates", f"{result.duplicates:,}"),
+            *(
+                Figure(f"pages/s, {name}", f"{rate:,.0f}; ours {result.ratios[name]:.1f} times")
+                for name, rate in result.peers.items()
+            ),
         ],
     )

@@ -57,7 +57,7 @@ from benchmarks.main_text_stream import (
 from benchmarks.peers.extractors import Extractor, extractors
 from streamer.lab.main_text import MarkedPage, sheets_of, train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.main_text import (
     MainText,
     Model,
@@ -207,7 +207,7 @@ def speed_table(what: str, bodies: Sequence[str], peers: dict[str, Extractor], s
         ("main", SignatureSettings(canonical=MAIN_TEXT)),
         ("visible", SignatureSettings()),
     ):
-        signers = [Signer(settings, bytes(32)) for _ in range(2)]
+        signers = [NativeSigner(settings, bytes(32)) for _ in range(2)]
         name = f"`--text {text}`, whole signatures"
         rates[name] = _best(partial(_sign, signers[:1], raw), len(raw))
         work = partial(_sign, signers, raw)
@@ -240,7 +240,7 @@ def _of_each(data: Bytes, starts: Places, ends: Places, text: Bytes, main: MainT
 _take_main_text: Any = numba.njit(nogil=True)(_of_each)
 
 
-def _sign(signers: Sequence[Signer], pages: Sequence[bytes]) -> None:
+def _sign(signers: Sequence[NativeSigner], pages: Sequence[bytes]) -> None:
     """Sign pages in batches as the stream does, each signer in a thread."""
 
     def work(number: int) -> None:

@@ -95,9 +95,10 @@ SECTIONS = (
     ),
     Section(
         "library",
-        "The corpus in memory",
-        "`streamer.lab.corpus` over texts of 4 kB, a fifth of them copies, on one core: all are"
-        " added, then each is asked for what is like it at 0.8 or more.",
+        "From a program",
+        "`Deduplicator.add` over dicts with texts of 4 kB, a fifth of them copies, from opening a"
+        " lasting index to closing it; beside libraries that sign, ask and insert one text after"
+        " the other, in memory.",
     ),
     Section(
         "collisions",

@@ -55,7 +55,7 @@ SIZES = {
     "head_pages": "as of streamer replay",
     "signing_pages": "pages that each peer signs a round",
     "documents": "documents in each peer's index",
-    "library_texts": "texts in the corpus in memory",
+    "library_pages": "pages that a program adds",
     "collision_times": "how many times 1,000 documents the larger corpus of collisions has",
     "keys": "random keys for quality",
     "html_pages": "HTML pages to replay",
@@ -76,7 +76,7 @@ class Options(msgspec.Struct, frozen=True):
     head_pages: int | None = None
     signing_pages: int = signing.PAGES
     documents: int = lsh.DOCUMENTS
-    library_texts: int = library.TEXTS
+    library_pages: int = library.PAGES
     collision_times: int = collisions.TIMES
     keys: int = quality.KEYS
     html_pages: int = html_pages.PAGES
@@ -119,7 +119,7 @@ SUBJECTS = (
     Subject(
         "library",
         library.Library,
-        lambda asked: library.measure(asked.library_texts),
+        lambda asked: library.measure(asked.library_pages),
         _as_tables(library.table),
     ),
     Subject(

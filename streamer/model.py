@@ -109,6 +109,19 @@ class Verdict(msgspec.Struct, frozen=True):
     exact: bool | msgspec.UnsetType = msgspec.UNSET
     schema: str = VERDICT_SCHEMA
 
+    @property
+    def is_duplicate(self) -> bool:
+        """Tell whether the page is a near-duplicate of its representative."""
+        return self.verdict == Decision.DUPLICATE
+
+
+class KeptMatch(msgspec.Struct, frozen=True):
+    """A kept page beside a text: its place, its URL, and their similarity in [0, 1]."""
+
+    page: Location
+    url: str
+    similarity: float
+
 
 class DeadLetter(msgspec.Struct, frozen=True):
     """A record that could not be judged, with its original bytes.

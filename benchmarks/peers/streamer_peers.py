@@ -21,7 +21,7 @@ from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.run.warm import warm_kernels
 from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
-from streamer.sketch.signer import Signatures, Signer
+from streamer.sketch.signer import NativeSigner, Signatures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class StreamerPeer:
     """One signer: 14 x 6 min-hashes as band keys, a content key, and the sketch."""
 
     def __init__(self) -> None:
-        self._signer = Signer(SignatureSettings(), bytes(32))
+        self._signer = NativeSigner(SignatureSettings(), bytes(32))
 
     def sign(self, texts: Sequence[bytes]) -> list[Signatures]:
         """Return the signatures of `texts`, a batch after the other."""
@@ -62,7 +62,7 @@ class StreamerIndex:
         settings = IndexSettings()
         opened = IndexFolder.open(folder / "index", SignatureSettings(), settings.shards)
         self._judge = replay_judge(opened, settings)
-        self._signer = Signer(SignatureSettings(), opened.secret)
+        self._signer = NativeSigner(SignatureSettings(), opened.secret)
         self._ahead = ThreadPoolExecutor(1, "look-up")
         self._signed = self._judged = 0
 

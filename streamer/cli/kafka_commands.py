@@ -11,21 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from aiokafka import TopicPartition
 
 from streamer.cli.options import (
     command,
-    connection_of,
-    page_parser,
     quiet_connection_of,
 )
-from streamer.cli.progress import progress_bar, records_bar
-from streamer.cli.terminal import PlainColumn, Terminal
+from streamer.cli.progress import PlainColumn, progress_bar, records_bar
+from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
-from streamer.errors import InputError, SettingsError
-from streamer.kafka.connection import Connection
+from streamer.deduplicator import page_parser
+from streamer.errors import SettingsError
+from streamer.kafka.connection import Connection, connection_of
+from streamer.kafka.follow import read_values
 from streamer.kafka.produce import produce as produce_sources
-from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
 from streamer.kafka.topics import Names
@@ -115,10 +113,6 @@ def produce(
     )
 
 
-POLL_MILLISECONDS = 500
-PATIENCE_SECONDS = 60.0
-
-
 @command
 def tail(
     *,
@@ -143,45 +137,16 @@ def tail(
 async def _show_verdicts(
     connection: Connection, topic: str, limit: int | None, *, new_only: bool
 ) -> None:
-    """Print the values of a topic's messages, in order a partition; ends after `limit` only.
+    """Print the verdicts of a topic as they come."""
 
-    Raises:
-        InputError: there is no such topic after PATIENCE_SECONDS.
-        StreamerError: the brokers cannot be reached, or refuse.
-    """
-    await reach(connection)
-    async with open_reader(connection.client_options()) as reader:
-        partitions = await _partitions(reader, topic)
-        places = [TopicPartition(topic, number) for number in partitions]
-        bounds = {place: await reader.bounds(topic, place.partition) for place in places}
-        consumer = reader.consumer
-        consumer.assign(places)
-        for place, (start, end) in bounds.items():
-            consumer.seek(place, end if new_only else start)
-        shown = 0
-        while limit is None or shown < limit:
-            left = None if limit is None else limit - shown
-            answer = await consumer.getmany(timeout_ms=POLL_MILLISECONDS, max_records=left)
-            values = [record.value for records in answer.values() for record in records]
-            sys.stdout.buffer.writelines(value + b"\n" for value in values)
-            sys.stdout.buffer.flush()
-            shown += len(values)
+    def tell(name: str) -> None:
+        sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-
-async def _partitions(reader: Reader, topic: str) -> list[int]:
-    """Return the partitions of a topic; wait for one that a worker is about to make."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    waiting = False
-    while True:
-        try:
-            return await reader.partitions(topic)
-        except InputError:
-            if time.monotonic() > deadline:
-                raise
-        if not waiting:
-            sys.stderr.write(f"There is no topic {topic} yet; waiting for a worker to make it.\n")
-        waiting = True
-        await asyncio.sleep(POLL_MILLISECONDS / 1000)
+    async for values in read_values(
+        connection, topic, new_only=new_only, limit=limit, waiting=tell
+    ):
+        sys.stdout.buffer.writelines(value + b"\n" for value in values)
+        sys.stdout.buffer.flush()
 
 
 @contextmanager

@@ -1,25 +1,27 @@
 """The command line's root: its help, and how errors become exit codes.
 
-The commands by name, each imported when it is called: most of a start would go on the others.
-
-Help lists all of them, and so imports all.
+The commands by name, each imported when it is called: most of a start would go on the others. The
+list of all of them is read from their sources, where a docstring's first line tells what each does.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
-from streamer import __version__
 from streamer.cli.terminal import Terminal
 from streamer.errors import OutputClosed, SettingsError, StreamerError
 from streamer.garbage import without_collections
+from streamer.version import __version__
 from streamer.wrong_values import why_wrong
 
 if TYPE_CHECKING:
@@ -109,6 +111,18 @@ class Group(_InOurWords, TyperGroup):
 class LazyGroup(Group):
     """A group of commands of which only those are imported that somebody asks for."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as list_commands
+        """Write the help, with what each command does."""
+        self._list_all()
+        super().format_help(ctx, formatter)
+
+    def _list_all(self) -> None:
+        """Have commands that can be listed, and not called."""
+        self.commands = {
+            name: Command(name, help=_summary(name), rich_help_panel=panel)
+            for name, panel in COMMANDS.items()
+        }
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer does not export its type
         """Return the names of all commands, in the order of the help."""
         del ctx
@@ -116,10 +130,30 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
         """Return a command; of an unknown name None, with all names known for a suggestion."""
-        for name in [cmd_name] if cmd_name in COMMANDS else [*COMMANDS]:
-            if name not in self.commands:
-                self.commands[name] = _loaded(name)
+        if cmd_name not in COMMANDS:
+            self._list_all()
+        elif cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(cmd_name)
         return super().get_command(ctx, cmd_name)
+
+
+def _summary(name: str) -> str:
+    """Return what a command does, in a line of its source: its docstring's first, or its `help`."""
+    path = Path(__file__).parents[1].joinpath(*PANELS[COMMANDS[name]][name].split("."))
+    for part in _parsed(path.with_suffix(".py")).body:
+        if isinstance(part, ast.FunctionDef) and part.name == name.replace("-", "_"):
+            return (ast.get_docstring(part) or "").partition("\n")[0]
+        if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name:
+            call = part.value
+            assert isinstance(call, ast.Call), name
+            [text] = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "help"]
+            return str(text)
+    raise AssertionError(name)
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
 
 
 def _loaded(name: str) -> Any:  # noqa: ANN401 - as above

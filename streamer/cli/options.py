@@ -20,10 +20,8 @@ from rich.markup import escape
 
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
-from streamer.errors import SettingsError
-from streamer.kafka.connection import Connection
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
-from streamer.pages.parse import PageParser
+from streamer.deduplicator import page_parser
+from streamer.kafka.connection import Connection, connection_of
 from streamer.run.index_folder import conversion
 from streamer.run.page_reader import PageReader, passed_over
 
@@ -148,27 +146,6 @@ def _fields_of(record: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - a data
     ]
 
 
-def page_parser(settings: Settings) -> PageParser:
-    """Return the parser that `--preset`, `--fields` and `--carry` ask for.
-
-    Raises:
-        SettingsError: one of them cannot be used, or both mappings are given.
-    """
-    if settings.mapping and settings.fields:
-        raise SettingsError(f"Give --preset {settings.mapping} or --fields, not both.")
-    mapping = DEFAULT_MAPPING
-    if settings.mapping:
-        mapping = PRESETS[settings.mapping]
-    elif settings.fields:
-        mapping = parse_fields(settings.fields)
-    try:
-        return PageParser(
-            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text
-        )
-    except ValueError as error:
-        raise SettingsError(f"--carry cannot be used: {error}.") from error
-
-
 def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noqa: ANN401 - flags
     """Return the reader that `--keep-going` and settings ask for; it warns on standard error.
 
@@ -181,16 +158,6 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
 
     settings = load_settings(**given)
     return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)
-
-
-def connection_of(settings: Settings) -> Connection:
-    """Return the connection that the settings ask for.
-
-    Raises:
-        SettingsError: they do not make sense together.
-    """
-    named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
-    return Connection(**named | {"sasl_password": settings.password})
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

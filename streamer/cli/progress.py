@@ -12,16 +12,24 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
-from streamer.cli.terminal import PlainColumn, Terminal
+from streamer.cli.terminal import Terminal
 from streamer.kernel import FOLDER, all_compiled
 
 if TYPE_CHECKING:
     from streamer.pages.files import Source
     from streamer.run.replay import Progress as Report
+
+
+class PlainColumn(TextColumn):
+    """A column of a progress bar that shows its text as it is."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, markup=False)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamer.cli.options import command, page_parser, warn_of_conversion
+from streamer.cli.options import command, warn_of_conversion
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
+from streamer.deduplicator import open_index, page_parser, without_empty_folders
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
 from streamer.index.codec import unpack_settings, unpack_state
@@ -404,34 +405,12 @@ def _write_summary(path: Path, result: Summary) -> None:
 
 @contextmanager
 def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolder]:
-    """Open the index, or a temporary one.
-
-    One that this run has made goes again, if the run fails before anything is flushed.
-    """
+    """Open the index, or a temporary one."""
     with ExitStack() as stack:
         temporary = None if index else stack.enter_context(TemporaryDirectory(prefix="streamer-"))
         path = index or Path(str(temporary)) / "index"
-        before = set(path.iterdir()) if path.is_dir() else set()
-        stack.enter_context(_without_empty_folders(path))
         warn_of_conversion(path, settings)
-        folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
-        try:
-            yield folder
-        finally:
-            unused = folder.store.meta is None
-            folder.store.close(remove=set(path.iterdir()) - before if unused else ())
-
-
-@contextmanager
-def _without_empty_folders(path: Path) -> Iterator[None]:
-    """Remove the folders at and above `path` that were made meanwhile and are empty."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # the first that is not empty
-            for folder in missing:
-                folder.rmdir()
+        yield stack.enter_context(open_index(path, settings))
 
 
 @contextmanager
@@ -444,7 +423,7 @@ def _outputs(wanted: Mapping[str, int | None], targets: Targets) -> Iterator[lis
         opened = []
         for name, known in wanted.items():
             if name != STANDARD_OUTPUT:
-                stack.enter_context(_without_empty_folders(Path(name).parent))
+                stack.enter_context(without_empty_folders(Path(name).parent))
                 stack.enter_context(_removed_if_empty(Path(name)))
             opened.append(OutputFile.open(name, known, index=index, overwrite=overwrite))
             stack.callback(opened[-1].close)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.progress import TextColumn
 from rich.text import Text
 
 
@@ -31,10 +30,3 @@ class Terminal(Console):
     def fail(self, sentence: str) -> None:
         """Print an error in one line."""
         self.print(Text.assemble(("Error:", "red"), " ", sentence), soft_wrap=True)
-
-
-class PlainColumn(TextColumn):
-    """A column of a progress bar that shows its text as it is."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, markup=False)

@@ -15,7 +15,6 @@ import typer
 
 from streamer.cli.options import (
     command,
-    connection_of,
     quiet_connection_of,
     warn_of_conversion,
 )
@@ -25,7 +24,7 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, Stre
 from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
 from streamer.index.store import Store, has_index
 from streamer.index.types import Forget, Term
-from streamer.kafka.connection import Connection
+from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.log_upkeep import Generation, forget_in_log, reshard_worker, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position

@@ -281,7 +281,8 @@ class Database:
     def merge(self) -> None:
         """Begin to merge files that are many for what they hold, in a thread."""
         if self._merging is None or self._merging.done():
-            self._merging = self._merger.submit(self._merge)
+            with contextlib.suppress(RuntimeError):  # the interpreter ends: another process does it
+                self._merging = self._merger.submit(self._merge)
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Iterator[None]:

@@ -87,6 +87,19 @@ def add_posting(table: Words, slot: int, key: int, entry: int, place: int) -> No
 
 
 @kernel
+def remove_last(table: Words, keys: Words, masks: Words, entry: int) -> None:
+    """Take back the postings of the entry that was added last: its slots are free again."""
+    for j in range(keys.shape[1]):
+        if masks[entry] >> uint64(j) & uint64(1):
+            key = keys[entry, j]
+            slot = find_slot(table, key)
+            posting = key << uint64(32) | uint64(entry << _PLACE_BITS | j)
+            while table[slot] != posting:
+                slot = (slot + 1) & (table.shape[0] - 1)
+            table[slot] = uint64(EMPTY_SLOT)
+
+
+@kernel
 def rebuild_table(table: Words, keys: Words, masks: Words, count: int) -> None:
     """Empty the table and add the postings of the first `count` entries."""
     table[:] = uint64(EMPTY_SLOT)
@@ -184,6 +197,21 @@ class Head:
         self.states[own] &= _STATE
         yield
         self.states[own] |= RETIRED
+
+    @contextmanager
+    def on_trial(self, replaced: Sequence[int]) -> Iterator[None]:
+        """Have the entries `replaced` answer nobody, and those that are added leave at the end."""
+        own, count = np.array(replaced, np.int64), self.count
+        states = self.states[own]
+        self.states[own] = FREE
+        try:
+            yield
+        finally:
+            for entry in reversed(range(count, self.count)):
+                remove_last(self.table, self.keys, self.masks, entry)
+            self.count = count
+            del self.urls[count:], self.shingles[count:]
+            self.states[own] = states
 
     def retain(self, places: npt.NDArray[np.int64]) -> None:
         """Keep only the entries at `places` (ascending), in their order."""

@@ -122,7 +122,7 @@ class Shard:
         self._bands = bands_of(number, shards, bands)
         self._content_bit = self._bands[1] - self._bands[0] if number == 0 else -1
         self._own_keys = self._bands[1] - self._bands[0] + (number == 0)
-        self._lookup = lookup
+        self.lookup = lookup
         self._others = others
         self.head = Head(self._own_keys, head_capacity)
         self.settings: IndexSettings | None = None
@@ -133,11 +133,11 @@ class Shard:
         self.passed_over = 0
         self.next_row = 0
         self.refused = 0
-        self._watermark = 0  # no page that comes from here on is older
+        self.watermark = 0  # no page that comes from here on is older
         self._told_watermark = 0  # nor one that is emitted, by this record or a later one
         self._horizon = NO_HORIZON  # what settings before have let expire
-        self._flushes_begun = lookup.flushes  # in the look-ups' count
-        self._let_go = self._flushes_begun  # of which the entries have left the head
+        self.flushes_begun = lookup.flushes  # in the look-ups' count
+        self.let_go = self.flushes_begun  # of which the entries have left the head
         self._flushed_entries = 0  # that are still in the head
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
@@ -225,7 +225,7 @@ class Shard:
         times = self._held_times
         while times and times[0][1] not in self._held_refs:
             heapq.heappop(times)
-        return min(self._watermark, times[0][0]) if times else self._watermark
+        return min(self.watermark, times[0][0]) if times else self.watermark
 
     @property
     def horizon(self) -> Horizon:
@@ -245,16 +245,16 @@ class Shard:
         A page whose time is not known has that of the page before it.
         """
         if self.number == 0:
-            times = np.maximum(np.maximum.accumulate(pages.times), self._watermark)
+            times = np.maximum(np.maximum.accumulate(pages.times), self.watermark)
             pages = replace(pages, times=times, watermarks=times)
         oldest = int(pages.times.min())
-        assert oldest >= self._watermark, (self.number, oldest, self._watermark)
+        assert oldest >= self.watermark, (self.number, oldest, self.watermark)
         if pages.replacements is None:
             self._judge(pages, arrive=True)
         else:  # some were held by a shard before
             for i in range(len(pages)):
                 self._judge_late(pages.take([i]))
-        self._watermark = max(self._watermark, int(pages.watermarks[-1]))
+        self.watermark = max(self.watermark, int(pages.watermarks[-1]))
 
     def _judge_late(self, page: Pages) -> int:
         """Judge one page that was held, by what answered when it arrived; return its outcome."""
@@ -274,15 +274,15 @@ class Shard:
 
         They `arrive`, or were held.
         """
-        batch = self._batch(pages, arrive=arrive)
-        for place in self._replacing(batch):
+        batch = self.batch_of(pages, arrive=arrive)
+        for place in self.replacing(batch):
             self._apply_rule(batch, place)
             self._retire_before(batch, place)
         self._apply_rule(batch, len(pages))
         self._publish_to(batch, len(pages))
         return batch.judged.outcome
 
-    def _batch(self, pages: Pages, *, arrive: bool) -> Batch:
+    def batch_of(self, pages: Pages, *, arrive: bool) -> Batch:
         """Look up all that pages are judged by."""
         settings = self.settings
         assert settings is not None, "pages before the first CONFIG record"
@@ -292,8 +292,8 @@ class Shard:
             )
         similarity_min, shingles_min = settings.least_of(pages.urls)
         comparable = pages.distinct >= shingles_min
-        keys, masks = self._own_keys_of(pages, comparable)
-        hits = self._lookup.find(keys, self._let_go)
+        keys, masks = self.posted_keys(pages, comparable)
+        hits = self.lookup.find(keys, self.let_go)
         replacements = _replacements_before(pages) if len(pages) == 1 else -1
         fetched, places = self._fetch(hits, masks, settings, replacements)
         limits = self._limits(hits, settings)
@@ -327,7 +327,7 @@ class Shard:
         # What is hidden, or will be by a page of this batch, leaves room for others.
         passes = expires or hides or settings.retire_replaced
         limit = _NO_LIMIT if passes else settings.candidates_max
-        fetched, places = fetch_candidates(self._lookup, hits, masks, self._own_keys, limit)
+        fetched, places = fetch_candidates(self.lookup, hits, masks, self._own_keys, limit)
         if hides:
             rows = np.empty(len(fetched.refs), np.int64)
             rows[places[places >= 0]] = hits.rows[places >= 0]
@@ -340,7 +340,7 @@ class Shard:
             settings.candidates_max,
             int(settings.measure),
             self._content_bit,
-            KEPT if hits.flushes >= self._flushes_begun else FLUSHED,
+            KEPT if hits.flushes >= self.flushes_begun else FLUSHED,
             settings.expire_after_ms or _NO_LIMIT,
             settings.keep_pages or _NO_LIMIT,
             *self._horizon,
@@ -350,12 +350,12 @@ class Shard:
     def _apply_rule(self, batch: Batch, end: int) -> None:
         """Judge pages up to one, and insert what is new."""
         before = self.head.count
-        self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self._lookup)
+        self.next_row, refused = batch.judge_to(end, self.head, self.next_row, self.lookup)
         self.refused += refused
         if not self.last:
             self._undecided |= self.head.undecided(before)
 
-    def _own_keys_of(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
+    def posted_keys(self, pages: Pages, comparable: npt.NDArray[np.bool_]) -> tuple[Keys, Keys]:
         """Return the pages' keys at this shard, and by bit which of them each has."""
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         return self.own_keys(pages), masks
@@ -369,7 +369,7 @@ class Shard:
         if settings is None or not settings.also:
             return None
         _, shingles_min = settings.least_of(pages.urls)
-        return *self._own_keys_of(pages, pages.distinct >= shingles_min), settings
+        return *self.posted_keys(pages, pages.distinct >= shingles_min), settings
 
     def _nearest(self, pages: Pages, keys: Keys, masks: Keys) -> Nearest:
         """Return what other indexes have nearest to the pages, where the settings name any."""
@@ -395,7 +395,7 @@ class Shard:
             limits.keep_pages,
             limits.oldest_row,
         )
-        found = self._lookup.urls(pages.urls, self._let_go)
+        found = self.lookup.urls(pages.urls, self.let_go)
         return self._urls.compare(pages, found, by, self.forgetting)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
@@ -487,7 +487,7 @@ class Shard:
 
     # ---- forgetting -----------------------------------------------------------------------------
 
-    def _replacing(self, batch: Batch) -> list[int]:
+    def replacing(self, batch: Batch) -> list[int]:
         """Return the places of pages that retire what they replace, unless that has expired."""
         if batch.compared is None or not (self.settings and self.settings.retire_replaced):
             return []
@@ -633,13 +633,13 @@ class Shard:
         is called; that must be before the next flush. So long the arrays may be the head's own:
         nothing changes in an entry's row, keys or sketch.
         """
-        assert self._let_go == self._flushes_begun, "the flush before is not done"
-        versions = self._urls.begin_flush(Horizon(self._watermark, self.next_row), self.settings)
+        assert self.let_go == self.flushes_begun, "the flush before is not done"
+        versions = self._urls.begin_flush(Horizon(self.watermark, self.next_row), self.settings)
         self.head.free_retired(self._oldest_arrival())
         flushed = self.head.take_kept(self.state(), self.horizon)
         flushed.versions = versions
         self._flushed_entries = len(flushed.rows)
-        self._flushes_begun += 1
+        self.flushes_begun += 1
         return flushed
 
     def flushed(self) -> None:
@@ -648,7 +648,7 @@ class Shard:
         self._undecided = self.head.undecided()
         self._urls.flushed()
         self._flushed_entries = 0
-        self._let_go = self._flushes_begun
+        self.let_go = self.flushes_begun
 
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
@@ -657,7 +657,7 @@ class Shard:
         return pack_state(
             ShardState(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,
-                self.head.pack_undecided(), held, self._watermark, self._horizon,
+                self.head.pack_undecided(), held, self.watermark, self._horizon,
                 self._urls.generation,
                 self.forgetting.packed(), self.missing,
             )
@@ -672,7 +672,7 @@ class Shard:
             state.next_row,
             state.refused,
         )
-        self._watermark, self._horizon = state.watermark, state.horizon
+        self.watermark, self._horizon = state.watermark, state.horizon
         self._urls.generation = state.generation
         self.forgetting = Forgetting(state.forgotten)
         for row, pages in state.held:

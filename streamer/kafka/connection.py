@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from streamer.config import Mechanism, Protocol
+from streamer.config import Mechanism, Protocol, Settings
 from streamer.errors import SettingsError
 
 _BROKER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
@@ -200,3 +200,13 @@ def _show(context: ssl.SSLContext, certfile: str | Path, keyfile: str | Path) ->
             f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} cannot be used together: "
             f"{error}. Give a certificate and its key in PEM form."
         ) from error
+
+
+def connection_of(settings: Settings) -> Connection:
+    """Return the connection that the settings ask for.
+
+    Raises:
+        SettingsError: they do not make sense together.
+    """
+    named = {one.name: getattr(settings, one.name) for one in fields(Connection)}
+    return Connection(**named | {"sasl_password": settings.password})

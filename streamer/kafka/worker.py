@@ -22,7 +22,6 @@ from typing import Any
 
 import structlog
 
-from streamer import __version__
 from streamer.config import Role, Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import spare_what_lasts
@@ -60,6 +59,7 @@ from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
+from streamer.version import __version__
 
 # An orchestrator waits for a minute before it kills (deploy/): both together are less.
 LEAVE_SECONDS_MAX = 20.0  # from the signal on: it takes one or two, unless the brokers are away

@@ -50,10 +50,11 @@ import numpy.typing as npt
 from publicsuffixlist import PublicSuffixList
 
 from streamer.errors import InputError
-from streamer.lab.sample.score import Judged, open_verdicts, read_places, verdict_at
+from streamer.lab.sample.score import Judged, read_places, verdict_at
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
+from streamer.run.verdict_files import open_verdicts
 
 
 def place_of(representative: Representative) -> Location:

@@ -267,7 +267,7 @@ def _classifier(trees: int, leaves: int) -> Any:  # noqa: ANN401 - scikit-learn 
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise SettingsError(
-            "Training needs scikit-learn; install it with: pip install 'streamer[train]'"
+            "Training needs scikit-learn; install it with: pip install 'streamer-dedup[train]'"
         ) from error
     return HistGradientBoostingClassifier(
         max_iter=trees,

@@ -32,7 +32,7 @@ from streamer.pages.files import Source
 from streamer.run.page_reader import DEFAULT_READER, PageReader
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 
 BANDS_MAX = 48  # as the settings allow
 ROWS_MAX = 32
@@ -224,7 +224,9 @@ def _sign_all(
 ) -> tuple[int, npt.NDArray[np.uint64], list[npt.NDArray[np.uint64]]]:
     """Return the number of pages, and of those with shingles enough the sketches and keys."""
     signers = [
-        Signer(SignatureSettings(shingle_width=shingle_width, bands=bands, rows=rows), _SECRET)
+        NativeSigner(
+            SignatureSettings(shingle_width=shingle_width, bands=bands, rows=rows), _SECRET
+        )
         for bands, rows in bandings
     ]
     pages = 0

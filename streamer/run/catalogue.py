@@ -31,8 +31,10 @@ from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.files import FileIdentity, Source
 from streamer.run.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.run.stages import Locate
+from streamer.run.totals import Totals
 
 SECOND_JUDGEMENTS = "dead letters"  # no path is: those are resolved, or name standard input
+ADDED = "added"  # nor is this, in verdicts on pages that a program adds
 
 
 class SourceEntry(msgspec.Struct):
@@ -77,18 +79,6 @@ class SourceEntry(msgspec.Struct):
                 del self.rescued[at - 1]
             else:
                 self.rescued.insert(at, limit)
-
-
-class Totals(msgspec.Struct):
-    """What became of all records, up to the positions in the catalogue."""
-
-    records: int = 0
-    unique: int = 0
-    duplicates: dict[str, int] = {}
-    too_short: int = 0
-    dead: dict[str, int] = {}
-    skipped: dict[str, int] = {}
-    changes: dict[str, int] = {}
 
 
 class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
@@ -242,6 +232,13 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             if entry.path == SECOND_JUDGEMENTS:
                 return number
         return self._add(SourceEntry(SECOND_JUDGEMENTS, SECOND_JUDGEMENTS, None, finished=True))
+
+    def enter_added(self) -> int:
+        """Return the number of the source of pages that a program adds one by one."""
+        for number, entry in enumerate(self.entries):
+            if entry.path == ADDED:
+                return number
+        return self._add(SourceEntry(ADDED, ADDED, None, finished=True))
 
     def copied(self) -> Catalogue:
         """Return a copy that no later change of this one reaches."""

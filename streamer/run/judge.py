@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable, StreamerError
-from streamer.index.head import HEAD_PAGES
+from streamer.index import ask
+from streamer.index.head import HEAD_PAGES, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
 from streamer.index.stored_lookup import StoredLookup
@@ -255,9 +256,7 @@ class Judge:
         """
         if found is not None:
             self._let_go(found.hits.flushes)
-        self._prefetched.expect(found)
-        if self._elsewhere is not None:
-            self._elsewhere.expect(found.elsewhere if found else None)
+        self._expect(found)
         outputs: list[Output] = []
         waiting = deque([(self.shard, record)])
         while waiting:
@@ -297,6 +296,34 @@ class Judge:
         verdicts = [output.items for output in outputs]
         assert all(isinstance(each, Verdicts) for each in verdicts), "not all shards are here"
         return [each for each in verdicts if isinstance(each, Verdicts)]
+
+    def verdict_on(self, page: Pages) -> Verdicts:
+        """Return the verdict that one page would get if it came next; nothing changes."""
+        self._expect(None)
+        return ask.verdict_on(self.shards, page)
+
+    def nearest(self, page: Pages, limit: int) -> list[ask.NearRow]:
+        """Return the kept pages that share a key with one page, the most similar first."""
+        self._expect(None)
+        return ask.nearest(self.shards, page, limit)
+
+    def _expect(self, found: Found | None) -> None:
+        """Use what was found ahead for the look-ups that come next."""
+        self._prefetched.expect(found)
+        if self._elsewhere is not None:
+            self._elsewhere.expect(found.elsewhere if found else None)
+
+    @property
+    def kept_pages(self) -> int:
+        """Return how many pages are kept, once the flush that was begun is done."""
+        self.finish()
+        meta, head = self.store.meta, self.shard.head
+        in_head = np.count_nonzero(head.states[: head.count] == KEPT)
+        return (meta.shards[0].rows if meta else 0) + int(in_head)
+
+    def forget_next(self, forget: Forget) -> None:
+        """Forget what a command wants that comes next."""
+        self.forget(forget, self.shard.positions.get(_COMMANDS, 0))
 
     def forget(self, forget: Forget, number: int) -> None:
         """Forget, once, what a command wanted at `number` of a log that is replayed here."""
@@ -399,6 +426,15 @@ class Judge:
         """
         self.begin_flush(lambda: owner_state)
         self.finish()
+
+    def flush_last(self, owner_state: bytes) -> None:
+        """Write all state in this thread, where no other can be started any more.
+
+        Nothing can be looked up afterwards.
+        """
+        self.finish()
+        flushed = [shard.begin_flush() for shard in self.shards]
+        self.store.flush(self._identity, flushed, owner_state)
 
     def _let_go(self, seen: int) -> None:
         """Let go of what is written, where a look-up done ahead had seen so many flushes.

@@ -22,13 +22,11 @@ from typing import TypeGuard
 import numpy as np
 
 from streamer.errors import SettingsError
-from streamer.index.rule import BASIS_NAMES, TOO_SHORT
 from streamer.index.types import Pages, Verdicts
-from streamer.index.url_versions import count_changes
 from streamer.model import page_ref
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import Catalogue, Totals, pack_catalogue
+from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.judge import Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
@@ -55,6 +53,7 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
+from streamer.run.totals import Totals
 from streamer.sketch.signer import PageSigner
 
 BLOCKS_BEHIND = 32  # judged and not yet written
@@ -308,9 +307,10 @@ class Replay:
             source, chunk.start, chunk.end, pages, found, tombstones=chunk.tombstones
         ):
             self._write(self._outputs[0], partial(self._lines, source, block))
-            _count_verdicts(block, *each)
+            for totals in each:
+                totals.add_verdicts(block)
         for totals in each:
-            _count_batch(totals, batch)
+            totals.add_batch(batch)
         self._note_examples(source, batch)
         entry = self._catalogue.entries[source]
         entry.position = chunk.end
@@ -332,14 +332,15 @@ class Replay:
         each = (self._catalogue.totals, self._outcome.totals)
         for block in self._judge.judge(self._second, start, log.position, pages, found, numbers):
             self._write(self._outputs[0], partial(self._lines, source, block))
-            _count_verdicts(block, *each)
+            for totals in each:
+                totals.add_verdicts(block)
         for sequence in batch.sequences:
             entry.rescue(sequence)
             dead, code = self._catalogue.totals.dead, chunk.codes[sequence]
             dead[code] -= 1
             if not dead[code]:
                 del dead[code]
-        _count_batch(self._outcome.totals, batch)
+        self._outcome.totals.add_batch(batch)
         self._note_examples(source, batch)
         self._outcome.judged_again += len(batch)
         self._outcome.still_dead += len(ordinals) - len(batch)
@@ -447,26 +448,3 @@ def _left_at_pause(step: Step) -> int | None:
 def _is_new(step: Step) -> TypeGuard[Chunk]:
     """Tell whether a step is a chunk of records that have not been judged."""
     return isinstance(step, Chunk) and step.codes is None
-
-
-def _count_verdicts(block: Verdicts, *each: Totals) -> None:
-    duplicate = block.similarities >= 0
-    found = np.bincount(block.basis[duplicate], minlength=len(BASIS_NAMES)).tolist()
-    unique, too_short = len(block) - sum(found), int(np.count_nonzero(block.basis == TOO_SHORT))
-    for totals in each:
-        totals.unique += unique
-        totals.too_short += too_short
-        for name, count in zip(BASIS_NAMES, found, strict=True):
-            if count:
-                totals.duplicates[name] = totals.duplicates.get(name, 0) + count
-    for change, count in count_changes(block.pages.changes):
-        for totals in each if count else ():
-            totals.changes[change] = totals.changes.get(change, 0) + count
-
-
-def _count_batch(totals: Totals, batch: PageBatch) -> None:
-    totals.records += len(batch) + len(batch.dead) + batch.skipped.total()  # offsets have gaps
-    for rejected in batch.dead:
-        totals.dead[rejected.code] = totals.dead.get(rejected.code, 0) + 1
-    for code, count in batch.skipped.items():
-        totals.skipped[code] = totals.skipped.get(code, 0) + count

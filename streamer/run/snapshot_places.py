@@ -87,7 +87,7 @@ def place_of(name: str | Path) -> Place:
     except ImportError as error:
         raise SettingsError(
             f"Snapshots in {name} need the extra object-store: pip install "
-            "'streamer[object-store]'."
+            "'streamer-dedup[object-store]'."
         ) from error
     return Bucket(str(name))
 

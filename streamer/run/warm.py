@@ -186,11 +186,12 @@ def _made_up(number: int) -> Pages:
 
 
 def _judge(signature: SignatureSettings, each: Iterable[Pages]) -> None:
-    """Judge pages with a flush after each, so that the second meets the first in the store."""
+    """Ask of pages and judge them, with a flush after each: the second meets the first's row."""
     with TemporaryDirectory(prefix="streamer-") as folder:
         index = IndexFolder.open(Path(folder), signature, 1)
         judge = replay_judge(index, IndexSettings(measure=signature.measure))
         for number, pages in enumerate(each):
+            judge.verdict_on(pages)
             judge.judge(0, number, number + 1, pages, judge.look_up(pages))
             judge.flush(b"")
         lookup = StoredLookup(index.store, 0)  # as an index that is opened again

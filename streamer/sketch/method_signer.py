@@ -44,7 +44,7 @@ from streamer.sketch.resemblance import (
 )
 from streamer.sketch.scheme import scheme_of
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, HashSeeds, SignatureSettings
-from streamer.sketch.signer import PageSigner, Signatures, Signer
+from streamer.sketch.signer import NativeSigner, PageSigner, Signatures
 from streamer.text.visible import Buffer
 
 Hashes = npt.NDArray[np.uint64]
@@ -123,7 +123,7 @@ class MethodSigner:
         width = settings.shingle_width if settings.method == NATIVE else 1
         text = MAIN_TEXT if settings.takes_main_text else ()
         native = SignatureSettings(shingle_width=width, bands=1, rows=1, canonical=text)
-        self._native = Signer(native, secret)
+        self._native = NativeSigner(native, secret)
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
@@ -198,5 +198,5 @@ def make_signer(settings: SignatureSettings, secret: bytes) -> PageSigner:
     if settings.text_rules:
         return _BothTexts(settings, secret)
     if settings.is_native:
-        return Signer(settings, secret)
+        return NativeSigner(settings, secret)
     return MethodSigner(settings, secret)

@@ -231,7 +231,7 @@ class PageSigner(Protocol):
         """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
 
 
-class Signer:
+class NativeSigner:
     """Sign pages under one secret and one set of settings; one instance a thread."""
 
     def __init__(self, settings: SignatureSettings, secret: bytes) -> None:

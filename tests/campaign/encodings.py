@@ -24,7 +24,7 @@ from streamer.lab.sample.prose import CHINESE, FRENCH, GERMAN, JAPANESE, RUSSIAN
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.parse import PageParser
 from streamer.sketch.resemblance import SKETCH_WORDS, similarity
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.charset import HIGH_BYTES_MIN
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import SETTINGS, THRESHOLD
@@ -158,7 +158,7 @@ class _Reader:
     """Reads pages under all labellings, and counts what came of it."""
 
     def __init__(self) -> None:
-        self._signer = Signer(SETTINGS, bytes(32))
+        self._signer = NativeSigner(SETTINGS, bytes(32))
         self._parser = PageParser()
         self._read: dict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
         self._same_bytes: Counter[bool] = Counter()

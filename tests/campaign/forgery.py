@@ -38,7 +38,7 @@ from streamer.model import SIMILARITY_ONE
 from streamer.sketch.minhash import EMPTY_MINIMUM
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import HashSeeds, derive_seeds
-from streamer.sketch.signer import Signatures, Signer
+from streamer.sketch.signer import NativeSigner, Signatures
 from streamer.text.tokens import tokens
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import SETTINGS, THRESHOLD, Judge
@@ -222,7 +222,7 @@ class _Candidate(NamedTuple):
     text: str
 
 
-def _collisions(signer: Signer, victims: list[str], pages: list[_Candidate]) -> list[float]:
+def _collisions(signer: NativeSigner, victims: list[str], pages: list[_Candidate]) -> list[float]:
     """Return how similar each page is to its victim in an index; 0 where it is no candidate."""
     theirs = signer.sign([text.encode() for text in victims], [0] * len(victims))
     own = signer.sign([page.text.encode() for page in pages], [0] * len(pages))
@@ -290,11 +290,11 @@ def run_forgery(rounds: int, seed: int, folder: Path) -> Outcome:
         for _ in range(NEAR_PAGES)
     ]
     pool = forged + near
-    others = [Signer(SETTINGS, rng.randbytes(32)) for _ in range(OTHER_INDEXES)]
+    others = [NativeSigner(SETTINGS, rng.randbytes(32)) for _ in range(OTHER_INDEXES)]
     seen = np.array([_collisions(signer, texts, pool) for signer in others])
     best = _best_elsewhere(seen, pool, rounds)
     second = _play(folder / "second", target, best, victims, f"seed {seed}: probed")
-    under_target = np.array(_collisions(Signer(SETTINGS, target), texts, best))
+    under_target = np.array(_collisions(NativeSigner(SETTINGS, target), texts, best))
     truly = [true_resemblance(tokens(page.text), victims[page.victim]) for page in best]
     outcome.violations = first.lines + second.lines
     if known.suppressed < rounds // 2:

@@ -23,7 +23,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Judge:
         key_file.write_text(secret.hex())
         self._folder = IndexFolder.open(folder / "index", SETTINGS, 1, key_file)
         self._judge = replay_judge(self._folder, IndexSettings())
-        self._signer = Signer(SETTINGS, secret)
+        self._signer = NativeSigner(SETTINGS, secret)
         self._next = 0
 
     def __enter__(self) -> Self:

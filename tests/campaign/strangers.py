@@ -137,7 +137,7 @@ def _install(place: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _call(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", place, source)
     _call(sys.executable, "-m", "venv", "--without-pip", venv)
-    [wheel] = place.glob("streamer-*.whl")
+    [wheel] = place.glob("streamer_dedup-*.whl")
     _call(*pip, "--python", venv, "install", "--no-deps", "--no-compile", wheel)
     [packages] = venv.glob("lib/python*/site-packages")
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")

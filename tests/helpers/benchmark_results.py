@@ -96,7 +96,7 @@ SCALE = Scale(
 )
 START = StartTime(800, 400_000, [1.0], [2.0], [2.5], 1.0, 2.0, 2.5)
 HTML = HtmlPages(1000, 25_000.0, 6_000.0, [9_000.0], 9_000.0, 225.0, 100.0)
-LIBRARY = Library(1000, 4_000.0, 20_000.0, 60_000.0, 2_800.0, 200)
+LIBRARY = Library(1000, 100, 4_000.0, 60_000.0, 200, {"datasketch MinHashLSH": 900.0})
 GROWTH = Growth([GrowthSample(1000, 9.0, 10.0, 39.0, 100.0, 590.0, 1)] * 10, 1.5, 2.5, 3.5)
 FLUSHES = [
     FlushSample(at, 1.0, 10, 20, 30, 40, 50, 60) for at in (*range(1000, 11_000, 1000), 10_000)

@@ -152,7 +152,7 @@ class Network:
         self.flush()
         logs, verdicts, outputs = self.logs, self.verdicts, self.outputs
         states = [shard.state() for shard in self.shards]
-        self._start(states, [shard._lookup for shard in self.shards], self._flush)  # noqa: SLF001 - the look-ups outlive the shards
+        self._start(states, [shard.lookup for shard in self.shards], self._flush)
         self.logs, self.verdicts, self.outputs = logs, verdicts, outputs
 
     def flush(self) -> None:

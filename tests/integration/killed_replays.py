@@ -29,7 +29,7 @@ from streamer.lab.sample.crawl import write_crawl
 from streamer.pages.chunk import PageBatch
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED, HTML
 from tests.helpers.shard_network import MemoryLookup
 
@@ -67,7 +67,7 @@ def load_kernels() -> None:
     """
     body = b"<p>a b c d e f g"
     batch = PageBatch(0, 1, [0], [None], [b"u"], [body], [ESCAPED | HTML], [b""], [0])
-    pages = sign(Signer(SignatureSettings(), bytes(32)), 0, batch)
+    pages = sign(NativeSigner(SignatureSettings(), bytes(32)), 0, batch)
     shard = Shard(0, 1, SignatureSettings().bands, MemoryLookup())
     shard.apply(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()))
     shard.apply(Record(source_name(0), 0, 1, np.array([0]), pages))

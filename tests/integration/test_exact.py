@@ -24,7 +24,7 @@ from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.sketch.hash_sets import SET_MAX
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from tests.unit.lab.sample.test_score import documentation  # noqa: F401 - a fixture
 
 WIDTH = 5
@@ -304,7 +304,7 @@ def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(
 
 def keys_of(file: Path, secret: bytes) -> list[set[int]]:
     """Return the band keys of each page of a file."""
-    signer, parser = Signer(SignatureSettings(), secret), PageParser()
+    signer, parser = NativeSigner(SignatureSettings(), secret), PageParser()
     batches = map(parser.parse, Source(str(file), is_regular=True).read())
     signed = (signer.sign(batch.bodies, batch.flags).keys for batch in batches)
     return [set(row) for keys in signed for row in keys.tolist()]

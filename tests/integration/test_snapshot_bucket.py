@@ -195,7 +195,9 @@ def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
         patch.delitem(sys.modules, "streamer.run.snapshot_bucket", raising=False)
-        with pytest.raises(SettingsError, match=re.escape("pip install 'streamer[object-store]'")):
+        with pytest.raises(
+            SettingsError, match=re.escape("pip install 'streamer-dedup[object-store]'")
+        ):
             SnapshotFolder(store.url)
 
 

@@ -26,7 +26,7 @@ _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 class PlainSignature(NamedTuple):
-    """What a Signer says of one page, as Python values."""
+    """What a NativeSigner says of one page, as Python values."""
 
     keys: list[int]
     sketch: list[int]

@@ -25,7 +25,7 @@ from streamer.sketch.method_signer import make_signer, resemblance_sketch
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.scheme import choose
 from streamer.sketch.settings import SignatureSettings, derive_seeds
-from streamer.sketch.signer import TOKENS_BLOCK, Signer
+from streamer.sketch.signer import TOKENS_BLOCK, NativeSigner
 from streamer.text.tokens import tokens
 from tests.oracles import hash_sets as oracle
 from tests.oracles import plain
@@ -89,8 +89,8 @@ def test_an_empty_set_and_one_that_is_too_large_are_not_known() -> None:
 
 
 @lru_cache
-def signer() -> Signer:
-    return Signer(EXACT, SECRET)
+def signer() -> NativeSigner:
+    return NativeSigner(EXACT, SECRET)
 
 
 def expected_set(text: str) -> list[int]:
@@ -136,7 +136,7 @@ def test_a_page_of_too_many_shingles_has_no_set_and_one_that_repeats_itself_has(
     repeated = " ".join([f"w{n}" for n in range(1000)] * 140)
     fitting = many.rpartition(" ")[0]
     bodies = [text.encode() for text in (many, repeated, fitting)]
-    assert Signer(SignatureSettings(), SECRET).sign(bodies, [0] * 3).shingles is None
+    assert NativeSigner(SignatureSettings(), SECRET).sign(bodies, [0] * 3).shingles is None
     unknown, known, last = signer().sign(bodies, [0] * 3).shingles or []
     assert unknown == b""
     assert unpack_set(known).tolist() == expected_set(repeated)

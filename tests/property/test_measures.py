@@ -24,7 +24,7 @@ from streamer.sketch.method import (
 )
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from tests.oracles import sketch_measures as oracle
 
 M64 = (1 << 64) - 1
@@ -32,7 +32,7 @@ words64 = st.integers(0, M64)
 # Upper halves of few values, so that two sets share some; the lower halves must not count.
 hashes = st.builds(lambda high, low: high << 32 | low, st.integers(0, 150), st.integers(0, 3))
 PACKED: dict[Measure, Sketch] = {
-    Measure.RESEMBLANCE: Signer(SignatureSettings(), bytes(32))
+    Measure.RESEMBLANCE: NativeSigner(SignatureSettings(), bytes(32))
     .sign([b"a text with words enough for a shingle or two"], [0])
     .sketches[0],
     Measure.SLOTS: pack_slots([0, 0]),
@@ -124,7 +124,7 @@ def test_a_sketch_of_zeros_equals_another_and_none_that_holds_something(measure:
 
 def test_the_first_measure_is_the_resemblance_of_the_native_sketch() -> None:
     texts = [b"one two three four five six seven", b"one two three four five six eight"]
-    a, b = Signer(SignatureSettings(shingle_width=2), bytes(32)).sign(texts, [0, 0]).sketches
+    a, b = NativeSigner(SignatureSettings(shingle_width=2), bytes(32)).sign(texts, [0, 0]).sketches
     assert sketch_similarity(int(Measure.RESEMBLANCE), a, b) == similarity(a, b)
     assert 0 < similarity(a, b) < 10_000
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamer.sketch.minhash import EMPTY_MINIMUM, fill_empty, lower_minima
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings, derive_seeds
-from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, Signatures, Signer
+from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, NativeSigner, Signatures
 from streamer.text.visible import ESCAPED, HTML
 from tests.oracles import plain
 
@@ -33,8 +33,8 @@ texts = st.one_of(st.text(max_size=80), st.lists(words, max_size=60).map(" ".joi
 
 
 @lru_cache
-def signer(shape: SignatureSettings) -> Signer:
-    return Signer(shape, SECRET)
+def signer(shape: SignatureSettings) -> NativeSigner:
+    return NativeSigner(shape, SECRET)
 
 
 def assert_is_the_plain_signature(
@@ -54,7 +54,9 @@ def assert_is_the_plain_signature(
 def test_any_text_has_the_plain_signature_under_any_settings(
     text: str, shape: SignatureSettings
 ) -> None:
-    assert_is_the_plain_signature(Signer(shape, SECRET).sign([text.encode()], [0]), 0, text, shape)
+    assert_is_the_plain_signature(
+        NativeSigner(shape, SECRET).sign([text.encode()], [0]), 0, text, shape
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,7 +101,7 @@ def test_distinct_shingles_are_counted_up_to_the_limit_and_repeats_once(shingles
 
 
 def test_a_small_page_is_signed_alike_before_and_after_a_giant_one() -> None:
-    own = Signer(DEFAULTS, SECRET)
+    own = NativeSigner(DEFAULTS, SECRET)
     small = ["tail of the giant", "<p>some &amp; more words than five in here</p>"]
     before = own.sign([text.encode() for text in small], [0, HTML])
     giant = own.sign([b"<p>" + b"giant words " * 500_000], [HTML])
@@ -134,7 +136,7 @@ def test_texts_with_equal_tokens_have_one_content_key_and_others_do_not() -> Non
 def test_another_secret_shares_nothing_with_a_signature() -> None:
     body = b" ".join(b"w%d" % i for i in range(200))
     one = signer(DEFAULTS).sign([body], [0])
-    other = Signer(DEFAULTS, bytes(32)).sign([body], [0])
+    other = NativeSigner(DEFAULTS, bytes(32)).sign([body], [0])
     assert not np.intersect1d(one.keys, other.keys).size
     assert similarity(one.sketches[0], other.sketches[0]) < 1500
 

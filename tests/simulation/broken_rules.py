@@ -130,7 +130,7 @@ class CapAtFlush(Shard):
         flushed = super().begin_flush()
         settings = self.settings
         assert settings is not None
-        hits = self._lookup.find(flushed.keys, 0)
+        hits = self.lookup.find(flushed.keys, 0)
         before = dict(zip(hits.places.tolist(), np.diff(hits.starts).tolist(), strict=True))
         counts = dict[int, int]()
         masks = flushed.masks.tolist()
@@ -170,7 +170,7 @@ class TimesAsTheyCome(Shard):
     def _take(self, pages: Pages) -> None:
         pages = replace(pages, watermarks=pages.times) if self.number == 0 else pages
         self._judge(pages, arrive=True)
-        self._watermark = max(self._watermark, int(pages.watermarks[-1]))
+        self.watermark = max(self.watermark, int(pages.watermarks[-1]))
 
 
 class DroppedEarly(Shard):
@@ -186,7 +186,7 @@ class HeldForgotten(Shard):
     """A shard says that nothing older will come, though it holds something older."""
 
     def _oldest_to_come(self) -> int:
-        return self._watermark
+        return self.watermark
 
 
 class HorizonOfSettings(Shard):
@@ -218,7 +218,7 @@ class StoredVersionsFirst(Shard):
     """The store's version of a URL comes before one that was not flushed yet."""
 
     def _compare(self, batch: Any, least: Any) -> Any:
-        found = self._lookup.urls(batch.pages.urls, self._let_go)
+        found = self.lookup.urls(batch.pages.urls, self.let_go)
         known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
         for key in known:
             self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside
@@ -236,13 +236,13 @@ class OldVersionsAnswer(Shard):
 class RetiresLate(Shard):
     """What a page replaces may still answer that page, and those that come with it."""
 
-    def _replacing(self, batch: Any) -> list[int]:
+    def replacing(self, batch: Any) -> list[int]:
         del batch
         return []
 
     def _publish_to(self, batch: Any, end: int) -> None:
         super()._publish_to(batch, end)
-        for place in super()._replacing(batch):
+        for place in super().replacing(batch):
             self._replace(batch.pages.urls[place])
 
 
@@ -296,7 +296,7 @@ class SettlesAtOnce(Shard):
 class RetiresEdited(Shard):
     """What a page edits is retired, too."""
 
-    def _replacing(self, batch: Any) -> list[int]:
+    def replacing(self, batch: Any) -> list[int]:
         if batch.compared is None or not (self.settings and self.settings.retire_replaced):
             return []
         codes, _ = told_changes(batch.compared.codes)

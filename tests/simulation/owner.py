@@ -162,7 +162,7 @@ def canon(shard: Shard, store: Store | None) -> Any:
         for key, row in stored_postings(store, 0):
             buckets[key].append(row)
         for part in store.keys(0, 1024):
-            stored = shard._lookup.rows(part.rows)  # noqa: SLF001 - a simulator looks inside
+            stored = shard.lookup.rows(part.rows)
             stored = shard.forgetting.hide(stored, part.rows)
             numbers = part.rows.tolist()
             columns = numbers, stored.times.tolist(), stored.refs, stored.sketches

@@ -45,7 +45,7 @@ from streamer.lab.documents import (
     read_pairs,
 )
 from streamer.lab.exact import Uniqueness
-from streamer.lab.explanation import KeptIndex, Near
+from streamer.run.explanation import KeptIndex, Near
 from streamer.run.outputs import check_distinct, check_writable
 from streamer.run.page_reader import PageReader
 from streamer.sketch.collection import Collection, count_words, load_collection

@@ -294,7 +294,7 @@ def train_main_text(
     r"""Train the model of --text main on pages whose main text is marked.
 
     Pages count whose marked text has 30 words or more, and is found in the page; an empty one says
-    that the page has no main text. Needs scikit-learn: pip install 'streamer\[train]'.
+    that the page has no main text. Needs scikit-learn: pip install 'streamer-dedup\[train]'.
 
     Example: streamer train-main-text marked.jsonl --out model.json
     """
@@ -334,7 +334,7 @@ def check_plot(path: Path) -> None:
         import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
     except ModuleNotFoundError as error:
         raise SettingsError(
-            "--plot needs matplotlib; install it with `pip install 'streamer[plot]'`."
+            "--plot needs matplotlib; install it with `pip install 'streamer-dedup[plot]'`."
         ) from error
     check_writable(path)
 

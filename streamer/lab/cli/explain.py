@@ -27,9 +27,9 @@ from streamer.lab.exact import (
     jaccard,
     shingle_sets,
 )
-from streamer.lab.explanation import Explained, KeptIndex, KeptPage, place_name
 from streamer.lab.sample.score import Judged, read_places
 from streamer.pages.files import Source
+from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import MAIN, text_parts

@@ -10,10 +10,11 @@ import msgspec
 import typer
 from rich.table import Table
 
-from streamer.cli.options import command, page_parser, quiet_connection_of
+from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, SECURITY, Settings
+from streamer.deduplicator import page_parser
 from streamer.errors import StreamerError
 from streamer.kafka.topics import Names
 from streamer.lab.audit.scene import EXAMPLES_MAX, Report

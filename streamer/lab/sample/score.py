@@ -15,11 +15,7 @@ from __future__ import annotations
 
 import heapq
 import math
-import shutil
-import tempfile
-import zlib
 from collections import Counter, defaultdict
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
@@ -27,14 +23,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from backports import zstd
 
 from streamer.errors import InputError
 from streamer.lab.sample.crawl import read_kinds
 from streamer.lab.sample.reference import MIN_SHINGLES, Pages, read_pages, resemblance
 from streamer.model import Decision, Location, Representative
-from streamer.run.outputs import unpacked
 from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.run.verdict_files import open_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,26 +84,6 @@ def read_places(
             progress(place)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-
-
-@contextmanager
-def open_verdicts(path: Path) -> Iterator[BinaryIO]:
-    """Open a verdict file for reading; a compressed one is unpacked into a temporary file first.
-
-    Raises:
-        InputError: the compressed file is damaged or cut off.
-    """
-    with path.open("rb") as file, tempfile.TemporaryFile() as plain:
-        content = unpacked(file, path.name)
-        if content is file:
-            yield file
-            return
-        try:
-            shutil.copyfileobj(content, plain)
-        except (EOFError, zlib.error, zstd.ZstdError) as error:
-            raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
-        plain.seek(0)
-        yield plain
 
 
 def read_verdicts(path: Path) -> Iterator[Judged]:

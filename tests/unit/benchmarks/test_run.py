@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ from benchmarks.figures import markdown
 from benchmarks.peers.peer import INDEX_PEERS, LEFT_OUT, SIGNING_PEERS, STREAM_PEERS
 from benchmarks.run import SUBJECTS, Options, Subject
 from benchmarks.shards import plan
-from streamer.lab.sample.reference import Shingler, resemblance
 from streamer.run.index_folder import read_meta
 
 # ---- speed ---------------------------------------------------------------------------------------
@@ -260,33 +258,26 @@ def test_a_collection_is_judged_under_every_key(tmp_path: Path) -> None:
         assert word in text, word
 
 
-def test_the_pairs_in_memory_are_near_those_of_exact_resemblance() -> None:
-    shingler = Shingler()
-    exact = [shingler.exact(text.decode()) for text in signing.raw_texts(60)]
-    values = [resemblance(one, other) for one, other in combinations(exact, 2)]
+def test_a_program_that_adds_pages_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "PEER_PAGES", 50)
     found = library.measure(60, rounds=1)
-    assert found.texts == 60
-    at_least = sum(value >= library.MIN_JACCARD - 0.05 for value in values)
-    surely = sum(value >= library.MIN_JACCARD + 0.1 for value in values)
-    assert 0 < surely <= found.edges <= at_least
-    assert found.build_rate > 0
+    assert found.pages == 60
+    assert 0 < found.duplicates < 30
     assert 3000 < found.mean_bytes < 6000
-    [line] = [one for one in markdown([library.table(found)]).splitlines() if "to build" in one]
-    assert line.endswith("| 10,000 |")
-
-
-# ---- the command ---------------------------------------------------------------------------------
+    assert all(ratio > 0 for ratio in (found.rate, *found.ratios.values()))
+    [line] = [one for one in markdown([library.table(found)]).splitlines() if "Dedup" in one]
+    assert line.endswith("| 30,000 |")
 
 
 def test_the_results_are_json_with_the_machine(tmp_path: Path) -> None:
     text = io.StringIO()
-    asked = run.parse(["--only", "library", "--library-texts", "20", "--folder", str(tmp_path)])
+    asked = run.parse(["--only", "library", "--library-pages", "20", "--folder", str(tmp_path)])
     run.run(*asked, Console(file=text, width=120))
     found = json.loads((tmp_path / results.RESULTS_FILE).read_bytes())
     assert found["machine"]["cores"] >= 1
     assert found["machine"]["packages"].keys() == set(machine.PACKAGES)
     assert found["subjects"].keys() == {"library"}
-    assert found["subjects"]["library"]["result"]["texts"] == 20
+    assert found["subjects"]["library"]["result"]["pages"] == 20
     assert "cores" in text.getvalue()
 
 

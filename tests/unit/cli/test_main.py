@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from streamer.cli.main import COMMANDS, PANELS, app
+from streamer.cli.main import COMMANDS, PANELS, _summary, app
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "collection build", ""])
@@ -56,3 +56,26 @@ def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client()
         "streamer.kafka.worker",
     }
     assert modules.isdisjoint(others)
+
+
+def test_help_tells_of_all_commands_and_imports_none() -> None:
+    program = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from streamer.cli.main import app\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "assert CliRunner().invoke(app, ['repla']).exit_code == 2\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    modules = set(done.stdout.split())
+    assert modules.isdisjoint({"numba", "numpy", "aiokafka", "streamer.cli.replay"})
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_of_a_command_is_the_first_line_of_its_own_help(name: str) -> None:
+    done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
+    assert _summary(name).endswith(".")
+    assert f" {_summary(name)} " in done.stdout

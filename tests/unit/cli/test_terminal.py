@@ -76,11 +76,11 @@ def test_a_remedy_names_the_extra(
     extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_any: object, **_others: object) -> None:
-        raise SettingsError(f"It needs: pip install 'streamer[{extra}]'.")
+        raise SettingsError(f"It needs: pip install 'streamer-dedup[{extra}]'.")
 
     monkeypatch.setattr("streamer.cli.main.app", refuse)
     ended, printed = streamer(monkeypatch, capsys)
-    assert (ended, printed) == (2, f"Error: It needs: pip install 'streamer[{extra}]'.\n")
+    assert (ended, printed) == (2, f"Error: It needs: pip install 'streamer-dedup[{extra}]'.\n")
 
 
 def test_a_damaged_index_with_brackets_ends_with_3(

@@ -20,7 +20,7 @@ from streamer.index.store import Store
 from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
 from streamer.kafka.wire import pack_record, unpack_record
-from streamer.lab.explanation import answering_rows
+from streamer.run.explanation import answering_rows
 from streamer.run.forget import forget
 from streamer.run.judge import Judge
 from streamer.run.whole_index import Part

@@ -27,7 +27,7 @@ from streamer.metrics import Metrics
 from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from tests.helpers.kafka_doubles import (
     Events,
     ToldConsumer,
@@ -59,7 +59,9 @@ class Signing:
         self.consumer = ToldConsumer()
         self.failures: list[BaseException] = []
         self.flow = FlowControl(window, 0)
-        signer = ChunkSigner(PageParser(), lambda: Signer(SignatureSettings(), bytes(32)), IDENTITY)
+        signer = ChunkSigner(
+            PageParser(), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY
+        )
         publisher: Any = self.publisher
         self.app: Any = SignApp(
             NAMES, signer, publisher, self.flow,
@@ -142,7 +144,7 @@ async def test_a_chunk_without_pages_is_published_as_an_empty_interval() -> None
 @pytest.mark.parametrize("takes", [False, True])
 def test_tombstones_are_records_of_their_own_at_their_places(*, takes: bool) -> None:
     signer = ChunkSigner(
-        PageParser(), lambda: Signer(SignatureSettings(), bytes(32)), IDENTITY,
+        PageParser(), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY,
         takes_tombstones=takes,
     )  # fmt: skip
     values = {3: None, 4: None, 6: page(6), 7: None, 8: page(8), 9: page(9), 12: None}

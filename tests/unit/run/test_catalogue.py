@@ -17,11 +17,11 @@ from streamer.run import catalogue as module
 from streamer.run.catalogue import (
     Catalogue,
     SourceEntry,
-    Totals,
     pack_catalogue,
     unpack_catalogue,
 )
 from streamer.run.outputs import content_digest
+from streamer.run.totals import Totals
 
 if TYPE_CHECKING:
     from pathlib import Path

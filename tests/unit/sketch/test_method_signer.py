@@ -11,7 +11,7 @@ from streamer.sketch.method import ABSENT_KEY, MethodSignature, PageText, simila
 from streamer.sketch.method_signer import OTHER_TEXT, MethodSigner, make_signer
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import SignatureSettings
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED, HTML
 
 SECRET = bytes(range(32))
@@ -41,7 +41,7 @@ def lacking() -> MethodSigner:
 
 
 def test_only_the_default_method_with_plain_words_is_signed_natively() -> None:
-    assert isinstance(make_signer(SignatureSettings(rows=3), SECRET), Signer)
+    assert isinstance(make_signer(SignatureSettings(rows=3), SECRET), NativeSigner)
     for settings in (
         load_settings(method="banding"), load_settings(accept="banding"),
         load_settings(canonical=["stem=english"]),
@@ -74,7 +74,7 @@ def test_a_rule_chooses_which_text_of_a_page_is_signed(method: str, others: list
 @pytest.mark.parametrize("name", methods())
 def test_content_key_and_counts_are_native_under_every_method(name: str) -> None:
     signatures = MethodSigner(load_settings(method=name).signature, SECRET).sign(BODIES, FLAGS)
-    native = Signer(SignatureSettings(), SECRET).sign(BODIES, FLAGS)
+    native = NativeSigner(SignatureSettings(), SECRET).sign(BODIES, FLAGS)
     assert signatures.keys[:, -1].tolist() == native.keys[:, -1].tolist()
     assert signatures.tokens.tolist() == native.tokens.tolist()
     assert signatures.text_bytes.tolist() == native.text_bytes.tolist()

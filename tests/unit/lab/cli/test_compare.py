@@ -17,7 +17,7 @@ from streamer.cli.replay import replay
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.lab.cli.compare import compare, uniqueness
 from streamer.lab.comparison import Panel
-from streamer.lab.explanation import KeptIndex, Near
+from streamer.run.explanation import KeptIndex, Near
 from streamer.sketch.collection import count_words
 from streamer.sketch.method import PageText
 from streamer.text.words import CanonicalOptions

@@ -116,7 +116,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = runner.invoke(tune_app, ["--plot", str(tmp_path / "curve.png")])
     assert isinstance(result.exception, SettingsError)
-    assert "pip install 'streamer[plot]'" in str(result.exception)
+    assert "pip install 'streamer-dedup[plot]'" in str(result.exception)
     assert result.stdout == ""  # before any work
 
 

@@ -18,7 +18,7 @@ from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
 from streamer.sketch.scheme import choose, method
 from streamer.sketch.settings import SignatureSettings, derive_seeds
-from streamer.sketch.signer import Signer
+from streamer.sketch.signer import NativeSigner
 from streamer.text.tokens import tokens
 from tests.oracles import plain
 from tests.unit.sketch.methods.test_shingled import SECRET
@@ -47,7 +47,7 @@ def test_minhash_in_python_is_the_native_signature_bit_for_bit(
 ) -> None:
     shape = SignatureSettings(shingle_width=width, bands=bands, rows=rows)
     text = text.encode("utf-8", "replace").decode()
-    native = Signer(shape, SECRET).sign([text.encode()], [0])
+    native = NativeSigner(shape, SECRET).sign([text.encode()], [0])
     own = method("minhash", shape.identity(), SECRET).sign(PageText(text))
     keys = derive_seeds(SECRET, width, bands * rows)
     by_definition = plain.sign(text, keys, bands, rows)

@@ -1,0 +1,105 @@
+"""Questions about a page that is not taken: the verdict that it would get, and what is near it.
+
+They are put to all shards of an index, which are in one process and quiet: no page is undecided.
+Nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.head import FLUSHED, KEPT
+from streamer.index.rule import UNIQUE
+from streamer.index.shard import Shard
+from streamer.index.types import BEFORE_ALL, Keys, Pages, Verdicts
+from streamer.sketch.hash_sets import UNKNOWN, set_similarity
+from streamer.sketch.method import Sketch, sketch_similarity
+
+
+class NearRow(NamedTuple):
+    """A kept page that shares a key with another; `similarity` is in ten-thousandths."""
+
+    similarity: int
+    ref: int
+    url: bytes
+
+
+def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
+    """Return the verdict that one page would get if it came next."""
+    is_replaced = False
+    for shard in shards:
+        page.times = np.maximum(page.times, shard.watermark)
+        batch = shard.batch_of(page, arrive=True)
+        if shard.replacing(batch) and batch.compared is not None:
+            is_replaced = batch.compared.replaces(0, batch.rows, shard.next_row)
+        before = shard.head.entries_of(page.urls[0]) if is_replaced else []
+        if is_replaced:
+            batch.hide(page.urls[0])
+        with shard.head.on_trial(before):
+            batch.judge_to(1, shard.head, shard.next_row, shard.lookup)
+            batch.published = 1
+            if batch.compared is not None:
+                changes = batch.compared.settle(slice(0, 1), batch.rows)
+                page = replace(page, changes=changes)
+            _, judged, nearest = batch.part(slice(0, 1))
+            if judged.outcome[0] != UNIQUE or batch.arrivals.final[0]:
+                decided = np.zeros(1, np.int64)
+                return batch.verdicts(page, judged, nearest, decided, shard.head)
+    raise AssertionError("the last shard decides")
+
+
+def nearest(shards: Sequence[Shard], page: Pages, limit: int) -> list[NearRow]:
+    """Return the kept pages that share a key with one page, the most similar first."""
+    found: dict[int, NearRow] = {}
+    for shard in shards:
+        if shard.settings is None:
+            continue  # which has no rows
+        _, shingles_min = shard.settings.least_of(page.urls)
+        keys, masks = shard.posted_keys(page, page.distinct >= shingles_min)
+        for row in (*_stored(shard, page, keys, masks), *_in_head(shard, page, keys, masks)):
+            found[row.ref] = row
+    return sorted(found.values(), key=lambda row: (-row.similarity, row.ref))[:limit]
+
+
+def _has(masks: Keys, own_keys: int) -> npt.NDArray[np.bool_]:
+    """Return bool[n, own keys], which keys each mask has."""
+    return (masks[:, None] >> np.arange(own_keys, dtype=np.uint64) & np.uint64(1)).astype(np.bool_)
+
+
+def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
+    hits = shard.lookup.find(keys, shard.let_go)
+    wanted = np.repeat(_has(masks, keys.shape[1])[0, hits.places], np.diff(hits.starts))
+    rows = np.unique(hits.rows[wanted])
+    kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)
+    left = np.flatnonzero(shard.horizon.has(kept.times, rows) & (kept.times > BEFORE_ALL))
+    kept = kept.take(left)
+    sets = shard.lookup.shingles(rows[left]) if page.shingles else [b""] * len(left)
+    for ref, url, sketch, own in zip(kept.refs, kept.urls, kept.sketches, sets, strict=True):
+        yield NearRow(_similarity(shard, page, np.ascontiguousarray(sketch), own), ref, url)
+
+
+def _in_head(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
+    head, count = shard.head, shard.head.count
+    # What a flush has begun to write is in the head until look-ups have it.
+    is_written = shard.lookup.flushes >= shard.flushes_begun
+    states, newest = head.states[:count], KEPT if is_written else FLUSHED
+    posted = _has(head.masks[:count] & masks, keys.shape[1])
+    shares = ((head.keys[:count] == keys) & posted).any(axis=1)
+    answers = shard.horizon.has(head.times[:count], head.rows[:count])
+    for entry in np.flatnonzero(shares & answers & (states >= KEPT) & (states <= newest)).tolist():
+        own = head.shingles[entry] if page.shingles else b""
+        similarity = _similarity(shard, page, head.sketches[entry], own)
+        yield NearRow(similarity, int(head.refs[entry]), head.urls[entry])
+
+
+def _similarity(shard: Shard, page: Pages, sketch: Sketch, shingles: bytes) -> int:
+    """Return a page's similarity to a kept one, by their sets of shingles where these are there."""
+    if page.shingles and (exact := set_similarity(page.shingles[0], shingles)) != UNKNOWN:
+        return exact
+    assert shard.settings is not None, "a shard without settings has no rows"
+    return int(sketch_similarity(int(shard.settings.measure), page.sketches[0], sketch))

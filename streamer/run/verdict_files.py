@@ -1,0 +1,58 @@
+"""Verdict files: reading what a replay has written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from backports import zstd
+
+from streamer.errors import InputError
+from streamer.model import Verdict
+from streamer.run.outputs import unpacked
+
+
+def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
+    """Yield the verdicts of a file, which may end in .gz or .zst, in its order.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not a verdict; the message has its number.
+    """
+    decode = msgspec.json.Decoder(Verdict).decode
+    try:
+        with open_verdicts(Path(path)) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    verdict = decode(line)
+                except msgspec.DecodeError as error:
+                    raise InputError(f"{path}:{number}: not a verdict ({error})") from error
+                yield verdict
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+@contextmanager
+def open_verdicts(path: Path) -> Iterator[BinaryIO]:
+    """Open a verdict file for reading; a compressed one is unpacked into a temporary file first.
+
+    Raises:
+        InputError: the compressed file is damaged or cut off.
+    """
+    with path.open("rb") as file, tempfile.TemporaryFile() as plain:
+        content = unpacked(file, path.name)
+        if content is file:
+            yield file
+            return
+        try:
+            shutil.copyfileobj(content, plain)
+        except (EOFError, zlib.error, zstd.ZstdError) as error:
+            raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
+        plain.seek(0)
+        yield plain

@@ -1,0 +1,83 @@
+"""Signatures of texts, for who wants to compare or store them without an index."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from streamer.errors import SettingsError
+from streamer.model import SIMILARITY_ONE
+from streamer.sketch.resemblance import similarity
+from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
+from streamer.sketch.signer import NativeSigner
+from streamer.text.visible import HTML
+from streamer.wrong_values import why_wrong
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signature:
+    """What is kept of a text to compare it: band keys, and a sketch.
+
+    Attributes:
+        keys: uint64[bands + 1], the band keys, then the key of the whole content. Texts that share
+            one are worth comparing; a store of one's own can have them as its index.
+        sketch: uint64[33], see sketch/resemblance.py.
+        shingles: distinct ones, counted up to 32; fewer than five say little about a text.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    sketch: npt.NDArray[np.uint64]
+    shingles: int
+
+    def similarity(self, other: Signature) -> float:
+        """Return the estimated resemblance of two texts in [0, 1]: the share of shingles in common.
+
+        Both are of signers with the same key and shingle width; else the result means nothing.
+        """
+        return int(similarity(self.sketch, other.sketch)) / SIMILARITY_ONE
+
+    def shares_key(self, other: Signature) -> bool:
+        """Tell whether the two would be compared in an index."""
+        return bool((self.keys == other.keys).any())
+
+
+class Signer:
+    """Sign texts: `a, b = Signer(key=key).sign([text, other]); a.similarity(b)`.
+
+    `key` is 32 secret bytes that all hashes depend on; without it a random one is made, and
+    signatures of two signers do not compare. Any thread may sign; threads take turns.
+
+    Raises:
+        SettingsError: a value is out of its range; the message names it.
+    """
+
+    def __init__(
+        self, *, bands: int = 14, rows: int = 6, shingle_width: int = 5, key: bytes | None = None
+    ) -> None:
+        if key is not None and len(key) != SECRET_BYTES:
+            raise SettingsError(f"key has {len(key)} bytes; it must have {SECRET_BYTES}.")
+        try:
+            settings = SignatureSettings(bands=bands, rows=rows, shingle_width=shingle_width)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise SettingsError(
+                f"{first['loc'][0]} = {first['input']!r} cannot be used: {why_wrong(first)}."
+            ) from None
+        self._signer = NativeSigner(settings, key or secrets.token_bytes(SECRET_BYTES))
+        self._lock = threading.Lock()
+
+    def sign(self, texts: Iterable[str], *, html: bool = False) -> list[Signature]:
+        """Return the signatures of texts, in their order; of HTML the visible text is signed."""
+        bodies = [text.encode(errors="surrogatepass") for text in texts]
+        with self._lock:
+            signed = self._signer.sign(bodies, [HTML if html else 0] * len(bodies))
+        return [
+            Signature(*each)
+            for each in zip(signed.keys, signed.sketches, signed.distinct.tolist(), strict=True)
+        ]

@@ -1,0 +1,3 @@
+"""The version, as in pyproject.toml: for modules that the package itself imports."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,93 @@
+"""Questions to shards change nothing, and the verdict that they tell is the one that comes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamer import Deduplicator
+
+if TYPE_CHECKING:
+    from streamer import Verdict
+
+WORDS = [f"word{number}" for number in range(12)]
+texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=30).map(" ".join)
+pages = st.tuples(st.sampled_from(["a", "b", "c"]).map("https://{}.example/".format), texts)
+steps = st.lists(st.tuples(pages, st.sampled_from(["", "flush", "forget", "nearest"])), max_size=25)
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"shards": 3, "bucket_max": 2},
+    {"exact": True, "threshold": 0.5},
+    {"track_changes": True, "retire_replaced": True, "shards": 2, "threshold": 0.3},
+    {"keep_pages": 3, "track_changes": True},
+]
+
+
+def told(verdict: Verdict) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(verdict)
+    return fields
+
+
+@pytest.fixture(scope="module")
+def key_file() -> Path:
+    path = Path(tempfile.mkdtemp()) / "key"
+    path.write_text("34" * 32, encoding="ascii")
+    return path
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "defaults")
+@settings(max_examples=25)
+@given(steps=steps)
+def test_a_question_is_answered_and_changes_nothing(
+    key_file: Path, options: dict[str, Any], steps: list[tuple[tuple[str, str], str]]
+) -> None:
+    with (
+        Deduplicator(key_file=key_file, threads=1, min_shingles=2, **options) as asked,
+        Deduplicator(key_file=key_file, threads=1, min_shingles=2, **options) as quiet,
+    ):
+        for page, then in steps:
+            if page[1]:
+                expected = told(asked.check(page))
+                assert told(asked.check(page)) == expected
+                asked.nearest(page[1])
+                assert [*map(told, asked.add([page]))] == [expected]
+                assert [*map(told, quiet.add([page]))] == [expected]
+            for own in (asked, quiet):
+                if then == "flush":
+                    own.flush()
+                elif then == "forget":
+                    own.forget(url=page[0])
+        for one, other in zip(asked._judge.shards, quiet._judge.shards, strict=True):  # noqa: SLF001 - what must be equal
+            assert one.state() == other.state()
+            count = one.head.count
+            assert count == other.head.count
+            assert one.head.urls == other.head.urls
+            assert np.array_equal(one.head.table, other.head.table)
+            assert np.array_equal(one.head.states[:count], other.head.states[:count])
+            assert np.array_equal(one.head.keys[:count], other.head.keys[:count])
+
+
+@given(st.lists(texts.filter(bool), min_size=1, max_size=20), texts.filter(bool))
+@settings(max_examples=25)
+def test_the_nearest_are_all_that_share_a_key_the_most_similar_first(
+    kept: list[str], text: str
+) -> None:
+    with Deduplicator(threshold=1.0, threads=1, min_shingles=2) as dedup:
+        urls = [verdict.url for verdict in dedup.add((str(i), one) for i, one in enumerate(kept))
+                if not verdict.is_duplicate]  # fmt: skip
+        found = dedup.nearest(text, limit=100)
+        assert [match.similarity for match in found] == sorted(
+            (match.similarity for match in found), reverse=True
+        )
+        assert {match.url for match in found} <= set(urls)
+        equal = [url for url in urls if kept[int(url)] == text]
+        assert equal == [match.url for match in found if kept[int(match.url)] == text]
+        dedup.flush()
+        assert dedup.nearest(text, limit=100) == found

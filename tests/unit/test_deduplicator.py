@@ -1,0 +1,325 @@
+"""The face: the same verdicts as a replay, questions that change nothing, and an orderly end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import streamer
+from streamer import Deduplicator, InvalidPage, Page, SettingsError, StoreMismatch, Verdict
+from streamer.cli.main import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamer import DeadLetter
+
+KEY = "12" * 32
+
+
+def text_of(seed: int, words: int = 120) -> str:
+    rng = random.Random(seed)
+    return " ".join(f"w{rng.randrange(1_000_000)}" for _ in range(words))
+
+
+def crawl(pages: int, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """Yield pages of which about a third are copies with a few other words."""
+    rng = random.Random(seed)
+    for number in range(pages):
+        kind = rng.random()
+        text = text_of(rng.randrange(pages // 3) if kind < 0.6 else pages + number)
+        if kind < 0.3:
+            text += f" and {text_of(number, rng.randrange(1, 30))}"
+        yield {"url": f"https://h{number % 7}.example/{number}", "body": text}
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_text(KEY, encoding="ascii")
+    return path
+
+
+def fields_of(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Return a verdict without the names of sources."""
+    own = {**verdict, "page": verdict["page"]["offset"]}
+    if own["representative"]:
+        own["representative"] = {
+            **own["representative"],
+            "page": own["representative"]["page"]["offset"],
+        }
+    return own
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"shards": 3}, {"exact": True}, {"track_changes": True, "threshold": 0.6}],
+    ids=lambda options: "-".join(options) or "defaults",
+)
+def test_verdicts_are_those_of_a_replay(
+    tmp_path: Path, key_file: Path, options: dict[str, Any]
+) -> None:
+    pages = list(crawl(900 if "shards" in options else 2500))  # one batch: these tell of shards
+    lines = tmp_path / "pages.jsonl"
+    lines.write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
+    out = tmp_path / "verdicts.jsonl"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    flags = [flag.removesuffix("=True") for flag in flags]
+    done = CliRunner().invoke(
+        app, ["replay", str(lines), "--verdicts", str(out), "--key-file", str(key_file), *flags]
+    )
+    assert done.exit_code == 0, done.output
+    replayed = [json.loads(line) for line in out.read_bytes().splitlines()]
+    with Deduplicator(key_file=key_file, **options) as dedup:
+        added = [json.loads(msgspec.json.encode(verdict)) for verdict in dedup.add(pages)]
+    replayed.sort(key=lambda verdict: verdict["page"]["offset"])
+    assert [*map(fields_of, added)] == [*map(fields_of, replayed)]
+    assert 0.2 < sum(each["verdict"] == "duplicate" for each in added) / len(added) < 0.8
+
+
+def test_a_page_is_a_page_in_every_form() -> None:
+    text = text_of(1)
+    pages: list[streamer.AnyPage] = [
+        ("https://a.example/1", text),
+        ("https://a.example/2", text.encode("utf-16")),
+        {"url": "https://a.example/3", "body": text.encode()},
+        {"url": "https://a.example/4", "body": f"<p>{text}</p>", "content_type": "text/html"},
+        Page("https://a.example/5", body=text),
+    ]
+    with Deduplicator() as dedup:
+        verdicts = list(dedup.add(pages))
+    assert [verdict.url for verdict in verdicts] == [f"https://a.example/{i}" for i in range(1, 6)]
+    assert [verdict.is_duplicate for verdict in verdicts] == [False, True, True, True, True]
+    assert {verdict.similarity for verdict in verdicts[1:]} == {1.0}
+
+
+def test_what_is_no_page_is_a_type_error() -> None:
+    with Deduplicator() as dedup, pytest.raises(TypeError, match="a page is a Page"):
+        list(dedup.add([object()]))  # type: ignore[list-item]  # what is tested
+    with (
+        Deduplicator(fields='{"url": "/u", "body": "/b"}') as dedup,
+        pytest.raises(TypeError, match="pages are dicts"),
+    ):
+        list(dedup.add([("u", "text")]))
+
+
+def test_fields_are_mapped_and_carried() -> None:
+    with Deduplicator(fields='{"url": "/u", "body": "/b/text"}', carry=("rank",)) as dedup:
+        (verdict,) = dedup.add([{"u": "https://a.example/", "b": {"text": text_of(1)}, "rank": 7}])
+    assert verdict.carried == {"rank": 7}
+
+
+def test_pages_that_cannot_be_judged_are_counted_and_told() -> None:
+    letters: list[DeadLetter] = []
+    pages: list[streamer.AnyPage] = [
+        {"url": "https://a.example/1"},
+        {"body": "text"},
+        ("https://a.example/2", ""),
+        ("https://a.example/3", text_of(3)),
+        {"url": "https://a.example/4", "body": "x", "content_type": "image/png"},
+    ]
+    with Deduplicator() as dedup:
+        verdicts = list(dedup.add(pages, rejected=letters.append))
+        assert [verdict.page.offset for verdict in verdicts] == [3]
+        assert [letter.page.offset for letter in letters] == [0, 1, 2]
+        assert dedup.rejected == {
+            "missing_body": 1, "missing_url": 1, "empty_body": 1, "type_not_text": 1,
+        }  # fmt: skip
+        with pytest.raises(InvalidPage) as caught:
+            dedup.check(pages[0])
+        assert caught.value.code == "missing_body"
+        with pytest.raises(InvalidPage, match="type_not_text"):
+            dedup.check(pages[4])
+
+
+def test_what_is_no_unicode_is_taken_as_from_a_file() -> None:
+    with Deduplicator() as dedup:
+        verdicts = list(dedup.add([("https://a.example/", f"{text_of(1)} \ud800")]))
+        assert len(verdicts) + dedup.rejected.total() == 1
+
+
+def test_the_nearest_pages_are_found_before_and_after_a_flush() -> None:
+    text = text_of(1)
+    with Deduplicator(threshold=0.9) as dedup:
+        list(
+            dedup.add(
+                [
+                    ("https://a.example/1", text),
+                    ("https://a.example/2", f"{text} {text_of(2, 30)}"),
+                    ("https://a.example/3", text_of(3)),
+                ]
+            )
+        )
+        before = dedup.nearest(text)
+        dedup.flush()
+        assert dedup.nearest(text) == before
+        assert [match.url[-1] for match in before] == ["1", "2"]
+        assert before[0].similarity == 1.0 > before[1].similarity > 0.6
+        assert before[0].page.offset == 0
+        assert dedup.nearest(text, limit=1) == before[:1]
+        assert dedup.nearest(text_of(9)) == []
+
+
+def test_forgotten_pages_answer_no_more() -> None:
+    with Deduplicator() as dedup:
+        list(dedup.add((f"https://h{i % 3}.example/{i}", text_of(i)) for i in range(30)))
+        assert len(dedup) == 30
+        assert dedup.forget(host="h1.example") == 10
+        assert len(dedup) == 20
+        dedup.flush()
+        list(dedup.add([("https://h1.example/more", text_of(100))]))
+        assert dedup.forget(url="https://h1.example/more") == 1
+        assert not dedup.check(("https://x.example/", text_of(1))).is_duplicate
+        assert dedup.check(("https://x.example/", text_of(2))).is_duplicate
+        assert dedup.forget(before_ms=1) == len(range(20))
+        with pytest.raises(SettingsError, match="Say what to forget"):
+            dedup.forget()
+        with pytest.raises(SettingsError, match="no name of a host"):
+            dedup.forget(host="http://a.example/")
+
+
+def test_a_kept_page_is_explained() -> None:
+    text = text_of(1)
+    with Deduplicator(threshold=0.95) as dedup:
+        list(dedup.add([("https://a.example/1", text), ("https://a.example/2", text + " more")]))
+        list(dedup.add([("https://a.example/3", f"{text} {text_of(2, 20)}")]))
+        nearest = dedup.explain("https://a.example/3").nearest
+        assert nearest is not None
+        assert nearest.page.url == "https://a.example/1"
+        with pytest.raises(streamer.InputError, match="no kept page"):
+            dedup.explain("https://a.example/2")
+
+
+def test_an_index_goes_on_and_refuses_other_settings(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with Deduplicator(index) as dedup:
+        (first,) = dedup.add([("https://a.example/1", text_of(1))])
+    with Deduplicator(str(index)) as dedup:
+        (second,) = dedup.add([("https://a.example/2", text_of(1))])
+    assert second.representative is not None
+    assert second.representative.page == first.page
+    assert second.page.offset == first.page.offset + 1
+    with pytest.raises(StoreMismatch, match="bands"):
+        Deduplicator(index, bands=20)
+    with pytest.raises(SettingsError, match="threshold"):
+        Deduplicator(index, threshold=7)
+    with Deduplicator(index):
+        pass  # what was refused has let go of it
+
+
+def test_an_index_that_was_not_used_leaves_nothing(tmp_path: Path) -> None:
+    with Deduplicator(tmp_path / "deep" / "index") as dedup:
+        assert len(dedup) == 0
+        assert dedup.nearest(text_of(1)) == []
+    assert not (tmp_path / "deep").exists()
+
+
+def test_what_was_judged_before_an_error_stands(tmp_path: Path) -> None:
+    def pages() -> Iterator[tuple[str, str]]:
+        yield from ((f"https://a.example/{i}", text_of(i)) for i in range(1500))
+        raise OSError("the crawler is gone")
+
+    with (
+        pytest.raises(OSError, match="the crawler is gone"),
+        Deduplicator(tmp_path / "index") as dedup,
+    ):
+        list(dedup.add(pages()))
+    with Deduplicator(tmp_path / "index") as dedup:
+        kept = len(dedup)
+        assert kept in {0, 1000}  # whole batches
+    closed = dedup
+    closed.close()
+    with pytest.raises(SettingsError, match="is closed"):
+        len(closed)
+
+
+def test_pages_are_read_as_verdicts_are_taken() -> None:
+    def pages() -> Iterator[tuple[str, str]]:
+        for number in itertools.count():
+            yield f"https://a.example/{number}", "some words " * (number % 7)
+
+    with Deduplicator() as dedup:
+        assert len(list(itertools.islice(dedup.add(pages()), 3000))) == 3000
+
+
+@pytest.mark.parametrize("closing", ["", "dedup.close()"])
+def test_a_process_that_ends_leaves_all_that_it_was_given(tmp_path: Path, closing: str) -> None:
+    program = f"""
+from streamer import Deduplicator
+dedup = Deduplicator({str(tmp_path / "index")!r})
+verdicts = list(dedup.add([("https://a.example/1", {text_of(1)!r})]))
+{closing}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with Deduplicator(tmp_path / "index") as dedup:
+        assert dedup.check(("https://a.example/2", text_of(1))).is_duplicate
+
+
+def test_a_killed_process_leaves_the_index_as_of_its_last_flush(tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from streamer import Deduplicator
+dedup = Deduplicator({str(tmp_path / "index")!r})
+list(dedup.add([("https://a.example/1", {text_of(1)!r})]))
+dedup.flush()
+list(dedup.add([("https://a.example/2", {text_of(2)!r})]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Deduplicator(tmp_path / "index") as dedup:
+        assert dedup.check(("https://a.example/3", text_of(1))).is_duplicate
+        (again,) = dedup.add([("https://a.example/2", text_of(2))])
+        assert not again.is_duplicate
+        assert again.page.offset == 1
+
+
+def test_threads_take_turns() -> None:
+    texts = [text_of(i) for i in range(300)]
+    found: list[list[Verdict]] = [[] for _ in range(4)]
+    with Deduplicator() as dedup:
+
+        def run(number: int) -> None:
+            for part in (texts[i : i + 20] for i in range(0, 300, 20)):
+                pages = [(f"https://t{number}.example/{hash(text)}", text) for text in part]
+                found[number] += dedup.add(pages)
+                dedup.nearest(part[0])
+                dedup.check(pages[0])
+                dedup.flush()
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(dedup) == len(texts)
+    verdicts = [*itertools.chain.from_iterable(found)]
+    assert sorted(verdict.page.offset for verdict in verdicts) == list(range(1200))
+    assert sum(not verdict.is_duplicate for verdict in verdicts) == len(texts)
+
+
+def test_names_are_imported_when_they_are_used() -> None:
+    program = (
+        "import sys, streamer; "
+        "print([m for m in ('numba', 'numpy', 'aiokafka', 'pydantic') if m in sys.modules]); "
+        "from streamer import *; print('numba' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\nTrue\n"
+    assert set(dir(streamer)) == set(streamer.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = streamer.nothing
