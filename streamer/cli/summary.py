@@ -9,11 +9,12 @@ from rich.table import Table
 
 from streamer.cli.terminal import Terminal
 from streamer.model import Change
-from streamer.run.catalogue import Catalogue, Totals
+from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge
 from streamer.run.page_reader import named, passed_over
 from streamer.run.replay import Outcome
+from streamer.run.totals import Totals
 
 MOST = 0.5
 LARGE_CLUSTERS_SHOWN = 10
