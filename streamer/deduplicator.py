@@ -121,6 +121,7 @@ class Deduplicator:
             )
             meta = self._folder.store.meta
             self._catalogue = own_catalogue(meta.owner if meta else b"", str(self._folder.path))
+            self._catalogue.read_entries(self._folder.store)
             self._catalogue.lie_in(self._folder.path)
             self._source = self._catalogue.enter_added()
             self._judge = replay_judge(
@@ -286,9 +287,13 @@ class Deduplicator:
         return self._catalogue
 
     def _flush(self, *, sweep: bool = False) -> None:
-        packed = pack_catalogue(self._catalogue)
-        self._judge.begin_flush(lambda: packed, sweep=sweep)
+        self._begin_flush(sweep=sweep)
         self._judge.finish()
+
+    def _begin_flush(self, *, sweep: bool = False) -> None:
+        state, blocks = self._catalogue.to_flush()
+        packed = pack_catalogue(state)
+        self._judge.begin_flush(lambda: packed, blocks, sweep=sweep)
 
     # ---- stages ----------------------------------------------------------------------------------
 
@@ -330,7 +335,7 @@ class Deduplicator:
     def _take(self, prepared: _Prepared) -> tuple[list[Verdicts], list[DeadLetter]]:
         """Judge what is prepared; return verdicts, and letters of what could not be judged."""
         batch, pages, found, messages = prepared
-        entry = self._open.entries[self._source]
+        entry = self._open.to_change(self._source)
         start, entry.position = entry.position, entry.position + messages
         pages.refs += np.uint64(page_ref(self._source, start))
         blocks = self._judge.judge(self._source, start, entry.position, pages, found)
@@ -344,8 +349,7 @@ class Deduplicator:
         ]
         self.rejected.update(batch.skipped)
         if self._judge.flush_is_due:
-            packed = pack_catalogue(self._catalogue)
-            self._judge.begin_flush(lambda: packed)
+            self._begin_flush()
         return blocks, letters
 
     def _reject(self, letter: DeadLetter, rejected: Callable[[DeadLetter], None] | None) -> None:
@@ -373,7 +377,8 @@ def _close_at_exit(judge: Judge, catalogue: Catalogue, stack: ExitStack) -> None
     )
     with stack:
         if judge.changed:
-            judge.flush_last(pack_catalogue(catalogue))
+            state, blocks = catalogue.to_flush()
+            judge.flush_last(pack_catalogue(state), blocks)
 
 
 def _batches(messages: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -22,7 +22,7 @@ from streamer.index.frozen import read_note
 from streamer.index.store import Store
 from streamer.index.types import IndexSettings
 from streamer.kafka.wire import stored_position
-from streamer.run.catalogue import unpack_catalogue
+from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import (
     Identity,
     check_identity,
@@ -98,7 +98,7 @@ def describe(store: Store, meta: StoreMeta, first: int = 0) -> dict[str, Any]:
         "flushes": meta.seq,
         "settings": named_settings(shards[0].settings),
         "bytes": store.size_bytes(),
-        "position": _positions(meta, shards[0]),
+        "position": _positions(store, meta, shards[0]),
         "url_versions": store.url_count,
         "shards": [
             {"shard": first + i, **_describe_shard(store, meta, i, shard)}
@@ -132,7 +132,7 @@ def named_settings(settings: dict[str, Any] | None) -> dict[str, Any] | None:
     return named | own
 
 
-def _positions(meta: StoreMeta, shard: ShardState) -> dict[str, dict[str, Any]]:
+def _positions(store: Store, meta: StoreMeta, shard: ShardState) -> dict[str, dict[str, Any]]:
     """Return how far each source is read: files, partitions of a topic, or a worker's log."""
     if log := stored_position(meta.owner):
         read = {"log": log.offset, **shard.positions}
@@ -144,7 +144,7 @@ def _positions(meta: StoreMeta, shard: ShardState) -> dict[str, dict[str, Any]]:
             "records": entry.position,
             "finished": entry.finished or bool(entry.topic_id),
         }
-        for entry in unpack_catalogue(meta.owner).entries
+        for entry in stored_catalogue(store, meta).entries
     }
 
 

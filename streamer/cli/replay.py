@@ -25,7 +25,8 @@ from streamer.garbage import spare_what_lasts
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.store import has_index
 from streamer.index.types import IndexSettings
-from streamer.pages.files import open_sources
+from streamer.pages.bytestream import STANDARD_INPUT
+from streamer.pages.files import folder_resolver, open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import own_catalogue
 from streamer.run.index_folder import IndexFolder
@@ -386,11 +387,12 @@ def _own_files(given: Sequence[str], outputs: Sequence[str | Path | None]) -> Ca
     One of them may be a folder: the index.
     """
     own = {output_key(str(name)) for name in outputs if name and name != STANDARD_OUTPUT}
+    resolved = folder_resolver()
     if clash := next((name for name in given if output_key(name) in own), None):
         raise SettingsError(f"{clash} is both input and output. Name another file for one of them.")
 
     def is_own(name: str) -> bool:
-        path = output_key(name)
+        path = name if name == STANDARD_INPUT else resolved(name)
         return any(path == each or path.startswith(f"{each}/") for each in own)
 
     return is_own
@@ -454,6 +456,7 @@ def _run(
 ) -> tuple[Outcome, Summary]:
     meta, names = folder.store.meta, targets.outputs()
     catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
+    catalogue.read_entries(folder.store)
     catalogue.lie_in(folder.path)
     pages, bar = make_input(folder.fingerprint)
 

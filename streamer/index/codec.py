@@ -6,6 +6,7 @@
     "b" | number u64           frozen keys (frozen.py)
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
+    "c" | block u64            256 sources of the catalogue (run/catalogue.py), beside the state
     0xFF                       the state, as MessagePack
 
 Blocks are numbered by slots. A flush gives each row that it brings a slot, from the state's
@@ -216,6 +217,7 @@ FORMAT = 8  # of this file, row_blocks.py, frozen.py and url_versions.py
 # know which pages had arrived before a replacement.
 READ_FORMATS = (5, 6, 7, FORMAT)
 
+SOURCES = b"c"  # in the family of the state
 ROWS, KEYS, BANDS, SHINGLES, URLS = b"r", b"k", b"b", b"s", b"u"  # what keys of families begin with
 STATE_KEY = b"\xff"  # the last of all, in all formats
 

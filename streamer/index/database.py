@@ -184,10 +184,11 @@ class Database:
         entries: Sequence[Sequence[Entry]],
         state: Entry,
         *,
+        notes: Sequence[Entry] = (),
         replaced: Sequence[Entry] = (),
         in_place: bool = False,
     ) -> None:
-        """Write entries, each list of one family, and the state, to the disk: all or none.
+        """Write entries, each list of one family, notes and the state, to the disk: all or none.
 
         Those that go past the log may be there without the state: not where others are `in_place`,
         nor those that are `replaced`. Where the disk refuses, the state is not there.
@@ -202,7 +203,8 @@ class Database:
                     self.write_apart(own[0][0][:1], own)
             if replaced:
                 self._put(batch, replaced)
-            batch.put(*state)
+            for note in (*notes, state):
+                batch.put(*note)
             self._commit(batch)
         self.merge()
 

@@ -152,9 +152,13 @@ class Store:
         return self._meta
 
     def flush(
-        self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes
-    ) -> list[Brought]:
-        """Add what all shards flush, and all state, in one atomic step; return all that is new."""
+        self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes,
+        notes: Sequence[Entry] = (),
+    ) -> list[Brought]:  # fmt: skip
+        """Add what all shards flush, and all state, in one atomic step; return all that is new.
+
+        `notes` are what is noted beside the state in the same step.
+        """
         before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
         slot, metas, brought = before.next_slot, [], []
         stretch = Stretch(0, [])
@@ -197,7 +201,7 @@ class Store:
             FORMAT, identity, before.seq + 1, slot, metas, owner, first_slot, stretches[dropped:]
         )
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
-        self._write([sets_of, rows_of, keys_of], after, replaced=urls_of)
+        self._write([sets_of, rows_of, keys_of], after, notes=notes, replaced=urls_of)
         self.flushes += 1
         return brought
 
@@ -243,11 +247,12 @@ class Store:
         entries: Sequence[Sequence[Entry]],
         after: StoreMeta,
         *,
+        notes: Sequence[Entry] = (),
         replaced: Sequence[Entry] = (),
         in_place: bool = False,
     ) -> None:
         state = STATE_KEY, msgspec.msgpack.encode(after)
-        self._to_write().write(entries, state, replaced=replaced, in_place=in_place)
+        self._to_write().write(entries, state, notes=notes, replaced=replaced, in_place=in_place)
         self._meta = after
         assert self._witness is not None, self.path
         self._witness.write(after.seq)

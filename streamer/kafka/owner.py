@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.codec import ShardMeta
+from streamer.index.codec import Entry, ShardMeta
 from streamer.index.types import FlushedRows, IndexSettings, Output, Pages, Record, Verdicts
 from streamer.kafka.monitoring import ShardMetrics
 from streamer.kafka.publisher import Message, Publisher
@@ -195,8 +195,13 @@ class Owner(Judge):
         flush = meta.seq if meta else 0
         return self._snapshots is not None and self._snapshots.is_due(flush, changed=changed)
 
-    def _flush(self, flushed: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
-        super()._flush(flushed, owner_state)
+    def _flush(
+        self,
+        flushed: list[FlushedRows],
+        owner_state: Callable[[], bytes],
+        notes: Sequence[Entry] = (),
+    ) -> None:
+        super()._flush(flushed, owner_state, notes)
         if self._snapshots is not None and self._snapshot_is_due(changed=False):
             self._snapshots.begin(self.store)
 

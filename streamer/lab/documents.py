@@ -129,7 +129,7 @@ def read_body(path: Path, reader: PageReader = DEFAULT_READER) -> Body:
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
-    if not is_page_file(path):
+    if not is_page_file(path.name):
         return _body_of_text(path)
     pages = _bodies(reader, reader.open([str(path)]))
     found = next(pages, None)
@@ -171,7 +171,7 @@ def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> Collected
         elif not path.exists():
             raise InputError(f"{path}: no such file; check the path")
         else:
-            (pages if is_page_file(path) else named).append(path)
+            (pages if is_page_file(path.name) else named).append(path)
     pages, named, found = (
         [p for p in each if not p.samefile(aside)] for each in (pages, named, found)
     )

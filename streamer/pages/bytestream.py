@@ -587,8 +587,8 @@ def first_bytes(path: str, size: int) -> bytes:
         InputError: the file cannot be read.
     """
     try:
-        with Path(path).open("rb") as file:
-            stored = file.read(BUFFER_BYTES)
+        with io.FileIO(path) as file:  # of many thousand
+            stored = file.read(BUFFER_BYTES) or b""
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the file") from error
     with suppress(*_DAMAGED):

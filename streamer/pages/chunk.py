@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streamer.pages.bytestream import Mark
 from streamer.text.slices import Slices
@@ -58,6 +59,20 @@ class WarcPage:
     block: bytes
 
 
+class Part(NamedTuple):
+    """All records of a small file in a chunk of several: the lines [first, end) of the chunk.
+
+    `mark` and `amount` are as in a chunk of the file alone, `status` as in `files.status_of`.
+    """
+
+    source: int
+    first: int
+    end: int
+    amount: int
+    mark: Mark
+    status: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class Chunk:
     """Consecutive records [start, end) of source number `source`: lines, messages, or WARC records.
@@ -74,6 +89,8 @@ class Chunk:
         told_pages: the ordinals of what must be a page, where that is known.
         codes: those of the dead letters that its messages were before, by ordinal.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
+        parts: the small files of which it holds all lines, one after the other. Its ordinals count
+            their lines; `source` says nothing.
     """
 
     start: int
@@ -91,6 +108,7 @@ class Chunk:
     told_pages: list[int] | None = None
     codes: dict[int, str] | None = None
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
 
     @property
     def held_bytes(self) -> int:
@@ -108,7 +126,8 @@ class PageBatch:
     `urls` are UTF-8. `bodies` are too (as far as the source is honest), marked by `flags` as
     text/visible.py has them, best in one block; `carried` holds one JSON object a page as bytes,
     empty where nothing is carried. `times` are milliseconds since 1970, 0 where nothing tells: of a
-    message in a topic its own, else when the page was fetched.
+    message in a topic its own, else when the page was fetched. `by_rule` are the ordinals of pages
+    that a rule leaves out.
     """
 
     start: int
@@ -122,6 +141,7 @@ class PageBatch:
     times: list[int] = field(default_factory=list)
     dead: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    by_rule: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.sequences)

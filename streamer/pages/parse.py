@@ -189,7 +189,8 @@ class PageParser:
         kept = [rule is None or not rule.skip for rule in own]
         if all(kept):
             return bodies
-        batch.skipped[BY_RULE] += kept.count(False)
+        batch.by_rule = [i for i, stays in zip(batch.sequences, kept, strict=True) if not stays]
+        batch.skipped[BY_RULE] += len(batch.by_rule)
         batch.sequences = list(compress(batch.sequences, kept))
         batch.keys = list(compress(batch.keys, kept))
         batch.urls = list(compress(batch.urls, kept))

@@ -25,19 +25,27 @@ from pathlib import Path
 
 import msgspec
 
-from streamer.errors import StoreMismatch
+from streamer.errors import StoreMismatch, damaged
+from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
+from streamer.index.store import Store
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
-from streamer.pages.files import FileIdentity, Source
+from streamer.pages.files import FileIdentity, Source, folder_resolver
 from streamer.run.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
 
+ENTRIES_A_BLOCK = 256
+CANDIDATES_MAX = 8  # that a file may be, of those that are gone and alike in one way
+WAY_NAMES = 3  # at the end of a path, by which these are alike
 SECOND_JUDGEMENTS = "dead letters"  # no path is: those are resolved, or name standard input
 ADDED = "added"  # nor is this, in verdicts on pages that a program adds
 
 
-class SourceEntry(msgspec.Struct):
+_Likeness = str | tuple[int, str]  # the end of a path, or how a file begins
+
+
+class SourceEntry(msgspec.Struct, omit_defaults=True):
     """One source: its name in verdicts, its identity (None: a pipe), what was read of it.
 
     `position` is the ordinal of the first record that is not judged yet, `mark` the place in the
@@ -87,6 +95,9 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     `outputs` holds the bytes of each output file that belong to the flushed state, `digests` what
     they are, by resolved paths; `order` the id of the log in whose order a topic was read, "" for
     none. `folder` is where the index lies, `folder_before` where it lay before it was moved.
+
+    Entries are stored apart, in blocks of which a flush writes those that have changed; `apart`
+    says in the state how many they are. A state of an earlier version has them itself.
     """
 
     entries: list[SourceEntry] = []
@@ -96,6 +107,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     digests: dict[str, str] = {}
     folder: str = ""
     folder_before: str = ""
+    apart: int = 0
 
     def lie_in(self, folder: Path) -> None:
         """Take note of where the index lies now."""
@@ -170,11 +182,12 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             StoreMismatch: the file is another one than the index has read under this path.
             InputError: the file cannot be read.
         """
-        for number in self._by_path[os.path.realpath(source.name)]:
+        path = self._resolved(source.name)
+        for number in self._by_path.get(path, ()):
             entry = self.entries[number]
             if entry.identity and entry.finished and entry.status == source.status():
                 return number  # which nobody has written to
-        identity = source.identity()
+        identity = source.identity(path)
         assert identity is not None, source
         known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
         if identity.size_bytes:
@@ -183,6 +196,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             entry = self.entries[number]
             if entry.identity:
                 _check_same(entry, source)
+                self.to_change(number)
                 entry.finished, entry.identity = False, known
                 return number
         return self._add(SourceEntry(source.name, identity.path, known))
@@ -244,25 +258,86 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         """Return a copy that no later change of this one reaches."""
         return unpack_catalogue(pack_catalogue(self))  # five times as fast as copy.deepcopy
 
+    def to_change(self, number: int) -> SourceEntry:
+        """Return an entry, which the next flush is to write."""
+        self._changed.add(number // ENTRIES_A_BLOCK)
+        return self.entries[number]
+
+    def to_flush(self) -> tuple[Catalogue, list[Entry]]:
+        """Return what a flush writes: a copy without entries, and the blocks that have changed.
+
+        They count as written from here on: where a flush fails, the catalogue has to be read again.
+        """
+        state = msgspec.structs.replace(self, entries=[], apart=len(self.entries)).copied()
+        starts = [block * ENTRIES_A_BLOCK for block in sorted(self._changed)]
+        parts = [self.entries[start : start + ENTRIES_A_BLOCK] for start in starts]
+        blocks = [
+            (entry_key(SOURCES, start // ENTRIES_A_BLOCK), msgspec.msgpack.encode(part))
+            for start, part in zip(starts, parts, strict=True)
+        ]
+        self._changed.clear()
+        return state, blocks
+
+    def read_entries(self, store: Store) -> None:
+        """Read the entries that are stored apart from the state.
+
+        Raises:
+            StoreDamaged: one is missing or does not fit.
+        """
+        if not self.apart:
+            return
+        try:
+            for _, block in entry_blocks(store, self.apart):
+                self.entries += msgspec.msgpack.decode(block, type=list[SourceEntry])
+        except msgspec.MsgspecError as error:
+            raise damaged(store.path, f"a block of its sources does not fit: {error}") from error
+        if len(self.entries) != self.apart:
+            raise damaged(store.path, f"it has {len(self.entries)} of {self.apart} sources")
+        self.apart = 0
+        self._changed.clear()
+
+    @cached_property
+    def _changed(self) -> set[int]:
+        """The blocks of entries that the next flush is to write."""
+        return {number // ENTRIES_A_BLOCK for number in range(len(self.entries))}
+
     def _rename_source(self, identity: FileIdentity, source: Source) -> None:
         """Know a file by its path now, if it lay elsewhere before and goes on as what was read."""
         path = identity.path
         if self._by_path[path] or not (self._gone or self.folder_before):
             return
-        head = identity.head_bytes, identity.head_digest
-        gone = self._gone[head] + self._gone[_name(path)]
-        moved = [number for number in gone if not _exists(self.entries[number].path)]  # none is new
-        moved += [n for n in self._by_path[self._path_before(path)] if self.entries[n].identity]
-        moved = [number for number in moved if _is_continued(self.entries[number], source)]
-        if moved:
-            self._move(max(moved, key=lambda number: _likeness(self.entries[number], path)), path)
+        before = self._by_path[self._path_before(path)] if self.folder_before else []
+        found = [number for number in before if self.entries[number].identity]
+        keys: list[_Likeness] = [*_ways(path), (identity.head_bytes, identity.head_digest)]
+        for alike in itertools.chain([found], map(self._gone_under, keys)):
+            moved = [number for number in alike if _is_continued(self.entries[number], source)]
+            if moved:
+                self._move(max(moved, key=lambda each: _likeness(self.entries[each], path)), path)
+                return
+
+    def _gone_under(self, key: _Likeness) -> list[int]:
+        """Return the files that were gone, still are, and have a key; at most CANDIDATES_MAX."""
+        known = self._gone.get(key)
+        if known is None:
+            return []
+        found: list[int] = []
+        while known and len(found) < CANDIDATES_MAX:
+            number = known.pop()
+            if not _exists(self.entries[number].path):  # else it was moved
+                found.append(number)
+        known += reversed(found)
+        return found
 
     def _move(self, number: int, path: str) -> None:
         """Know a source by another path from now on."""
-        entry = self.entries[number]
+        entry = self.to_change(number)
         self._by_path[entry.path].remove(number)
         self._by_path[path].append(number)
         entry.path = path
+
+    @cached_property
+    def _resolved(self) -> Callable[[str], str]:
+        return folder_resolver()
 
     @cached_property
     def _by_path(self) -> defaultdict[str, list[int]]:
@@ -273,26 +348,33 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         return numbers
 
     @cached_property
-    def _gone(self) -> defaultdict[str | tuple[int, str], list[int]]:
-        """The files that were gone when this run began, by their beginning and by their name."""
-        gone: defaultdict[str | tuple[int, str], list[int]] = defaultdict(list)
-        for number, entry in enumerate(self.entries):
+    def _gone(self) -> dict[_Likeness, list[int]]:
+        """The files that were gone when this run began, by beginning and by the end of the path.
+
+        Those that came first are last.
+        """
+        gone: defaultdict[_Likeness, list[int]] = defaultdict(list)
+        for number, entry in reversed([*enumerate(self.entries)]):
             if entry.identity and entry.identity[0] and not _exists(entry.path):
                 _, digest, covered = entry.identity
-                gone[covered, digest].append(number)
-                gone[_name(entry.path)].append(number)
-        return gone
+                keys: list[_Likeness] = [*_ways(entry.path), (covered, digest)]
+                for key in keys:
+                    gone[key].append(number)
+        return dict(gone)
 
     def _add(self, entry: SourceEntry) -> int:
         if len(self.entries) >= SOURCES_MAX:
             raise StoreMismatch(f"An index takes {SOURCES_MAX} sources at most. Build a new index.")
         self._by_path[entry.path].append(len(self.entries))
         self.entries.append(entry)
+        self.to_change(len(self.entries) - 1)
         return len(self.entries) - 1
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]  # of many thousand: pathlib takes ten times as long
+def _ways(path: str) -> list[str]:
+    """Return the ends of a path by which a file may be known again, its name last."""
+    parts = path.rsplit("/", WAY_NAMES)[1:]  # of many thousand: pathlib takes ten times as long
+    return ["/".join(parts[start:]) for start in range(len(parts))]
 
 
 def _exists(path: str) -> bool:
@@ -373,3 +455,29 @@ def own_catalogue(data: bytes, index: str) -> Catalogue:
 def unpack_catalogue(data: bytes) -> Catalogue:
     """Return the catalogue in `data`; an empty one for b""."""
     return msgspec.msgpack.decode(data, type=Catalogue) if data else Catalogue()
+
+
+def stored_catalogue(store: Store, meta: StoreMeta) -> Catalogue:
+    """Return the catalogue of an index that is open for reading.
+
+    Raises:
+        StoreDamaged: a part of it is missing or does not fit.
+    """
+    catalogue = unpack_catalogue(meta.owner)
+    catalogue.read_entries(store)
+    return catalogue
+
+
+def entry_blocks(store: Store, entries: int) -> list[Entry]:
+    """Return the blocks of so many entries, as they are stored.
+
+    Raises:
+        StoreDamaged: one is missing.
+    """
+    found = []
+    for block in range(-(-entries // ENTRIES_A_BLOCK)):
+        key = entry_key(SOURCES, block)
+        if (data := store.note(key)) is None:
+            raise damaged(store.path, f"block {block} of its sources is missing")
+        found.append((key, data))
+    return found

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index import ask
+from streamer.index.codec import Entry
 from streamer.index.head import HEAD_PAGES, KEPT
 from streamer.index.shard import Shard
 from streamer.index.store import Store
@@ -51,6 +52,7 @@ from streamer.index.types import (
     source_records,
 )
 from streamer.metrics import Stage
+from streamer.model import SOURCES_MAX
 from streamer.run.forget import sweep
 from streamer.run.index_folder import Identity, IndexFolder
 from streamer.run.others import FoundElsewhere, OtherIndexes
@@ -86,6 +88,7 @@ SWEEP_ROWS = 32
 SWEEP_SECONDS = 3600.0  # or so long after the first, if any is to be gone from the disk
 SWEEP_SHARE = 3  # times as long as a sweep, until the next: a rebuild meets all commands at once
 _COMMANDS = "commands"  # the source of what they want, by its place in a log that is replayed
+FILES = SOURCES_MAX  # the source of the pages of all files: these are numbered on and on in the log
 _SPARE_ENTRIES = 1024  # of a head, beyond those that make a flush due: a record's pages
 
 
@@ -374,12 +377,14 @@ class Judge:
             for shard, own in zip(self.shards, stored, strict=False)
         )
 
-    def begin_flush(self, owner_state: Callable[[], bytes], *, sweep: bool = False) -> None:
+    def begin_flush(
+        self, owner_state: Callable[[], bytes], notes: Sequence[Entry] = (), *, sweep: bool = False
+    ) -> None:
         """Begin to write all state in one atomic step, after the flush before.
 
         `owner_state` is called in another thread; when it returns, the outputs that its bytes tell
-        of must be safe. With `sweep`, or where that is due, what is forgotten is gone from the disk
-        at the end of it.
+        of must be safe. `notes` are the owner's, too. With `sweep`, or where that is due, what is
+        forgotten is gone from the disk at the end of it.
 
         Raises:
             StoreUnavailable: the flush before failed, or the work after it; the message says which.
@@ -392,7 +397,7 @@ class Judge:
             self._named_at = None
             for shard in self.shards:
                 shard.forgetting.begin_sweep()
-        self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state)
+        self._flushing = self._flush_thread.submit(self._flush, flushed, owner_state, notes)
         self._applied = 0
         self._flushed_at = self._clock()
 
@@ -427,14 +432,14 @@ class Judge:
         self.begin_flush(lambda: owner_state)
         self.finish()
 
-    def flush_last(self, owner_state: bytes) -> None:
+    def flush_last(self, owner_state: bytes, notes: Sequence[Entry]) -> None:
         """Write all state in this thread, where no other can be started any more.
 
         Nothing can be looked up afterwards.
         """
         self.finish()
         flushed = [shard.begin_flush() for shard in self.shards]
-        self.store.flush(self._identity, flushed, owner_state)
+        self.store.flush(self._identity, flushed, owner_state, notes)
 
     def _let_go(self, seen: int) -> None:
         """Let go of what is written, where a look-up done ahead had seen so many flushes.
@@ -446,10 +451,15 @@ class Judge:
         if written and seen >= self.lookups[0].flushes:
             self.finish()
 
-    def _flush(self, flushed: list[FlushedRows], owner_state: Callable[[], bytes]) -> None:
+    def _flush(
+        self,
+        flushed: list[FlushedRows],
+        owner_state: Callable[[], bytes],
+        notes: Sequence[Entry] = (),
+    ) -> None:
         state = owner_state()
         with self._timed(Stage.FLUSH):
-            brought = self.store.flush(self._identity, flushed, state)
+            brought = self.store.flush(self._identity, flushed, state, notes)
             if self._is_sweeping:
                 began = self._clock()
                 with _said_to_follow_the_flush("removal of forgotten pages"):

@@ -15,7 +15,8 @@ from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, PageBatch
 from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue
-from streamer.run.reading import FileInput, FirstRecords, SourceEnd
+from streamer.run.first_records import FirstRecords
+from streamer.run.reading import FileInput, SourceEnd
 
 Progress = Callable[[int, int], None]  # bytes read of all sources, pages found
 
@@ -72,7 +73,8 @@ class PageReader:
                 first.see_end(step.source)
             elif isinstance(step, Chunk):
                 name, batch = catalogue.entries[step.source].name, self.parser.parse(step)
-                first.see(step.source, batch, step.held_bytes)
+                pages = len(batch) + len(batch.by_rule)
+                first.see(step.source, pages, batch.dead, step.held_bytes)
                 held.append(ReadPages(name, step, batch))
                 catalogue.totals.unique += len(batch)
                 progress(step.amount, catalogue.totals.unique)

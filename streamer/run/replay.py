@@ -17,22 +17,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
 from streamer.errors import SettingsError
 from streamer.index.types import Pages, Verdicts
 from streamer.model import page_ref
+from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, pack_catalogue
-from streamer.run.judge import Found, Judge
+from streamer.run.first_records import FirstRecords
+from streamer.run.judge import FILES, Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import (
     Checked,
-    FirstRecords,
     Forgotten,
     Input,
     InputReport,
@@ -42,6 +43,13 @@ from streamer.run.reading import (
     Step,
     parsed,
     read_dead_letters,
+)
+from streamer.run.small_files import (
+    Parsed,
+    file_alone,
+    gathered,
+    parsed_by_source,
+    refs_in,
 )
 from streamer.run.stages import (
     CHUNKS_AHEAD,
@@ -59,7 +67,16 @@ from streamer.sketch.signer import PageSigner
 BLOCKS_BEHIND = 32  # judged and not yet written
 LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
-Prepared = tuple[PageBatch, Pages, Found]
+
+class Prepared(NamedTuple):
+    """A chunk, parsed, signed and looked up; `parsed` is what it has of each source."""
+
+    batch: PageBatch
+    pages: Pages
+    found: Found
+    parsed: list[Parsed]
+
+
 Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
 Progress = Callable[[int, int], None]  # amount read of all sources, records judged
 Notice = Callable[[str, LargeCluster], None]  # a source's name, a cluster of it
@@ -171,7 +188,9 @@ class Replay:
         """
         started = time.perf_counter()
         pages.enter(self._catalogue)
-        steps = itertools.chain(self._second_reads(dead_letters), pages.steps())
+        steps = itertools.chain(
+            self._second_reads(dead_letters), gathered(pages.steps(), self._is_new_file)
+        )
         self._locate = self._catalogue.locator()
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
         with (
@@ -206,6 +225,10 @@ class Replay:
         self._second = self._catalogue.enter_second_judgements()
         return read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
 
+    def _is_new_file(self, source: int) -> bool:
+        entry = self._catalogue.entries[source]
+        return entry.identity is not None and not entry.position
+
     def _begin(self) -> None:
         """Let the index know its sources and outputs, before anything is written to them."""
         if not self.begun:
@@ -237,9 +260,12 @@ class Replay:
     def _prepare(self, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         batch = parsed(self._parser, chunk)
-        pages = sign(self._signers.get(), chunk.source, batch)
+        pages = sign(self._signers.get(), 0 if chunk.parts else chunk.source, batch)
         batch.bodies = ()  # nothing needs them any more
-        return batch, pages, self._judge.look_up(pages)
+        if chunk.parts:
+            pages.refs = refs_in(chunk)[pages.refs]
+        found = self._judge.look_up(pages)
+        return Prepared(batch, pages, found, parsed_by_source(chunk, batch))
 
     # ---- judgement -------------------------------------------------------------------------------
 
@@ -264,11 +290,22 @@ class Replay:
         self._held.append(work)
         if _is_new(step):
             assert result is not None, step
-            self._first.see(step.source, result.result()[0], step.held_bytes)
+            self._see(result.result().parsed)
         elif isinstance(step, SourceEnd):
             self._first.see_end(step.source)
         if not self._first.undecided:
             self._handle_held(progress)
+
+    def _see(self, parsed: Sequence[Parsed]) -> None:
+        """Look at the first records of what was held last.
+
+        Where they end the run, whatever is in a chunk of small files before them is not counted as
+        read either: it has no page, or the run would go on.
+        """
+        for own in parsed:
+            self._first.see(own.source, own.pages, own.dead, own.held_bytes)
+            if own.status is not None:
+                self._first.see_end(own.source)
 
     def _handle_held(self, progress: Progress) -> None:
         held, self._held = self._held, []
@@ -286,47 +323,65 @@ class Replay:
         elif isinstance(step, Forgotten):
             self._judge.forget(step.forget, step.number)
         elif isinstance(step, SourceEnd):
-            entry = self._catalogue.entries[step.source]
-            entry.finished, entry.status = True, step.status
+            self._finish(step.source, step.status)
             self._behind(partial(self._end_counting, step.source))
         elif isinstance(step, Chunk):
             assert result is not None, step
             judge = self._judge_new if step.codes is None else self._judge_again
             judge(step, result.result())
 
+    def _finish(self, source: int, status: tuple[int, ...]) -> None:
+        """Note that a source has ended."""
+        entry = self._catalogue.to_change(source)
+        entry.finished, entry.status = True, status
+
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
-        batch, pages, found = prepared
-        source = chunk.source
+        batch, pages, found, parsed = prepared
         if len(self._outputs) > 1 and batch.dead:
             letters = [
-                dead_letter(d, self._locate(page_ref(source, d.sequence))) for d in batch.dead
+                dead_letter(each, self._locate(page_ref(own.source, each.sequence)))
+                for own in parsed
+                for each in own.dead
             ]
             self._write(self._outputs[1], partial(dead_letter_lines, letters))
+        source, start, end, numbers = chunk.source, chunk.start, chunk.end, None
+        if chunk.parts or not self._catalogue.entries[source].topic_id:
+            source, start = FILES, self._judge.position(FILES)
+            end = start + chunk.end - chunk.start
+            numbers = np.array(batch.sequences, np.int64) + (start - chunk.start)
         each = (self._catalogue.totals, self._outcome.totals)
+        counted = None if chunk.parts else chunk.source  # of a few pages there is no large cluster
         for block in self._judge.judge(
-            source, chunk.start, chunk.end, pages, found, tombstones=chunk.tombstones
+            source, start, end, pages, found, numbers, tombstones=chunk.tombstones
         ):
-            self._write(self._outputs[0], partial(self._lines, source, block))
+            self._write(self._outputs[0], partial(self._lines, counted, block))
             for totals in each:
                 totals.add_verdicts(block)
         for totals in each:
             totals.add_batch(batch)
-        self._note_examples(source, batch)
-        entry = self._catalogue.entries[source]
-        entry.position = chunk.end
-        entry.mark = chunk.mark
+        self._note_examples(chunk, parsed, batch)
+        for own in parsed:
+            self._note_read(own, chunk.heads)
+
+    def _note_read(self, own: Parsed, heads: Sequence[Mark]) -> None:
+        """Note in the catalogue what was judged of a source."""
+        entry = self._catalogue.to_change(own.source)
+        if own.position:
+            entry.position, entry.mark = own.position, own.mark
         if entry.identity is None:
-            entry.heads += chunk.heads
-        if len(batch) or batch.dead:
+            entry.heads += heads
+        if own.pages or own.dead:
             entry.mapping = self._mapping
+        if own.status is not None:
+            self._finish(own.source, own.status)
 
     def _judge_again(self, chunk: Chunk, prepared: Prepared) -> None:
         """Judge the dead letters that are pages now; all others stay what they are."""
-        batch, pages, found = prepared
+        batch, pages, found, parsed = prepared
         assert chunk.codes is not None, chunk
         source = chunk.source
         ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
-        log, entry = self._catalogue.entries[self._second], self._catalogue.entries[source]
+        log, entry = self._catalogue.to_change(self._second), self._catalogue.to_change(source)
         start, log.position = log.position, log.position + len(ordinals)
         numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
         each = (self._catalogue.totals, self._outcome.totals)
@@ -341,22 +396,26 @@ class Replay:
             if not dead[code]:
                 del dead[code]
         self._outcome.totals.add_batch(batch)
-        self._note_examples(source, batch)
+        self._note_examples(chunk, parsed, batch)
         self._outcome.judged_again += len(batch)
         self._outcome.still_dead += len(ordinals) - len(batch)
 
-    def _note_examples(self, source: int, batch: PageBatch) -> None:
+    def _note_examples(self, chunk: Chunk, parsed: Sequence[Parsed], batch: PageBatch) -> None:
         """Remember where the first record of each code stands."""
         examples = self._outcome.examples
-        for rejected in batch.dead:
-            if rejected.code not in examples:
-                at = f"record {rejected.sequence} of {self._name_of(source)}"
-                detail = f" ({rejected.detail})" if rejected.detail else ""
-                examples[rejected.code] = f"{at}{detail}"
-        for code in batch.skipped:
-            if code not in examples:
-                name = self._name_of(source)
-                examples[code] = f"among the records {batch.start} to {batch.end - 1} of {name}"
+        for own in parsed if batch.dead else ():
+            for rejected in own.dead:
+                if rejected.code not in examples:
+                    at = f"record {rejected.sequence} of {self._name_of(own.source)}"
+                    detail = f" ({rejected.detail})" if rejected.detail else ""
+                    examples[rejected.code] = f"{at}{detail}"
+        for number, own in enumerate(parsed):
+            if batch.skipped.keys() <= examples.keys():
+                return
+            skips = self._parser.parse(file_alone(chunk, number)) if chunk.parts else batch
+            for code in skips.skipped.keys() - examples.keys() if own.skips else ():
+                name = self._name_of(own.source)
+                examples[code] = f"among the records {skips.start} to {skips.end - 1} of {name}"
 
     def _name_of(self, source: int) -> str:
         entry = self._catalogue.entries[source]
@@ -364,9 +423,10 @@ class Replay:
 
     # ---- clusters that swallow a source ----------------------------------------------------------
 
-    def _lines(self, source: int, block: Verdicts) -> bytes:
-        """Return a block's lines, and count its clusters; in the writing thread."""
-        self._noticed.extend(self._clusters.add(source, block))
+    def _lines(self, source: int | None, block: Verdicts) -> bytes:
+        """Return a block's lines, and count its clusters in a source; in the writing thread."""
+        if source is not None:
+            self._noticed.extend(self._clusters.add(source, block))
         return verdict_lines(block, self._locate, self._fingerprint)
 
     def _end_counting(self, source: int) -> None:
@@ -414,7 +474,7 @@ class Replay:
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
-        state = self._catalogue.copied()
+        state, blocks = self._catalogue.to_flush()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:
@@ -422,7 +482,7 @@ class Replay:
                 state.outputs[key], state.digests[key] = length, digest
             return pack_catalogue(state)
 
-        self._judge.begin_flush(owner_state, sweep=sweep)
+        self._judge.begin_flush(owner_state, blocks, sweep=sweep)
 
     def _flush(self, *, sweep: bool = False) -> None:
         """Bring everything to the disk, and see the end of it."""

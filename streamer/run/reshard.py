@@ -28,7 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.codec import Forgotten, ShardState, Undecided, pack_state, unpack_state
+from streamer.index.codec import (
+    Entry,
+    Forgotten,
+    ShardState,
+    Undecided,
+    pack_state,
+    unpack_state,
+)
 from streamer.index.forgetting import REF, Forgetting
 from streamer.index.row_blocks import SLOTS_A_KEY_BLOCK, gather_rows, rows_at
 from streamer.index.store import Store, has_index
@@ -49,6 +56,7 @@ from streamer.index.types import (
 from streamer.index.url_versions import split_key
 from streamer.index.witness import NAME as WITNESS
 from streamer.index.witness import sync_folder
+from streamer.run.catalogue import entry_blocks, unpack_catalogue
 from streamer.run.index_folder import (
     Identity,
     first_shard,
@@ -324,7 +332,9 @@ def _write(
             stores.append(Store.open(store_folder(folder / name)))
             stack.callback(stores[-1].close)
 
-        def put(part: Joined, versions: FlushedUrls | None = None) -> None:
+        def put(
+            part: Joined, versions: FlushedUrls | None = None, notes: Sequence[Entry] = ()
+        ) -> None:
             dealt = [
                 _dealt(part, own, number, state, old.horizon)
                 for number, (own, state) in enumerate(zip(columns, states, strict=True))
@@ -332,9 +342,10 @@ def _write(
             dealt[0].versions = versions
             each = [dealt] if together else [[one] for one in dealt]
             for store, flushed, owner in zip(stores, each, owners, strict=True):
-                store.flush(identity, flushed, owner)
+                store.flush(identity, flushed, owner, notes)
 
-        put(_nothing(old.bands))  # makes the index, though there be no rows
+        sources = _source_blocks(old.parts[0].store) if together else []
+        put(_nothing(old.bands), notes=sources)  # makes the index, though there be no rows
         done = 0
         for part in old.joined():
             put(part)
@@ -349,6 +360,12 @@ def _write(
         _sync(store_folder(folder / name))
         _sync(folder / name)
     _sync(folder)
+
+
+def _source_blocks(store: Store) -> list[Entry]:
+    """Return what a store has of its catalogue's entries beside the state."""
+    assert store.meta is not None, "it is read of a flush"
+    return entry_blocks(store, unpack_catalogue(store.meta.owner).apart)
 
 
 def _nothing(bands: int) -> Joined:

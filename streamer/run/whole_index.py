@@ -12,7 +12,7 @@ from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardMeta, StoreMeta
 from streamer.index.store import Store
 from streamer.model import Location, split_ref
-from streamer.run.catalogue import unpack_catalogue
+from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import Identity, first_shard, read_meta, shard_folders
 from streamer.run.stages import Locate
 
@@ -61,7 +61,7 @@ class WholeIndex:
                     self.parts.append(Part(store, place, first + place, shards))
             meta = self.stores[0][1]
             self.identity: Identity = meta.identity
-            self.locate = _locator(meta, topic)
+            self.locate = _locator(self.stores[0][0], meta, topic)
             _check_whole(folder, self.parts)
         except BaseException:
             self.close()
@@ -83,7 +83,7 @@ def _check_whole(folder: Path, parts: Sequence[Part]) -> None:
         )
 
 
-def _locator(meta: StoreMeta, topic: str) -> Locate:
+def _locator(store: Store, meta: StoreMeta, topic: str) -> Locate:
     if "entries" in msgspec.msgpack.decode(meta.owner):
-        return unpack_catalogue(meta.owner).locator()
+        return stored_catalogue(store, meta).locator()
     return lambda ref: Location(topic, *split_ref(ref))

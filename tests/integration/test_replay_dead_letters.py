@@ -327,7 +327,7 @@ def test_skipped_records_behind_bad_ones_are_held_back_up_to_a_limit(
 
     with (
         mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 10),
-        mock.patch("streamer.run.reading._HELD_BYTES_MAX", 1 << 20),
+        mock.patch("streamer.run.first_records._HELD_BYTES_MAX", 1 << 20),
         mock.patch.object(replay_module.Replay, "_handle_or_hold", watched),
     ):
         assert place.replay(file) == code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from streamer.pages.bytestream import Trail
 from streamer.pages.files import HEAD_BYTES_MAX, Source
 from streamer.run import catalogue as module
 from streamer.run.catalogue import (
+    CANDIDATES_MAX,
+    ENTRIES_A_BLOCK,
     Catalogue,
     SourceEntry,
     pack_catalogue,
@@ -213,6 +216,47 @@ def test_equal_files_of_a_folder_that_was_moved_keep_their_numbers(tmp_path: Pat
     there = [source(tmp_path / "elsewhere" / "in" / name) for name in reversed(names)]
     catalogue = later(catalogue)
     assert [catalogue.enter(each) for each in there] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("alike", ["name", "content", "both"])
+def test_a_file_is_compared_with_few_of_many_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alike: str
+) -> None:
+    def write(folder: str, number: int, content: bytes) -> Source:
+        name = f"{folder}{number}.jsonl" if alike == "content" else "pages.jsonl"
+        path = tmp_path / folder / f"{folder}{number}" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(LINE if alike != "name" else content)
+        return source(path)
+
+    catalogue, many = Catalogue(), 100
+    for number in range(many):
+        catalogue.enter(write("old", number, b"%03d" % number))
+    shutil.rmtree(tmp_path / "old")
+    catalogue, compared = later(catalogue), list[SourceEntry]()
+    is_continued = module._is_continued  # noqa: SLF001 - what reads a file
+
+    def counted(entry: SourceEntry, own: Source) -> bool:
+        compared.append(entry)
+        return is_continued(entry, own)
+
+    monkeypatch.setattr(module, "_is_continued", counted)
+    numbers = [catalogue.enter(write("new", i, b"other %03d" % i)) for i in range(many)]
+    assert len(compared) <= 2 * CANDIDATES_MAX * many
+    assert len(set(numbers)) == many
+    assert (max(numbers) >= many) == (alike == "name")
+
+
+def test_a_flush_writes_the_blocks_of_entries_that_have_changed() -> None:
+    count = 2 * ENTRIES_A_BLOCK + 1
+    old = Catalogue(entries=[SourceEntry(f"{i}", f"/{i}", None) for i in range(count)])
+    catalogue = later(old)  # as a state of an earlier version has them
+    state, blocks = catalogue.to_flush()
+    assert (state.entries, state.apart, len(blocks)) == ([], count, 3)
+    assert catalogue == old
+    assert catalogue.to_flush()[1] == []
+    catalogue.to_change(ENTRIES_A_BLOCK).position = 7
+    assert [key for key, _ in catalogue.to_flush()[1]] == [blocks[1][0]]
 
 
 def test_a_copy_that_lies_to_a_restored_index_as_its_original_did_is_the_same_source(

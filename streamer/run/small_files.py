@@ -1,0 +1,180 @@
+"""Small files, many to a chunk: so that a file costs little more than its pages.
+
+A chunk costs about a millisecond, however few records it has: futures, kernels, a record of the
+log, a write. So the records of small files that follow each other are put into one chunk, with the
+ends of the files. A chunk ends after so many files, records or bytes, counted from the end of the
+chunk before, and at whatever is no small file. A run that is taken up starts at the end of a chunk,
+so it cuts as one that was left in peace.
+
+A file of ten records or more has chunks of its own: from ten pages on its clusters are counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.model import SEQUENCE_BITS
+from streamer.pages.bytestream import Mark
+from streamer.pages.chunk import (
+    CHUNK_BYTES_MAX,
+    CHUNK_BYTES_MIN,
+    Chunk,
+    PageBatch,
+    Part,
+    Rejected,
+)
+from streamer.pages.files import SMALL_BYTES_MAX, SMALL_RECORDS_MAX
+from streamer.run.reading import Checked, SourceEnd, Step
+from streamer.text.slices import Slices
+from streamer.text.tokens import SLACK
+
+FILES_MAX = 1_000  # in a chunk
+
+
+def gathered(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Iterator[Step]:
+    """Yield steps with the small files among them, chunk and end, many to a chunk.
+
+    `is_new_file` tells of a source whether it is a file of which nothing has been judged. So what a
+    killed run has left of a larger one is not counted here, as it was not in that run.
+    """
+    files = _SmallFiles()
+    chunk: Chunk | None = None  # of a file that may end with it
+    apart = -1  # the source that had chunks of its own last
+    for step in steps:
+        if isinstance(step, Checked):
+            yield step
+            continue
+        source = step.source if isinstance(step, Chunk | SourceEnd) else -1
+        if chunk is not None and not (isinstance(step, SourceEnd) and source == chunk.source):
+            yield from files.take()
+            yield chunk
+            apart, chunk = chunk.source, None
+        may_join = source not in {-1, apart} and is_new_file(source)
+        if isinstance(step, SourceEnd) and may_join:
+            files.add(chunk, step)
+            chunk = None
+            if files.is_full:
+                yield from files.take()
+        elif isinstance(step, Chunk) and may_join and _is_small(step):
+            chunk = step
+        else:
+            yield from files.take()
+            yield step
+            apart = source if isinstance(step, Chunk) else apart
+    yield from files.take()
+    if chunk is not None:
+        yield chunk
+
+
+def _is_small(chunk: Chunk) -> bool:
+    """Tell whether a chunk has a few lines from the beginning of a source, and nothing else."""
+    lines = chunk.lines
+    return (
+        chunk.start == 0
+        and chunk.codes is None
+        and 0 < len(lines) == chunk.end <= SMALL_RECORDS_MAX
+        and int(lines.ends[-1] - lines.starts[0]) <= SMALL_BYTES_MAX
+    )
+
+
+@dataclass(slots=True)
+class _SmallFiles:
+    """The small files that the next chunk is made of; `ends` are those of their lines in `data`."""
+
+    parts: list[Part] = field(default_factory=list)
+    data: bytearray = field(default_factory=bytearray)
+    ends: list[int] = field(default_factory=list)
+
+    def add(self, chunk: Chunk | None, end: SourceEnd) -> None:
+        """Add a file: the chunk with its records, if it has any, and its end."""
+        first, mark = len(self.ends), Mark()
+        if chunk is not None:
+            lines, mark = chunk.lines, chunk.mark
+            begin = int(lines.starts[0])
+            shift = len(self.data) - begin
+            self.data += lines.data[begin : lines.ends[-1]].data
+            self.ends += [each + shift for each in lines.ends.tolist()]
+        self.parts.append(Part(end.source, first, len(self.ends), end.amount, mark, end.status))
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the chunk is to end."""
+        return len(self.parts) >= FILES_MAX or len(self.data) >= CHUNK_BYTES_MAX
+
+    def take(self) -> Iterator[Chunk]:
+        """Yield the chunk, if there is any file for it, and begin the next one."""
+        if not self.parts:
+            return
+        data = np.frombuffer(bytes(self.data) + bytes(SLACK), np.uint8)
+        ends = np.array(self.ends, np.int64)
+        starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
+        parts, amount = self.parts, self.parts[-1].amount
+        self.parts, self.data, self.ends = [], bytearray(), []
+        yield Chunk(0, len(ends), amount, Slices(data, starts, ends), parts=parts)
+
+
+def file_alone(chunk: Chunk, number: int) -> Chunk:
+    """Return the records of one small file of a chunk as a chunk."""
+    part = chunk.parts[number]
+    return Chunk(0, part.end - part.first, lines=chunk.lines[part.first : part.end])
+
+
+def refs_in(chunk: Chunk) -> npt.NDArray[np.uint64]:
+    """Return the page refs of all lines of a chunk of small files."""
+    parts = np.array([part[:3] for part in chunk.parts], np.int64).reshape(-1, 3)
+    sources, firsts, ends = parts.T
+    own = np.repeat((sources << SEQUENCE_BITS) - firsts, ends - firsts)
+    return (own + np.arange(len(own))).astype(np.uint64)
+
+
+class Parsed(NamedTuple):
+    """What a chunk has of one source.
+
+    Attributes:
+        position, mark: the place behind it in its source, as the catalogue keeps it.
+        pages: how many there are, with those that a rule leaves out.
+        dead: with their ordinals in the source.
+        skips: whether there are other records.
+        held_bytes: as `Chunk.held_bytes`.
+        status: of the file that ends with it; None where more may come.
+    """
+
+    source: int
+    position: int
+    mark: Mark
+    pages: int
+    dead: list[Rejected]
+    skips: bool
+    held_bytes: int
+    status: tuple[int, ...] | None = None
+
+
+def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
+    """Return what a chunk has of each of its sources, in order; `batch` is what it is parsed to."""
+    if not chunk.parts:
+        pages, skips = len(batch) + len(batch.by_rule), batch.skipped.total() > 0
+        places = chunk.source, chunk.end, chunk.mark
+        return [Parsed(*places, pages, batch.dead, skips, chunk.held_bytes)]
+    ends = [part.end for part in chunk.parts]
+    dead: dict[int, list[Rejected]] = {}
+    for each in batch.dead:
+        at = bisect_right(ends, each.sequence)
+        ordinal = each.sequence - chunk.parts[at].first
+        dead.setdefault(at, []).append(replace(each, sequence=ordinal))
+    ordinals = np.sort(np.array(batch.sequences + batch.by_rule, np.int64))
+    before = np.searchsorted(ordinals, [0, *ends]).tolist()
+    starts = [0, *chunk.lines.ends.tolist()]
+    found = []
+    for at, part in enumerate(chunk.parts):
+        count, letters = before[at + 1] - before[at], dead.get(at, [])
+        records, size = part.end - part.first, starts[part.end] - starts[part.first]
+        skips, held = count + len(letters) < records, CHUNK_BYTES_MIN + size
+        own = part.source, records, part.mark, count, letters, skips, held, part.status
+        found.append(Parsed(*own))
+    return found

@@ -1,0 +1,207 @@
+"""Folders of many small files: each costs little, and none shows in the verdicts of others."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from streamer.index.codec import SOURCES, entry_key
+from streamer.index.store import Store
+from streamer.run.catalogue import ENTRIES_A_BLOCK
+from streamer.run.index_folder import read_meta
+from tests.helpers.kills import code_of
+from tests.integration.test_replay import Place, lines, page
+
+FILES = 150
+KILLED = """
+import sys
+from streamer.cli.main import app
+from streamer.run import replay, small_files
+from tests.helpers.kills import die_before
+small_files.FILES_MAX = 7
+if int(sys.argv[1]):
+    die_before(int(sys.argv[1]), (replay.Replay, sys.argv[2]))
+sys.argv = ["streamer", "replay", *sys.argv[3:]]
+app(standalone_mode=False)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def without_url(number: int) -> bytes:
+    return page(number).replace(b'"url"', b'"uri"')
+
+
+def write_files(folder: Path, count: int, seed: int = 1) -> None:
+    """Write small files of all kinds, most of one page."""
+    draw = random.Random(seed)
+    for number in range(count):
+        kind = draw.randrange(12)
+        name = folder / f"{number % 5}" / f"{number:05}.jsonl"
+        name.parent.mkdir(parents=True, exist_ok=True)
+        own = draw.randrange(max(1, number))  # many are copies of an earlier one
+        content = page(own)
+        if kind == 0:
+            content = b""
+        elif kind == 1:
+            content = draw.choice((b"{broken\n", without_url(own), b'{"url":"u"}\n', b"[]\n"))
+        elif kind == 2:
+            content = page(number) + b"\n" + b'{"url": 5, "body": "b"}\n' + page(own).rstrip()
+        elif kind == 3:
+            content = b"".join(page(own + each) for each in range(draw.choice((9, 10, 14))))
+        elif kind == 4:
+            content = draw.choice((b"\n", b"\xef\xbb\xbf" + page(own), b"\n" * 3 + page(own)))
+        elif kind == 5:
+            content = b'{"url": "http://a.example/b", "body": "b",\n"more": 1}\n' + page(own)
+        if kind in {6, 7}:
+            name = name.with_suffix(".jsonl.gz")
+            content = gzip.compress(content * (kind - 5), mtime=0)
+        name.write_bytes(content)
+
+
+def judged(place: Place, name: str, *more: str, ungathered: bool = False) -> tuple[Any, ...]:
+    """Replay the folder of pages; return the verdicts and the dead letters."""
+    verdicts = place.folder / f"{name}.jsonl"
+    key: tuple[str | Path, ...] = ("--key-file", place.folder / "key", "--complete", *more)
+    outs = ("--verdicts", verdicts, "--index", place.folder / name)
+    arguments = ("replay", place.folder / "in", *outs, *key)
+    if ungathered:
+        with mock.patch("streamer.run.replay.gathered", lambda steps, _is_file: steps):
+            assert place.streamer(*arguments) == 0
+    else:
+        assert place.streamer(*arguments) == 0
+    return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_verdicts_and_dead_letters_do_not_depend_on_how_files_are_gathered(
+    place: Place, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(place.folder / "in", FILES, seed)
+    wanted = judged(place, "alone", ungathered=True)
+    assert all(wanted)
+    told = capsys.readouterr().out.replace("alone", "")
+    for at_once in (1, 2, 7, 1000):
+        with mock.patch("streamer.run.small_files.FILES_MAX", at_once):
+            assert judged(place, f"by-{at_once}") == wanted
+        found = capsys.readouterr().out.replace(f"by-{at_once}", "")
+        for what in ("record ", "records "):
+            assert [line for line in found.splitlines() if f" {what}" in line] == [
+                line for line in told.splitlines() if f" {what}" in line
+            ]
+
+
+def test_with_several_shards_the_same_verdicts_come_in_another_order_at_most(place: Place) -> None:
+    write_files(place.folder / "in", FILES)
+    shards = ("--shards", "3", "--track-changes")
+    alone, gathered = judged(place, "alone", *shards, ungathered=True), judged(place, "b", *shards)
+    assert sorted(gathered[0].splitlines()) == sorted(alone[0].splitlines())
+    assert gathered[1] == alone[1]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_run_over_small_files_that_is_killed_goes_on_with_the_same_bytes(
+    place: Place, shards: int
+) -> None:
+    write_files(place.folder / "in", FILES)
+    key = place.folder / "key"
+
+    def replay(name: str, kills: Sequence[tuple[int, str]]) -> tuple[bytes, bytes]:
+        verdicts = place.folder / f"{name}.jsonl"
+        outs = (place.folder / "in", "--verdicts", verdicts, "--index", place.folder / name)
+        more = ("--key-file", key, "--head-pages", "10", "--shards", shards, "--complete")
+        for step, call in (*kills, (0, "")):
+            code = code_of(KILLED, step, call, *outs, *more)
+            assert code == (-signal.SIGKILL if step else 0)
+        return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
+
+    wanted = replay("quiet", ())
+    assert replay("killed", ((5, "_judge_new"), (9, "_judge_new"), (3, "_begin_flush"))) == wanted
+
+
+def test_small_files_that_all_fail_alike_end_the_run_and_leave_nothing(place: Place) -> None:
+    contents = [b"", b"\n\n", *map(without_url, range(12))]
+    files = [place.write(f"{i:02}.jsonl", content) for i, content in enumerate(contents)]
+    assert place.replay(*files) == 2
+    assert not place.verdicts.exists()
+    assert not place.index.exists()
+    assert place.replay(*files, "--keep-going") == 0
+    assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == 12
+
+
+def test_small_files_that_fail_after_a_page_are_dead_letters(place: Place) -> None:
+    contents = [page(1), *map(without_url, range(12))]
+    files = [place.write(f"{i:02}.jsonl", content) for i, content in enumerate(contents)]
+    assert place.replay(*files) == 0
+    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert [letter["page"]["topic"] for letter in letters] == [*map(str, files[1:])]
+
+
+def test_small_files_that_have_grown_go_on_and_others_stay_as_they_are(place: Place) -> None:
+    files = [place.write(f"{number}.jsonl", page(number)) for number in range(20)]
+    assert place.replay(*files) == 0
+    for number in (3, 17):
+        with files[number].open("ab") as file:
+            file.write(page(100) + page(101 + number))
+    assert place.replay(*files, place.write("new.jsonl", page(3))) == 0
+    found = [(Path(v["page"]["topic"]).stem, v["page"]["offset"]) for v in lines(place.verdicts)]
+    grown = [("3", 1), ("3", 2), ("17", 1), ("17", 2), ("new", 0)]
+    assert found == [(str(number), 0) for number in range(20)] + grown
+
+
+def written(place: Place, *files: Path) -> list[int]:
+    """Replay files; return how many bytes of the catalogue each flush writes."""
+    sizes: list[int] = []
+    flush = Store.flush
+
+    def counted(store: Store, identity: Any, shards: Any, owner: bytes, notes: Any = ()) -> Any:
+        sizes.append(len(owner) + sum(len(value) for _, value in notes))
+        return flush(store, identity, shards, owner, notes)
+
+    with mock.patch.object(Store, "flush", counted):
+        assert place.replay(*files) == 0
+    return sizes
+
+
+def test_a_flush_writes_of_the_catalogue_what_has_changed(place: Place) -> None:
+    folder = place.folder / "in"
+    folder.mkdir()
+    for number in range(4 * ENTRIES_A_BLOCK):
+        (folder / f"{number:05}.jsonl").write_bytes(page(number % 50))
+    with mock.patch("streamer.run.small_files.FILES_MAX", 64):
+        first = written(place, folder)
+    all_of_it = max(first)
+    one = place.write("one.jsonl", page(1))
+    later = written(place, one)
+    assert all_of_it > 4 * ENTRIES_A_BLOCK * 100
+    assert later
+    assert max(later) < all_of_it / 3
+    assert place.streamer("inspect", place.index) == 0
+    assert len(lines(place.verdicts)) == 4 * ENTRIES_A_BLOCK + 1
+
+
+def test_sources_that_are_missing_are_damage(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = place.write("a.jsonl", page(1))
+    assert place.replay(file) == 0
+    store = Store.open(place.index / "store")
+    store.put_note(entry_key(SOURCES, 0), b"")
+    store.close()
+    assert place.replay(file) == 3
+    assert "block 0 of its sources is missing" in capsys.readouterr().err
+    store, meta = read_meta(place.index)
+    store.close()
+    assert meta.owner
