@@ -6,20 +6,17 @@ where a worker must refuse to go on, it refuses the index too.
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 from aiokafka.errors import KafkaError
 
@@ -47,57 +44,30 @@ STOP_SECONDS_MAX = 60.0  # 30 s are promised, on a machine that nothing else use
 WORDS = "the quick brown fox jumps over a lazy dog while animals of the farm look on and wonder"
 
 
-class Way(NamedTuple):
-    """A way to reset something; `own_broker` where it kills the broker."""
-
-    name: str
-    reset: Callable[[Fleet, Random, Path], None]
-    own_broker: bool = False
-
-
 def run(rounds: int, seed: int, folder: Path) -> Outcome:
-    """Reset something in each round, with an index of its own.
-
-    All ways go on at the same time: mostly, each waits for a session or a retry to end.
-    """
+    """Reset something in each round, with an index of its own, over one broker."""
     warm_kernels()
-    with ThreadPoolExecutor(len(WAYS)) as pool, _broker(folder / "broker") as brokers:
-
-        def reset(place: int) -> tuple[list[tuple[int, str]], float]:
-            way, numbers = WAYS[place], range(place, rounds, len(WAYS))
-            home = folder / f"broker-{place}"
-            with _broker(home) if way.own_broker and numbers else nullcontext(brokers) as own:
-                return _do(way, numbers, seed, folder, own, home)
-
-        found = [*pool.map(reset, range(len(WAYS)))]
-    violations = sorted(itertools.chain.from_iterable(broken for broken, _ in found))
-    done = Counter(WAYS[number % len(WAYS)].name for number in range(rounds))
-    pause = round(max(pause for _, pause in found), 1)
-    return Outcome(rounds, [said for _, said in violations], pause, {**done})
-
-
-@contextmanager
-def _broker(home: Path) -> Iterator[str]:
-    with running_broker(home, free_port()) as brokers:
-        yield brokers
+    port, home = free_port(), folder / "broker"
+    kinds: dict[str, Callable[[Fleet, Random], None]] = {
+        "groups without logs": _groups_without_logs,
+        "logs lost": _log_lost,
+        "stops without brokers": partial(_stop_without_brokers, home=home),
+        "topics of pages made again": _pages_made_again,
+    }
+    done, violations, pauses = Counter[str](), [], [0.0]
+    with running_broker(home, port) as brokers:
+        for number in range(rounds):
+            kind = [*kinds][number % len(kinds)]
+            names = Names(f"index-{number}", f"pages-{number}")
+            with fleet(folder / f"workers-{number}", brokers, names, SHARDS) as workers:
+                try:
+                    kinds[kind](workers, Random(f"{seed}/{number}"))
+                except AssertionError as error:
+                    violations.append(f"round {number}, seed {seed}: {kind}: {error}")
+                pauses.append(workers.worst_pause)
+            done[kind] += 1
     shutil.rmtree(home, ignore_errors=True)
-
-
-def _do(
-    way: Way, numbers: range, seed: int, folder: Path, brokers: str, home: Path
-) -> tuple[list[tuple[int, str]], float]:
-    """Do rounds of one way; return the number and text of each violation, and the worst pause."""
-    violations, pause = [], 0.0
-    for number in numbers:
-        names = Names(f"index-{number}", f"pages-{number}")
-        with fleet(folder / f"workers-{number}", brokers, names, SHARDS) as workers:
-            try:
-                way.reset(workers, Random(f"{seed}/{number}"), home)
-            except AssertionError as error:
-                said = f"round {number}, seed {seed}: {way.name}: {error}"
-                violations.append((number, said))
-            pause = max(pause, workers.worst_pause)
-    return violations, pause
+    return Outcome(rounds, violations, round(max(pauses), 1), {**done})
 
 
 def _lines(draw: Random) -> list[bytes]:
@@ -139,7 +109,7 @@ def _verify(workers: Fleet) -> None:
     assert checked.returncode == 0, (checked.stdout, checked.stderr, workers.tails())
 
 
-def _groups_without_logs(workers: Fleet, draw: Random, _home: Path) -> None:
+def _groups_without_logs(workers: Fleet, draw: Random) -> None:
     """Delete an index's folder and topics, but not its groups: all pages are judged again."""
     _judge(workers, _lines(draw))
     before = _verdicts(workers)
@@ -158,7 +128,7 @@ def _groups_without_logs(workers: Fleet, draw: Random, _home: Path) -> None:
     assert "offset_ahead_of_index" in _said(workers, "all")
 
 
-def _log_lost(workers: Fleet, draw: Random, _home: Path) -> None:
+def _log_lost(workers: Fleet, draw: Random) -> None:
     """Lose one shard's log and folder: every start is refused, and `verify` refuses too."""
     shard = draw.randrange(SHARDS)
     _judge(workers, _lines(draw))
@@ -174,7 +144,7 @@ def _log_lost(workers: Fleet, draw: Random, _home: Path) -> None:
     assert checked.returncode, checked.stdout
 
 
-def _pages_made_again(workers: Fleet, draw: Random, _home: Path) -> None:
+def _pages_made_again(workers: Fleet, draw: Random) -> None:
     """Make the topic of pages again under a running worker: it ends, and a new index judges all.
 
     The new topic ends behind the offset that was reached in the old one, so that no offset is out
@@ -236,13 +206,6 @@ def _said(workers: Fleet, name: str) -> str:
     """Return the log of the worker that runs, or ran last, under a name, in one line."""
     return " ".join(workers.log(name)[workers.marks[name] :].split())
 
-
-WAYS = (
-    Way("groups without logs", _groups_without_logs),
-    Way("logs lost", _log_lost),
-    Way("stops without brokers", _stop_without_brokers, own_broker=True),
-    Way("topics of pages made again", _pages_made_again),
-)
 
 CAMPAIGN = Campaign(
     "resets",

@@ -37,10 +37,10 @@ AS_NOBODY = (
     *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
     *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--"),
 )
-PAGES, PIPED = 300, 60
+PAGES, PIPED = 300, 30
 RATES = (5, 20, 1_000)  # pages a second
 LATENCY_SECONDS_MAX = 1.5 * 4  # 1.5 s is promised, on a machine that nothing else uses
-FILES, FILES_OF_A_SLICE = 100_000, 4_000  # of a run; CAMPAIGN_FILES gives another number
+FILES, FILES_OF_A_SLICE = 100_000, 2_000  # of a run; CAMPAIGN_FILES gives another number
 PARTS = 4  # the time for all files is compared with that for one part in so many
 GROWTH_MAX = 2.0 * PARTS  # if it is linear: PARTS; if quadratic: PARTS * PARTS
 CACHES = ("TMPDIR", "STREAMER_CACHE_DIR", "")  # what names a folder for kernels; else in memory
