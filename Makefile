@@ -4,6 +4,7 @@
 PYTHON ?= python3
 SAMPLE_PAGES ?= 8000
 UPGRADE ?=
+CAMPAIGN ?=
 MINUTES := 12
 MINUTES_ALL := 35
 
@@ -102,9 +103,9 @@ evaluate: $(VENV)/.bench ## Judge labelled pages by every method, preset and tex
 bench-compare: $(VENV)/.bench ## Compare what was measured with benchmarks/baseline.json
 	$(PY) benchmarks/compare.py
 
-campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours)
+campaign: $(VENV)/.dev ## Damage, kill, starve, attack and wait; write docs/reliability.md (hours; CAMPAIGN=--short: half of one)
 	$(PY) -m streamer warm --text main
-	PYTHONPATH=. $(PY) -m tests.campaign build/campaign --report docs/reliability.md
+	PYTHONPATH=. $(PY) -m tests.campaign build/campaign $(CAMPAIGN) --report docs/reliability.md
 
 cluster: $(VENV)/.dev ## Run the manifests on a Kubernetes of its own; write docs/kubernetes.md (as root)
 	deploy/kubernetes/try run

@@ -354,7 +354,7 @@ class Settings(BaseSettings):
     )
     chunk_seconds: float = _setting(
         RUNNING,
-        "Seconds that a line of a pipe waits at most for lines to judge together with it.",
+        "Seconds that a record of a pipe waits at most for others to judge together with it.",
         1.0,
         gt=0.0,
         le=3600.0,

@@ -50,6 +50,7 @@ _log = logging.getLogger(__name__)
 
 FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
 KEYS_ABOUT = "rocksdb.estimate-num-keys"
+ERRORS = "rocksdb.background-errors"  # since it was opened; those of all families
 STATE = "default"  # the family that each database has
 LOGGED_BYTES_MAX = 4 << 20  # of a flush; more is not written twice
 LOG_BYTES_MAX = 64 << 20  # which an open reads
@@ -268,17 +269,31 @@ class Database:
         with _explained(self._path):
             for entries in (self._opened, *self._families.values()):  # the log goes with the last
                 entries.flush()
-            self._opened.compact_range(None, None, _merging())
+            self._rewrite(self._opened)
             for family, entries in self._families.items():
                 if blocks is None:
-                    entries.compact_range(None, None, _merging())
+                    self._rewrite(entries)
                 elif own := blocks.get(family):
                     limits = entry_key(family, own.start), entry_key(family, own.stop)
-                    entries.compact_range(*limits, _merging())
+                    self._rewrite(entries, *limits)
 
     def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
         with self._reported("give back the space of dropped pages"), _explained(self._path):
-            entries.compact_range(first, last, _merging())
+            self._rewrite(entries, first, last)
+
+    def _rewrite(self, entries: Any, first: bytes | None = None, last: bytes | None = None) -> None:  # noqa: ANN401 - rocksdict has no types
+        """Write entries of a family again, in files without what was written over.
+
+        Raises:
+            StoreUnavailable: it failed, which `compact_range` does not say.
+        """
+        before = self._opened.property_int_value(ERRORS)
+        entries.compact_range(first, last, _merging())
+        if self._opened.property_int_value(ERRORS) != before:
+            raise StoreUnavailable(
+                f"RocksDB could not merge files of the index {self._path}; {self._path / 'LOG'} "
+                "says why. Check that the disk has room."
+            )
 
     def merge(self) -> None:
         """Begin to merge files that are many for what they hold, in a thread."""
@@ -304,7 +319,7 @@ class Database:
                 count = files_to_merge([file["size"] for file in own])
                 if count:
                     first, last = own[-count]["start_key"], own[-1]["end_key"]
-                    entries.compact_range(first, last, _merging())
+                    self._rewrite(entries, first, last)
 
     def checkpoint(self, folder: Path) -> None:
         """Make the same database in `folder`, which must not be there yet, out of links to files.

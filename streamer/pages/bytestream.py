@@ -4,9 +4,12 @@ The compression is recognised by its first bytes, never by the file's name. No m
 a reader asks for, however much the compressed data holds. A compressed member is handed on once its
 checksum is known to fit, since a flipped byte expands to other text far more often than to an
 error: a short member is held until its end, a long one in a file is gone through twice, and only
-one in a pipe must be believed. So must one in a pipe that pauses within it, if its reader wants
-the lines in time (`chunk_seconds`). Damage is an end of the input that `damage` explains, behind
+one in a pipe must be believed. Damage is an end of the input that `damage` explains, behind
 which `recover` may find another member. Nothing here looks at what the bytes mean.
+
+A pipe whose records have to come in time (`chunk_seconds`) is read as Python reads a non-blocking
+file: at every level a read returns None where the pipe has no bytes for now, after a tick. Only
+`look` and `recover` wait. A member in which such a pipe pauses must be believed, too.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _GZIP_MEMBER = re.compile(  # method, flags, time, how much was tried, system
 )
 _GZIP_HEADER_BYTES = 10
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
-_JSON_BEGINS = (b"{", b"[")
+_TOLD_BY_A_LINE = (b"{", b"[", b"WARC/", b"filedesc:")
 _DAMAGED = (zlib.error, zstd.ZstdError)
 
 
@@ -132,7 +135,7 @@ class _Stored(io.RawIOBase):
         self._again = b""
         self.position = 0
         self.furthest = 0
-        self.waits = True  # for bytes that a pipe does not have yet; else a read returns None
+        self.pauses = False  # a read returns None where a pipe has nothing for now
         self.is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
@@ -143,7 +146,7 @@ class _Stored(io.RawIOBase):
         if self._again:
             taken = min(len(buffer), len(self._again))
             buffer[:taken], self._again = self._again[:taken], self._again[taken:]
-        elif not self.waits and not self._has_more():
+        elif self.pauses and not self._has_more():
             return None
         else:
             try:
@@ -153,35 +156,21 @@ class _Stored(io.RawIOBase):
         self._move_to(self.position + taken)
         return taken
 
-    def take(self, size: int) -> bytes:
-        """Return `size` bytes, fewer at the end only: what a pipe gives at once must not show."""
-        parts = []
+    def take(self, size: int) -> bytes | None:
+        """Return `size` bytes: fewer at the end, or where a pipe pauses; None: it has none for now.
+
+        Full parts are the rule, since how much of damaged data expands depends on its parts.
+        """
+        parts, until = [], time.monotonic() + TICK_SECONDS
         while size and (part := self.read(size)):
             parts.append(part)
             size -= len(part)
-        return b"".join(parts)
-
-    def take_some(self, size: int) -> bytes | None:
-        """Return up to `size` bytes: fewer at the end, or where a pipe pauses, and none at the end.
-
-        It is None where a pipe has none for now. Full parts are the rule, since how much of damaged
-        data expands depends on its parts.
-        """
-        if self.is_regular:
-            return self.take(size)
-        parts = []
-        while size and (self._again or self._has_more()):
-            part = self.read(size)
-            parts.append(part)
-            size -= len(part)
-            if not part:
+            if self.pauses and time.monotonic() >= until:
                 break
-        return b"".join(parts) if parts else None
+        return b"".join(parts) if parts else part
 
     def _has_more(self) -> bool:
         """Tell whether a read would not wait, after the time of a tick at most."""
-        if self.is_regular:
-            return True
         poll = select.poll()
         poll.register(self._file, select.POLLIN)
         return bool(poll.poll(1000 * TICK_SECONDS))
@@ -210,10 +199,6 @@ class _Stored(io.RawIOBase):
 
     def _failed(self, error: OSError) -> InputError:
         return InputError(f"{self._name}: {error.strerror or error}; check the disk")
-
-
-class _NothingYet(Exception):  # noqa: N818 - no error: a pipe pauses
-    """A pipe has no more bytes for now."""
 
 
 class _Members(io.RawIOBase):
@@ -258,29 +243,20 @@ class _Members(io.RawIOBase):
         while not self._ready:
             if self.damage or self._ended:
                 return 0
-            try:
-                self._advance()
-            except _NothingYet:
-                if not (self._ready or self._stored.waits):
-                    return None
+            if not self._advance():
+                return None
         taken = min(len(buffer), len(self._ready))
         buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
         return taken
 
-    def _advance(self) -> None:
-        """Have some more bytes ready, unless the end or damage comes.
-
-        Raises:
-            _NothingYet: a pipe has no more for now.
-        """
+    def _advance(self) -> bool:
+        """Have some more bytes ready, or the end or damage; False: a pipe has no more for now."""
         try:
-            if self._decoder is None and not self._holding:
-                self._begin()
-                self._holding, self._held_since = not self._ended, time.monotonic()
+            if self._decoder is None and not self._holding and not self._begin():
+                return False
             if self._holding:
-                self._hold()
-            elif part := self._expanded(BUFFER_BYTES):
-                self._ready = part
+                return self._hold()
+            part = self._expanded(BUFFER_BYTES)
         except EOFError:
             self._wasted += self._spent
             self.damage = "it ends too early"
@@ -289,41 +265,41 @@ class _Members(io.RawIOBase):
             self._wasted += self._spent
             self.damage = str(error).rpartition(": ")[2] or type(error).__name__
             self._held = []
+        else:
+            self._ready = part or b""
+            return part is not None
+        return True
 
-    def _begin(self) -> None:
-        """Go to the next member; zeros between members are padding."""
+    def _begin(self) -> bool:
+        """Go to the next member, as `_advance`; zeros between members are padding."""
         while not (rest := self._rest.lstrip(b"\0")):
-            self._rest = self._more()
-            if not self._rest:
-                self._ended = True
-                return
+            more = self._stored.take(BUFFER_BYTES)
+            self._rest = more or b""
+            if not more:
+                self._ended = more is not None
+                return self._ended
         self._rest = rest
         self._start = self._stored.position - len(rest)
         self._decoder = self._new_decoder()
         self._spent = 0
+        self._holding, self._held_since = True, time.monotonic()
+        return True
 
-    def _more(self) -> bytes:
-        """Return the next stored bytes, none at the end."""
-        stored = self._stored.take_some(BUFFER_BYTES)
-        if stored is None:
-            raise _NothingYet
-        return stored
-
-    def _hold(self) -> None:
-        """Expand a member to its end, or until it is too long or too slow for that."""
+    def _hold(self) -> bool:
+        """Expand a member to its end, or until it is too long or too slow, as `_advance`."""
         left = HELD_BYTES_MAX - sum(map(len, self._held))
-        try:
-            while left and not self._is_late and (part := self._expanded(left)):
-                self._held.append(part)
-                left -= len(part)
-        except _NothingYet:
-            if not self._is_late:
-                raise
+        part: bytes | None = b""
+        while left and not self._is_late and (part := self._expanded(left)):
+            self._held.append(part)
+            left -= len(part)
+        if part is None and not self._is_late:
+            return False
         if not left and self._stored.is_regular:
             self._verify()
         self._holding = False
         self._seen.clear()
         self._ready, self._held = b"".join(self._held), []
+        return True
 
     @property
     def _is_late(self) -> bool:
@@ -334,19 +310,23 @@ class _Members(io.RawIOBase):
             and time.monotonic() - self._held_since >= self._hold_seconds
         )
 
-    def _expanded(self, size: int) -> bytes:
+    def _expanded(self, size: int) -> bytes | None:
         """Return up to `size` bytes of the member in hand, none at its end.
+
+        It is None where a pipe has no more for now.
 
         Raises:
             EOFError: the stored bytes end before.
-            _NothingYet: a pipe has no more for now.
             zlib.error, ZstdError: they are damaged.
         """
         decoder = self._decoder
         while decoder is not None and not decoder.eof:
             stored = b""
             if hungry := decoder.needs_input:
-                stored, self._rest = self._rest or self._more(), b""
+                more = self._rest or self._stored.take(BUFFER_BYTES)
+                if more is None:
+                    return None
+                stored, self._rest = more, b""
                 self._remember(stored)
             self._spent += len(stored)
             part = decoder.decompress(stored, size)
@@ -428,8 +408,8 @@ class _Members(io.RawIOBase):
             del window[:searched]
             base, searched = base + searched, 0
             stored = self._stored.take(BUFFER_BYTES)
-            window += stored
-            ended = not stored
+            window += stored or b""
+            ended = stored == b""
 
 
 def _begins_member(stored: bytes, begins: Callable[[bytes], object]) -> bool:
@@ -464,14 +444,48 @@ def _widen(pipe: io.FileIO) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
+class Hurry:
+    """How long records of a pipe may wait for others, and their reader for bytes.
+
+    A reader gets `is_due` so many `seconds` after its first record, and has to return after each
+    `turn` of a tick, so that whoever reads can do something else. Without a limit (None), and for
+    what is no pipe, neither ever comes.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self._since: float | None = None  # a record waits
+        self._turn_ends = 0.0
+
+    def begin_turn(self) -> None:
+        """Begin another turn."""
+        self._turn_ends = time.monotonic() + TICK_SECONDS
+
+    @property
+    def turn_is_over(self) -> bool:
+        """Tell whether the reader has to return, with a pause if nothing is due."""
+        return self.seconds is not None and time.monotonic() >= self._turn_ends
+
+    def is_due(self, *, waiting: bool) -> bool:
+        """Tell whether the records have to be handed on; `waiting`: there are some."""
+        if self.seconds is None or not waiting:
+            return False
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        return now - self._since >= self.seconds
+
+    def hand_on(self) -> None:
+        """Begin again: no record waits."""
+        self._since = None
+
+
 class ByteStream:
     """A source's decompressed bytes; a context manager that closes what it opened.
 
     Attributes:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened.
-        chunk_seconds: how long lines of a pipe may wait for those after them; None where there is
-            no limit, and for what is no pipe.
+        hurry: how long records may wait, if it is a pipe; if that is limited, `reader` pauses.
         is_spread: JSON that is no JSON lines, which `spread` makes of it.
     """
 
@@ -493,11 +507,12 @@ class ByteStream:
         self._stored = _Stored(self._file, path)
         self._members: _Members | None = None
         self._looked_at: _Again | None = None
-        self.chunk_seconds = None if self._stored.is_regular else chunk_seconds
+        self.hurry = Hurry(None if self._stored.is_regular else chunk_seconds)
         hold_seconds = chunk_seconds and chunk_seconds / _HOLD_SHARE
         self.is_spread = False
-        magic = self._stored.take(len(ZSTD_MAGIC))
+        magic = self._stored.take(len(ZSTD_MAGIC)) or b""
         self._stored.put_back(magic)
+        self._stored.pauses = self.hurry.seconds is not None
         if magic.startswith(GZIP_MAGIC):
             self._members = _Members(self._stored, _Inflate, hold_seconds)
         elif magic == ZSTD_MAGIC:
@@ -516,13 +531,14 @@ class ByteStream:
     def first(self) -> bytes:
         """The stream's first bytes; to be asked for before anything is read.
 
-        Of what begins like JSON the first line does, since a pipe may give the next one much later.
+        Of what begins like JSON, WARC or ARC the first line is enough, since a pipe may give the
+        next one much later.
         """
         size = 0
         while size < FIRST_BYTES and len(head := self.look(size + 1)) > size:
             size = len(head)
             text = head.lstrip(_BEFORE_JSON)
-            end = text.find(b"\n") + 1 if text[:1] in _JSON_BEGINS else 0
+            end = text.find(b"\n") + 1 if text.startswith(_TOLD_BY_A_LINE) else 0
             if end and is_spread(head):
                 break
             if text[1:end].strip():
@@ -550,17 +566,24 @@ class ByteStream:
             self._looked_at = _Again(self.reader)
             self.reader = io.BufferedReader(self._looked_at, BUFFER_BYTES)
         seen = self._looked_at
-        while len(seen.head) < size and (part := seen.rest.read1(BUFFER_BYTES)):
-            seen.head += part
+        place = bytearray(BUFFER_BYTES)
+        while len(seen.head) < size and (count := seen.rest.readinto1(place)) != 0:
+            seen.head += place[: count or 0]
         return seen.head
 
-    def read_some(self, place: memoryview) -> int | None:
-        """Fill `place` with what there is; None where a pipe has nothing for now, 0 at the end."""
-        self._stored.waits = False
-        try:
-            return self.reader.readinto1(place)
-        finally:
-            self._stored.waits = True
+    def read_into(self, place: bytearray | memoryview) -> int | None:
+        """Fill `place`, of a pipe that pauses with what there is; return by how much.
+
+        It is None where a pipe has nothing for now, and 0 at the end.
+        """
+        pauses = self.hurry.seconds is not None
+        return self.reader.readinto1(place) if pauses else self.reader.readinto(place)
+
+    def read(self, size: int) -> bytes | None:
+        """Return up to `size` bytes, as `read_into`."""
+        place = bytearray(size)
+        count = self.read_into(place)
+        return None if count is None else bytes(memoryview(place)[:count])
 
     def spread(self) -> None:
         """Give an array of objects, and objects over several lines, as one object a line.

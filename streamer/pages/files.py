@@ -243,9 +243,9 @@ class Source:
         """
         kind = self._kind(stream) if mark.offset else ""
         while left := mark.offset - trail.offset:
-            part = stream.reader.read(min(left, _STEP_BYTES))
-            if part:
-                trail.take(part)
+            part = stream.read(min(left, _STEP_BYTES))
+            if part != b"":
+                trail.take(part or b"")
                 yield stream.bytes_read
             elif not (kind and stream.recover(lambda head: begins_record(kind, head))):
                 break

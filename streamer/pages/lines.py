@@ -4,9 +4,8 @@ A line is neither copied nor made an object. A line that is over the page limit,
 in the compression has torn off, is no record: `take` ends before it, and `take_odd` tells of it,
 with its length counted to its end while only its beginning is kept: memory stays bounded.
 
-Of a pipe the lines come in time, if its stream has `chunk_seconds`: so long after the first whole
-line they are taken, however few they are. While there is nothing to take, a chunk without records
-comes every few hundredths of a second, so that whoever reads can do something else.
+Of a pipe the lines come in time, as `Hurry` says: they are taken however few they are. While there
+is nothing to take, a chunk without records comes at the end of each turn.
 
 Lines of a byte stream as chunks of records.
 
@@ -17,13 +16,12 @@ a line.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from streamer.pages.bytestream import BUFFER_BYTES, TICK_SECONDS, ByteStream, Mark, Trail
+from streamer.pages.bytestream import BUFFER_BYTES, ByteStream, Mark, Trail
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
     CHUNK_RECORDS_MAX,
@@ -68,7 +66,6 @@ class LineReader:
         self._accepts = accepts
         self._rest = b""  # read, and not yet taken
         self._ended = False
-        self._since: float | None = None  # a whole line waits
         self.pauses = False  # `take` has returned no line, since none is due yet
 
     def take(self, lines_max: int) -> Slices:
@@ -77,7 +74,8 @@ class LineReader:
         There are fewer where the stream ends, an odd line follows, or time is up; none where one of
         these comes first. Then `pauses` tells whether it is time.
         """
-        turn = time.monotonic() + TICK_SECONDS
+        hurry = self._stream.hurry
+        hurry.begin_turn()
         self.pauses = False
         data = np.empty(CHUNK_BYTES_MAX + _LINE_ENDS_IN_BYTES + SLACK, np.uint8)
         filled = len(self._rest)
@@ -92,11 +90,12 @@ class LineReader:
             last = int(ends[count - 1]) if count else 0
             if count == lines_max or last >= CHUNK_BYTES_MAX or filled - last > self._limit:
                 break
-            if self._stream.chunk_seconds is not None and self._is_due(bool(count), turn):
-                if self.pauses:
-                    self._rest = data[:filled].tobytes()
-                    return Slices.joined()
+            if hurry.is_due(waiting=bool(count)):
                 break
+            if hurry.turn_is_over:
+                self.pauses = True
+                self._rest = data[:filled].tobytes()
+                return Slices.joined()
             if filled + _LINE_ENDS_IN_BYTES + SLACK > len(data):
                 data = np.concatenate((data, np.empty(len(data), np.uint8)))
             part = self._read_into(data.data[filled : _read_to(filled)])
@@ -109,18 +108,8 @@ class LineReader:
         cut = int(lines.ends[-1]) if lines else 0
         self._trail.take(data[:cut])
         self._rest = data[cut:filled].tobytes()
-        self._since = None
+        hurry.hand_on()
         return lines
-
-    def _is_due(self, has_lines: bool, turn: float) -> bool:  # noqa: FBT001 - private
-        """Tell whether `take` has to return: with what it has, or, after its `turn`, a pause."""
-        now = time.monotonic()
-        if has_lines and self._since is None:
-            self._since = now
-        waited = 0.0 if self._since is None else now - self._since
-        is_late = self._since is not None and waited >= (self._stream.chunk_seconds or 0.0)
-        self.pauses = not is_late and now >= turn
-        return is_late or self.pauses
 
     def _is_line(self, last: Bytes) -> bool:
         """Tell whether what has no end is a line."""
@@ -135,7 +124,9 @@ class LineReader:
         self._rest = rest[len(line) :]
         self._trail.take(line)
         length, last = len(line), line
-        while not last.endswith(b"\n") and (last := self._stream.reader.readline(BUFFER_BYTES)):
+        while not last.endswith(b"\n") and (part := self._stream.read(BUFFER_BYTES)) != b"":
+            end = (part or b"").find(b"\n") + 1 or BUFFER_BYTES
+            last, self._rest = (part or b"")[:end], (part or b"")[end:]
             self._trail.take(last)
             length += len(last)
         has_end = last.endswith(b"\n")
@@ -143,12 +134,8 @@ class LineReader:
 
     def _read_into(self, place: memoryview) -> int | None:
         """Fill `place` as far as the stream goes; return by how much. None: a pipe pauses."""
-        if self._stream.chunk_seconds is not None and not self._ended:
-            some = self._stream.read_some(place)
-            self._ended = some == 0
-            return some
-        part = 0 if self._ended else self._stream.reader.readinto(place)
-        self._ended = part < len(place)
+        part = 0 if self._ended else self._stream.read_into(place)
+        self._ended = part == 0
         return part
 
     def _of_bounded_length(self, data: Bytes, ends: Places) -> Slices:
@@ -185,7 +172,7 @@ def read_lines(
     else it is left, as is what damage has torn off, and `ending` tells of it.
     """
     order_mark = b""
-    if not trail.offset and stream.reader.peek(3).startswith(_BYTE_ORDER_MARK):
+    if not trail.offset and stream.look(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
         order_mark = stream.reader.read(len(_BYTE_ORDER_MARK))
         trail.take(order_mark)
     at = start

@@ -5,6 +5,7 @@ and stay bounded. A length that leads to something other than the next record is
 no record begins within the block: else the length is wrong, and reading goes on there. After what
 is no record, and behind a damaged gzip member, the next record is searched for. What lies between
 is one dead letter with one ordinal. Only records that may be pages keep their bytes.
+In a pipe that pauses, a record is taken as soon as no later byte can change what it is.
 WARC-Payload-Digest is not looked at: producers disagree on what it covers.
 
 A WARC record's block as fields and a body: the HTTP response in it taken apart.
@@ -19,9 +20,10 @@ one) is no page.
 from __future__ import annotations
 
 import io
-import itertools
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from warcio.statusandheaders import StatusAndHeadersParser, StatusAndHeadersParserException
@@ -63,6 +65,14 @@ class _Truncated(Exception):  # noqa: N818 - as _BrokenRecord
     """The input ends within a record, or is damaged there."""
 
 
+class _NothingYet(Exception):  # noqa: N818 - no error: `_Records.next` is asked again
+    """A pipe pauses, and what it gave is not enough."""
+
+
+def _never(_have: int) -> bool:
+    return False
+
+
 class _Window:
     """The part of a stream that is in memory: what comes next, as far as it was asked for."""
 
@@ -72,10 +82,19 @@ class _Window:
         self.data = bytearray()
         self.at = 0
 
-    def ahead(self, size: int) -> int:
-        """Have `size` bytes ahead, as far as the stream goes; return how many there are."""
+    def ahead(self, size: int, enough: Callable[[int], object] = _never) -> int:
+        """Have `size` bytes ahead, as far as the stream goes; return how many there are.
+
+        Where a pipe pauses there are fewer, if `enough` says so of their number.
+
+        Raises:
+            _NothingYet: they are not enough.
+        """
         while (have := len(self.data) - self.at) < size:
-            part = self._stream.reader.read(max(_STEP_BYTES, size - have))
+            is_over = self._stream.hurry.turn_is_over
+            part = None if is_over else self._stream.read(max(_STEP_BYTES, size - have))
+            if part is None and not enough(have):
+                raise _NothingYet
             if not part:
                 return have
             self.data += part
@@ -135,8 +154,10 @@ class Warc:
         window.ahead(self.line_bytes)
         if not self.first.match(window.data, window.at):
             raise _BrokenRecord("no WARC version line")
-        have = window.ahead(HEADERS_BYTES_MAX)
         data, at = window.data, window.at
+        have = window.ahead(
+            HEADERS_BYTES_MAX, lambda have: _END_OF_HEADERS.search(data, at, at + have)
+        )
         following = self.first.search(data, at + 1, at + min(have, HEADERS_BYTES_MAX))
         limit = following.start() if following else at + min(have, HEADERS_BYTES_MAX)
         end = _END_OF_HEADERS.search(data, at, limit)
@@ -170,7 +191,7 @@ class Arc:
 
     def header(self, window: _Window) -> _Header:
         """Return the header of the record that begins here; see `_Format`."""
-        window.ahead(self.line_bytes)
+        window.ahead(self.line_bytes, lambda _have: window.data.find(b"\n", window.at) >= 0)
         found = self.first.match(window.data, window.at)
         if found is None:
             raise _BrokenRecord("no ARC header line")
@@ -202,20 +223,24 @@ def read_records(
     records = _Records(kind, stream, trail, ending, page_bytes_max, complete=complete)
     chunk = Chunk(start, start, stream.bytes_read)
     size = 0
-    for ordinal in itertools.count(start):
-        outcome = records.next(ordinal)
-        if outcome is None:
-            break
-        size += _place(chunk, outcome)
-        chunk.end = ordinal + 1
-        if ordinal < HEAD_RECORDS_MAX and (not ordinal or trail.offset <= HEAD_BYTES_MAX):
-            chunk.heads.append(trail.mark())
-        if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
+    while (outcome := records.next(chunk.end)) is not None:
+        pauses = isinstance(outcome, _NothingYet) or stream.hurry.turn_is_over
+        if not isinstance(outcome, _NothingYet):
+            size += _place(chunk, outcome)
+            chunk.end += 1
             chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
+            if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or trail.offset <= HEAD_BYTES_MAX):
+                chunk.heads.append(chunk.mark)
+        waiting = chunk.end > chunk.start
+        is_due = stream.hurry.is_due(waiting=waiting) or (waiting and pauses and stream.damage)
+        if is_due or size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
             yield chunk
+            stream.hurry.hand_on()
             chunk, size = Chunk(chunk.end, chunk.end, stream.bytes_read), 0
+        if pauses:
+            yield Chunk(chunk.end, chunk.end, stream.bytes_read)
+            stream.hurry.begin_turn()
     if chunk.end > chunk.start:
-        chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
         yield chunk
 
 
@@ -229,6 +254,21 @@ def _place(chunk: Chunk, outcome: _Outcome) -> int:
         return len(outcome.value)
     chunk.pages.append(outcome)
     return len(outcome.block)
+
+
+@dataclass(slots=True)
+class _Passing:
+    """What is passed over: a long record, or else garbage; how it began, how far one has got."""
+
+    what: str
+    header: _Header | None = None
+    kept: bytes = b""
+    size: int = 0
+
+    def add(self, part: bytes, kept_bytes_max: int) -> None:
+        """Go on by `part`."""
+        self.kept += part[: max(0, kept_bytes_max - len(self.kept))]
+        self.size += len(part)
 
 
 class _Records:
@@ -245,26 +285,46 @@ class _Records:
         self._ending = ending
         self._limit = page_bytes_max
         self._complete = complete
+        self._passing: _Passing | None = None
+        self._may_wait = stream.hurry.seconds is None  # for what is behind the damage
 
-    def next(self, ordinal: int) -> _Outcome | None:
+    def next(self, ordinal: int) -> _Outcome | _NothingYet | None:
         """Return a page, a dead letter, or the code that a record is skipped with; None at the end.
 
-        What is left at the end is told to `ending`.
+        What is left at the end is told to `ending`. Where a pipe pauses it is `_NothingYet`.
         """
+        try:
+            outcome = self._outcome(ordinal)
+        except _NothingYet as pause:
+            return pause
+        self._passing = None
+        return outcome
+
+    def _outcome(self, ordinal: int) -> _Outcome | None:
         self._window.let_go()
         try:
+            if self._passing:
+                return self._pass_over(ordinal, self._passing)
             if self._pass_blanks():
                 return self._record(ordinal)
             return self._behind_damage(ordinal, "") if self._stream.damage else None
         except _BrokenRecord as broken:
-            return self._garbage(ordinal, str(broken))
+            self._passing = _Passing(str(broken))
+            return self._pass_over(ordinal, self._passing)
         except _Truncated as cut:
             return self._behind_damage(ordinal, str(cut))
+
+    def _pass_over(self, ordinal: int, passing: _Passing) -> _Outcome:
+        if passing.header is None:
+            return self._garbage(ordinal, passing)
+        return self._long_record(ordinal, passing, passing.header)
 
     def _pass_blanks(self) -> bool:
         """Go to the next line that is not blank; tell whether there is one."""
         window = self._window
-        while have := window.ahead(_STEP_BYTES):
+        while have := window.ahead(
+            _STEP_BYTES, lambda have: _NOT_BLANK.search(window.data, window.at, window.at + have)
+        ):
             found = _NOT_BLANK.search(window.data, window.at, window.at + have)
             end = found.start() if found else window.at + have
             line = window.data.rfind(b"\n", window.at, end) + 1
@@ -281,8 +341,13 @@ class _Records:
         size = header.size + header.length
         is_page = header.kind in PAGE_KINDS
         if header.length > self._limit:
-            return self._long_record(ordinal, header)
-        have = window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
+            window.take(header.size)
+            self._passing = _Passing(_wrong(header.length), header)
+            return self._long_record(ordinal, self._passing, header)
+        have = window.ahead(
+            size + _BETWEEN_BYTES_MAX + self._format.line_bytes,
+            lambda have: self._stands_alone(header.size, size, have),
+        )
         if not self._leads_on(size, have):
             begin, end = window.at + header.size, window.at + min(size, have)
             found = self._next_header(begin, end)
@@ -313,6 +378,12 @@ class _Records:
             return True
         return self._format.first.match(window.data, found.start()) is not None
 
+    def _stands_alone(self, begin: int, end: int, have: int) -> bool:
+        """Tell whether no record can begin between these places: what follows changes nothing."""
+        window = self._window
+        begin, end = window.at + begin, window.at + end
+        return window.at + have >= end and not self._format.first.search(window.data, begin, end)
+
     def _next_header(self, begin: int, end: int) -> int | None:
         """Return where in the window a whole header begins, between these places."""
         window, first = self._window, self._format.first
@@ -328,59 +399,58 @@ class _Records:
                 window.at = here
         return None
 
-    def _long_record(self, ordinal: int, header: _Header) -> _Outcome:
+    def _long_record(self, ordinal: int, passing: _Passing, header: _Header) -> _Outcome:
         """Pass over a record that is over the limit, unless others begin within."""
-        window, left, kept = self._window, header.length, b""
-        window.take(header.size)
-        while left:
+        window = self._window
+        while left := header.length - passing.size:
             window.let_go()
-            have = window.ahead(min(left, _STEP_BYTES) + HEADERS_BYTES_MAX)
+            wanted = min(left, _STEP_BYTES)
+            have = window.ahead(wanted + HEADERS_BYTES_MAX, partial(self._stands_alone, 0, wanted))
             if not have:
                 raise _Truncated(f"{left} bytes of the last record are missing")
-            step = min(have, left, _STEP_BYTES)
-            inner = self._inner_record(window.at, window.at + step)
-            step = step if inner is None else inner - window.at
-            part = window.take(step)
-            kept += part[: max(0, min(KEPT_BYTES_MAX, self._limit) - len(kept))]
-            left -= step
+            inner = self._inner_record(window.at, window.at + min(have, wanted))
+            step = min(have, wanted) if inner is None else inner - window.at
+            passing.add(window.take(step), min(KEPT_BYTES_MAX, self._limit))
             if inner is not None:
-                size = header.size + header.length - left
-                return self._bad(ordinal, kept, size, _wrong(header.length))
+                return self._bad(ordinal, passing.kept, header.size + passing.size, passing.what)
         if header.kind not in PAGE_KINDS:
             return self._skip_code(header.kind)
-        return over_limit(ordinal, kept, header.length)
+        return over_limit(ordinal, passing.kept, header.length)
 
     def _inner_record(self, begin: int, end: int) -> int | None:
         """Return where a record begins that another follows, between these places."""
         window = self._window
         while (found := self._next_header(begin, end)) is not None:
             here, window.at = window.at, found
-            header = self._format.header(window)
-            size = header.size + header.length
-            fits = header.length <= self._limit and self._leads_on(
-                size, window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
-            )
-            window.at = here
+            try:
+                header = self._format.header(window)
+                size = header.size + header.length
+                fits = header.length <= self._limit and self._leads_on(
+                    size, window.ahead(size + _BETWEEN_BYTES_MAX + self._format.line_bytes)
+                )
+            finally:
+                window.at = here
             if fits:
                 return found
             begin = found + 1
         return None
 
-    def _garbage(self, ordinal: int, what: str) -> Rejected:
+    def _garbage(self, ordinal: int, passing: _Passing) -> Rejected:
         """Pass over what is no record, to the next line that may begin one."""
-        window, kept, size = self._window, b"", 0
+        window, first = self._window, self._format.first
         wanted = _STEP_BYTES + self._format.line_bytes
-        while have := window.ahead(wanted):
-            begin = window.at + (0 if size else 1)
-            found = self._format.first.search(window.data, begin, window.at + have)
+        while True:
+            begin = window.at + (0 if passing.size else 1)
+            have = window.ahead(
+                wanted,
+                lambda have: first.search(window.data, begin, window.at + have),  # noqa: B023 - called here
+            )
+            found = first.search(window.data, begin, window.at + have)
             step = have if have < wanted else _STEP_BYTES
-            part = window.take(found.start() - window.at if found else step)
-            kept += part[: max(0, KEPT_BYTES_MAX - len(kept))]
-            size += len(part)
-            if found:
-                break
+            passing.add(window.take(found.start() - window.at if found else step), KEPT_BYTES_MAX)
+            if found or not have:
+                return self._bad(ordinal, passing.kept, passing.size, passing.what)
             window.let_go()
-        return self._bad(ordinal, kept, size, what)
 
     def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> Rejected:
         """Return the dead letter of the `size` bytes that were taken last."""
@@ -391,9 +461,13 @@ class _Records:
     def _behind_damage(self, ordinal: int, what: str) -> Rejected | None:
         """Go on at the next member; where there is none, tell of the end."""
         window, damage = self._window, self._stream.damage
+        if damage and not self._may_wait:
+            self._may_wait = True
+            raise _NothingYet  # what was read before comes first
         gap = self._stream.recover(lambda head: begins_record(self._kind, head)) if damage else None
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
+            self._may_wait = self._stream.hurry.seconds is None
             detail = f"{gap.damage}; bytes {gap.start} to {gap.end} of the file as stored"
             size = gap.end - gap.start
             return Rejected(ordinal, "damaged_member", detail, None, gap.head, size)

@@ -140,7 +140,7 @@ class FileInput:
     """Files and pipes, one after the other; amounts are bytes as stored.
 
     Without `complete`, more may come: the last line of a file that has no end is no record yet.
-    A chunk of a pipe ends `chunk_seconds` after its first line at the latest; None sets no limit.
+    A chunk of a pipe ends `chunk_seconds` after its first record at the latest; None: no limit.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class FileInput:
             at = before_all = entry.position  # which changes while the chunks are judged
             for chunk in source.chunks(stream, at, trail, ending, complete=self._complete):
                 if chunk.end == chunk.start:
-                    yield Pause()
+                    yield Pause(all=bool(stream.damage))
                     continue
                 at = chunk.end
                 chunk.source, chunk.amount = number, before + chunk.amount

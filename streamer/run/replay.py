@@ -412,10 +412,11 @@ class Replay:
         for number, own in enumerate(parsed):
             if batch.skipped.keys() <= examples.keys():
                 return
-            skips = self._parser.parse(file_alone(chunk, number)) if chunk.parts else batch
-            for code in skips.skipped.keys() - examples.keys() if own.skips else ():
-                name = self._name_of(own.source)
-                examples[code] = f"among the records {skips.start} to {skips.end - 1} of {name}"
+            if own.skips:
+                found = self._parser.parse(file_alone(chunk, number)) if chunk.parts else batch
+                where = f"{found.start} to {found.end - 1} of {self._name_of(own.source)}"
+                for code in found.skipped.keys() - examples.keys():
+                    examples[code] = f"among the records {where}"
 
     def _name_of(self, source: int) -> str:
         entry = self._catalogue.entries[source]

@@ -12,7 +12,7 @@ A file of ten records or more has chunks of its own: from ten pages on its clust
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -167,14 +167,21 @@ def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
         at = bisect_right(ends, each.sequence)
         ordinal = each.sequence - chunk.parts[at].first
         dead.setdefault(at, []).append(replace(each, sequence=ordinal))
-    ordinals = np.sort(np.array(batch.sequences + batch.by_rule, np.int64))
-    before = np.searchsorted(ordinals, [0, *ends]).tolist()
+    judged = _counts(batch.sequences, ends)
+    left_out = _counts(batch.by_rule, ends)
     starts = [0, *chunk.lines.ends.tolist()]
     found = []
     for at, part in enumerate(chunk.parts):
-        count, letters = before[at + 1] - before[at], dead.get(at, [])
+        letters, count = dead.get(at, []), judged[at] + left_out[at]
         records, size = part.end - part.first, starts[part.end] - starts[part.first]
-        skips, held = count + len(letters) < records, CHUNK_BYTES_MIN + size
+        skips, held = judged[at] + len(letters) < records, CHUNK_BYTES_MIN + size
         own = part.source, records, part.mark, count, letters, skips, held, part.status
         found.append(Parsed(*own))
     return found
+
+
+def _counts(ordinals: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Return how many ascending ordinals lie before each end, and not before the one before it."""
+    before = np.searchsorted(np.array(ordinals, np.int64), ends)
+    counts: list[int] = np.diff(before, prepend=0).tolist()
+    return counts

@@ -25,6 +25,9 @@ EXAMPLES = """\
 examples:
   python -m tests.campaign build/campaign                  all of them, as `make campaign` does
   python -m tests.campaign build/campaign crowd soak --ci  two, as in continuous integration
+  python -m tests.campaign build/campaign --short          all of them in half an hour
+  CAMPAIGN_FILES=100000 python -m tests.campaign build/campaign strangers --rounds 3
+                                                           a run over so many files
   python -m tests.campaign build/campaign simulator --seed 10000 --again
 
 exit codes: 0 all promises hold, 1 one is broken or a campaign could not be run, 130 interrupted.
@@ -65,8 +68,10 @@ def _asked(known: dict[str, Campaign]) -> argparse.Namespace:
     )
     parser.add_argument("folder", type=Path, help="where outcomes, logs and working folders lie")
     parser.add_argument("names", nargs="*", metavar="NAME", help="campaigns; all if none is named")
-    parser.add_argument("--ci", action="store_true", help="the rounds of continuous integration")
-    parser.add_argument("--rounds", type=int, help="so many rounds of each")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--ci", action="store_true", help="the rounds of continuous integration")
+    sizes.add_argument("--short", action="store_true", help="fewer rounds: all in half an hour")
+    sizes.add_argument("--rounds", type=int, help="so many rounds of each")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="also what has an outcome already")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the page")
@@ -104,7 +109,8 @@ def _rounds(
 ) -> Iterator[tuple[Campaign, int]]:
     """Yield campaigns with how many rounds each is to do."""
     for campaign in chosen:
-        rounds = campaign.rounds_in_ci if asked.ci else campaign.rounds
+        rounds = campaign.rounds_in_short if asked.short else campaign.rounds
+        rounds = campaign.rounds_in_ci if asked.ci else rounds
         if asked.rounds or rounds:
             yield campaign, asked.rounds or rounds
         else:

@@ -257,6 +257,7 @@ CAMPAIGN = Campaign(
     " duplicate, the exact resemblance to its representative is at least the threshold less the"
     " margin of 0.05, but for as many as chance allows.",
     rounds=100_000,
+    rounds_in_short=20_000,
     rounds_in_ci=5_000,
     run=run,
 )

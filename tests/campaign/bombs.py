@@ -461,6 +461,7 @@ CAMPAIGN = Campaign(
     "An input that is made to become large, by compression, nesting, numbers or markup, is read in "
     "bounded time and memory, and each of its records has a place.",
     rounds=len(BOMBS),
+    rounds_in_short=len(BOMBS),
     rounds_in_ci=len(BOMBS) - 6,
     run=run,
 )

@@ -32,12 +32,15 @@ class Campaign(NamedTuple):
 
     Attributes:
         what: what is done in a round and what must hold, in one sentence.
-        rounds: how many `make campaign` does; `rounds_in_ci`, how many continuous integration does.
+        rounds: how many `make campaign` does.
+        rounds_in_short: how many `--short` does: all campaigns then take half an hour.
+        rounds_in_ci: how many continuous integration does, in less than a minute.
     """
 
     name: str
     what: str
     rounds: int
+    rounds_in_short: int
     rounds_in_ci: int
     run: Callable[[int, int, Path], Outcome]
 

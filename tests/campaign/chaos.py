@@ -60,6 +60,7 @@ CAMPAIGN = Campaign(
     " deprived of its index while pages come in. Others take over within half a minute; each page"
     " has its one verdict, and repeats have the same bytes.",
     rounds=ROUNDS,
+    rounds_in_short=30,
     rounds_in_ci=0,
     run=run,
 )

@@ -219,6 +219,7 @@ CAMPAIGN = Campaign(
     " run. Verdicts and dead letters have the bytes of a run under a right clock; nothing pauses,"
     " and no more is flushed.",
     rounds=40,
+    rounds_in_short=8,
     rounds_in_ci=4,
     run=run,
 )

@@ -208,6 +208,7 @@ CAMPAIGN = Campaign(
     " full buckets hold), memory is flat but for what kept pages take, and the verdicts of a crawl"
     " between them are those that it gets alone.",
     rounds=1_000_000,
+    rounds_in_short=TIMED_ROUNDS,
     rounds_in_ci=30_000,
     run=run,
 )

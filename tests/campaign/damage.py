@@ -227,6 +227,7 @@ CAMPAIGN = Campaign(
     f"A byte of an index of {FLUSHES} flushes is flipped, or a file of it cut short or removed; "
     "then replay or a worker gives the verdicts that it gave, or refuses it and changes nothing.",
     rounds=1000,
+    rounds_in_short=300,
     rounds_in_ci=40,
     run=run,
 )

@@ -204,6 +204,7 @@ CAMPAIGN = Campaign(
     "The disk of index, verdicts and dead letters becomes full at a chosen byte, once or more, and "
     "is emptied; replay and a worker say so, go on within 30 s, and end with the same bytes.",
     rounds=100,
+    rounds_in_short=20,
     rounds_in_ci=8,
     run=run,
 )

@@ -227,6 +227,7 @@ CAMPAIGN = Campaign(
     "A page in each of 13 encodings under right, wrong, missing and conflicting labels; right ones "
     "give the original's signature, and the same bytes give the same one whatever the header says.",
     rounds=200,
+    rounds_in_short=50,
     rounds_in_ci=10,
     run=run,
 )

@@ -336,6 +336,7 @@ CAMPAIGN = Campaign(
     "An attacker who does not know the key forges a page against each of so many victims, with a "
     "published key and by trials on other indexes; no victim may pass for a page unlike it.",
     rounds=1_000,
+    rounds_in_short=100,
     rounds_in_ci=24,
     run=run_forgery,
 )

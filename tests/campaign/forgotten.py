@@ -197,6 +197,7 @@ CAMPAIGN = Campaign(
     " byte of any of its files is of them afterwards, the same command changes nothing, and a deep"
     " check finds the index sound.",
     rounds=100,
+    rounds_in_short=6,
     rounds_in_ci=6,
     run=run,
 )

@@ -255,6 +255,7 @@ CAMPAIGN = Campaign(
     "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches) is "
     "damaged where its structure is; no crash, no hang, memory bounded, every record has a place.",
     rounds=10_000,
+    rounds_in_short=2_000,
     rounds_in_ci=120,
     run=run,
 )

@@ -201,6 +201,7 @@ CAMPAIGN = Campaign(
     " where snapshots and restores work. Nothing that is not the index's or a snapshot's is"
     " written, changed or removed, and a deep check finds the index and what is restored sound.",
     rounds=1_000,
+    rounds_in_short=40,
     rounds_in_ci=40,
     run=run,
 )

@@ -244,6 +244,7 @@ CAMPAIGN = Campaign(
     " publish, a commit, a rebalance. It goes on within a minute, or ends and is started again;"
     " no page is lost, none is judged twice with other bytes.",
     rounds=20,
+    rounds_in_short=4,
     rounds_in_ci=2,
     run=run,
 )

@@ -241,6 +241,7 @@ CAMPAIGN = Campaign(
     "climbs; with a thousand questions he may not suppress a victim by a page unlike it. "
     "What he gains is measured.",
     rounds=10_000,
+    rounds_in_short=1_000,
     rounds_in_ci=300,
     run=run,
 )

@@ -1,7 +1,8 @@
 """What campaigns have found: the file of outcomes, one table of them, and docs/reliability.md.
 
-No figure on the page is typed by hand: all come from the file. What it does not hold is named as
-missing, and an outcome of fewer rounds than planned as a slice.
+No figure on the page is typed by hand: all come from the file. The page is of one commit, that of
+the newest result. A campaign without a result of that commit is named as missing, and an outcome of
+fewer rounds than planned as a slice.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ def read(folder: Path) -> Results:
 
 
 def add(folder: Path, result: Result) -> None:
-    """Put a result into the file, which is whole at any moment."""
-    results = {**read(folder), result.name: result}
+    """Put a result at the end of the file, which is whole at any moment."""
+    results = read(folder)
+    results.pop(result.name, None)
+    results[result.name] = result
     new = folder / f"{FILE}.new"
     new.write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
     new.replace(folder / FILE)
@@ -104,7 +107,8 @@ def complaints(result: Result) -> Iterator[str]:
 
 
 def write_page(results: Results, campaigns: Mapping[str, Campaign], out: Path) -> None:
-    """Write the page of all campaigns."""
+    """Write the page of all campaigns, of the commit of the newest result."""
+    results = _of_one_commit(results)
     there = [results[name] for name in campaigns if name in results]
     missing = [name for name in campaigns if name not in results]
     parts = [HEAD, *_machines(there), markdown([table(there)])]
@@ -117,19 +121,25 @@ def write_page(results: Results, campaigns: Mapping[str, Campaign], out: Path) -
     out.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
 
 
+def _of_one_commit(results: Results) -> Results:
+    """Return the results of the commit that the newest one, the last, is of."""
+    commits = {name: result.machine.commit for name, result in results.items()}
+    newest = next(reversed(commits.values()), None)
+    return {name: result for name, result in results.items() if commits[name] == newest}
+
+
 def _machines(there: Sequence[Result]) -> Iterator[str]:
     """Yield a line for each machine that the results are of, as a rule one."""
     yield from dict.fromkeys(
         f"Run on {one.processor}, {one.cores} cores, {one.memory_bytes / 2**30:.0f} GiB;"
-        f" {one.system}; Python {one.python}."
+        f" {one.system}; Python {one.python}; commit {one.commit or 'unknown'}."
         for one in (result.machine for result in there)
     )
 
 
 def _section(campaign: Campaign, result: Result) -> Iterator[str]:
     """Yield a campaign's conditions, violations and figures."""
-    commit = result.machine.commit or "unknown"
-    line = f"Run {result.date} in {_span(result.seconds)}, commit {commit}, seed {result.seed}."
+    line = f"Run {result.date} in {_span(result.seconds)}, seed {result.seed}."
     if result.asked < campaign.rounds:
         line += f" A slice: {result.asked:,} of {campaign.rounds:,} rounds."
     if result.machine.is_busy:

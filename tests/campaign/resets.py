@@ -213,6 +213,7 @@ CAMPAIGN = Campaign(
     " made again under a running worker, or a worker is stopped while its broker is down. All pages"
     " are judged, or the worker refuses and says why; a stop ends within half a minute.",
     rounds=40,
+    rounds_in_short=4,
     rounds_in_ci=4,
     run=run,
 )

@@ -46,6 +46,7 @@ CAMPAIGN = Campaign(
     " page has one verdict, the one of a serial index, and every restored state is the fold of its"
     " log.",
     rounds=10_000,
+    rounds_in_short=120,
     rounds_in_ci=0,
     run=run,
 )

@@ -338,6 +338,7 @@ CAMPAIGN = Campaign(
     " the lag are level; no pause is longer than 30 s, from the last kill of the index's owner on;"
     " at the end nothing is left, and `streamer verify` finds every promise kept.",
     rounds=30,
+    rounds_in_short=4,
     rounds_in_ci=1,
     run=run,
 )

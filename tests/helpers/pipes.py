@@ -16,8 +16,33 @@ WAIT_SECONDS_MAX = 240.0  # a machine may be slow; what waits for the end of the
 
 def line(number: int) -> bytes:
     """Return a page; each third one is a copy of the one before it."""
-    text = " ".join(f"word{number - (number % 3 == 2)}x{at}" for at in range(40))
-    return json.dumps({"url": f"http://a.example/{number}", "body": text}).encode() + b"\n"
+    return json.dumps({"url": url_of(number), "body": text_of(number)}).encode() + b"\n"
+
+
+def url_of(number: int) -> str:
+    return f"http://a.example/{number}"
+
+
+def text_of(number: int) -> str:
+    return " ".join(f"word{number - (number % 3 == 2)}x{at}" for at in range(40))
+
+
+def http_of(number: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + text_of(number).encode()
+
+
+def warc_record(number: int) -> bytes:
+    """Return the page of `line` as a WARC record."""
+    block = http_of(number)
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url_of(number)}\r\n"
+    return f"{head}Content-Length: {len(block)}\r\n\r\n".encode() + block + b"\r\n\r\n"
+
+
+def arc_record(number: int) -> bytes:
+    """Return the page of `line` as an ARC record."""
+    block = http_of(number)
+    head = f"{url_of(number)} 10.0.0.1 20260101000000 text/plain {len(block)}\n"
+    return head.encode() + block + b"\n"
 
 
 @contextmanager

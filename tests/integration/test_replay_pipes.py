@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import select
 import subprocess
 import sys
 import time
@@ -14,7 +15,16 @@ from typing import Any
 import pytest
 
 from tests.helpers.fleet import exit_code
-from tests.helpers.pipes import WAIT_SECONDS_MAX, coprocess, give, line, read_line
+from tests.helpers.pipes import (
+    WAIT_SECONDS_MAX,
+    arc_record,
+    coprocess,
+    give,
+    http_of,
+    line,
+    read_line,
+    warc_record,
+)
 
 
 def members(count: int) -> list[bytes]:
@@ -32,22 +42,107 @@ def plain(count: int) -> list[bytes]:
     return [line(i) for i in range(count)]
 
 
-@pytest.mark.parametrize("make", [plain, members, one_member])
-def test_a_verdict_comes_before_the_next_page_is_written(make: Any, tmp_path: Path) -> None:
-    whole, verdicts = tmp_path / "pages.jsonl", tmp_path / "verdicts"
-    whole.write_bytes(b"".join(plain(6)))
-    assert exit_code("replay", whole, "--verdicts", verdicts) == 0
-    found = []
-    with coprocess("--chunk-seconds", "0.1") as process:
-        for data in make(6):
-            give(process, data)
-            found.append(json.loads(read_line(process.stdout)))
-    expected = [json.loads(each) for each in verdicts.read_bytes().splitlines()]
-    for verdict in (*found, *expected):
+def warc(count: int) -> list[bytes]:
+    return [warc_record(i) for i in range(count)]
+
+
+def warc_members(count: int) -> list[bytes]:
+    return [gzip.compress(each) for each in warc(count)]
+
+
+def arc(count: int) -> list[bytes]:
+    first = b"filedesc://a.arc 0.0.0.0 20260101000000 text/plain 10\n1 0 a\n\nURL\n"
+    return [(b"" if i else first) + arc_record(i) for i in range(count)]
+
+
+def long_and_malformed(count: int) -> list[bytes]:
+    """Return records after which one over the page limit, or garbage, begins and stays open."""
+    long = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 3000\r\n\r\n"
+    ends = [b"", b"x" * 3000 + b"\r\n\r\n", b"\r\n\r\n"]
+    begins = [long, b"no record\r\n", b""]
+    return [
+        ends[i % 3] + each + begins[i % 3] for i, each in enumerate(warc(count))
+    ]  # each third one ends the garbage by itself
+
+
+def judged_at_once(path: Path, data: list[bytes], *options: str) -> list[dict[str, Any]]:
+    path.write_bytes(b"".join(data))
+    verdicts = path.with_name("verdicts")
+    assert exit_code("replay", path, "--verdicts", verdicts, *options) == 0
+    return [json.loads(each) for each in verdicts.read_bytes().splitlines()]
+
+
+def without_names(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return verdicts without what differs between a pipe and a file."""
+    for verdict in verdicts:
         del verdict["index"], verdict["page"]["topic"]
         if verdict["representative"]:
             del verdict["representative"]["page"]["topic"]
-    assert found == expected
+    return verdicts
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (plain, "pages.jsonl"),
+        (members, "pages.jsonl.gz"),
+        (one_member, "pages.jsonl.gz"),
+        (warc, "pages.warc"),
+        (warc_members, "pages.warc.gz"),
+        (arc, "pages.arc"),
+        (long_and_malformed, "pages.warc"),
+    ],
+)
+def test_a_verdict_comes_before_the_next_page_is_written(
+    make: Any, name: str, tmp_path: Path
+) -> None:
+    found, options = [], ("--page-bytes-max", "2000")
+    with coprocess("--chunk-seconds", "0.1", *options) as process:
+        for data in make(6):
+            give(process, data)
+            found.append(json.loads(read_line(process.stdout)))
+    whole = [gzip.compress(b"".join(plain(6)))] if make is one_member else make(6)
+    expected = judged_at_once(tmp_path / name, whole, *options)
+    assert without_names(found) == without_names(expected)
+
+
+def test_a_verdict_comes_before_what_is_behind_damage_is_written() -> None:
+    first, second = warc_members(2)
+    with coprocess("--chunk-seconds", "0.1") as process:
+        give(process, first + second[:-8] + bytes(8))
+        assert json.loads(read_line(process.stdout))["url"] == "http://a.example/0"
+
+
+def test_a_record_that_may_hold_another_waits_for_what_follows(tmp_path: Path) -> None:
+    """Its length is believed if a record follows, so nothing can be said before."""
+    inner, outer = warc_record(1), http_of(0) + b"\n" + warc_record(1)
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.example/0\r\n"
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(outer) + outer + b"\r\n\r\n"
+    with coprocess("--chunk-seconds", "0.1") as process:
+        give(process, warc_record(3) + whole)
+        found = [json.loads(read_line(process.stdout))]
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 1.0)
+        assert not ready
+        give(process, b"no record\n" + inner)
+        assert process.stdin is not None
+        process.stdin.close()
+        found += [json.loads(each) for each in process.stdout]
+    expected = judged_at_once(tmp_path / "a.warc", [warc_record(3), whole, b"no record\n", inner])
+    assert without_names(found) == without_names(expected)
+
+
+@pytest.mark.parametrize("make", [members, warc, warc_members])
+def test_a_pipe_that_never_pauses_for_long_gives_verdicts_in_time(make: Any) -> None:
+    with coprocess("--chunk-seconds", "0.2") as process:
+        give(process, make(1)[0])
+        read_line(process.stdout)  # the program has started
+        for data in make(100):  # within a tick of each other, for two seconds
+            give(process, data)
+            time.sleep(0.02)
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 0)
+        assert ready
 
 
 def test_a_verdict_file_grows_while_its_pipe_is_open(tmp_path: Path) -> None:

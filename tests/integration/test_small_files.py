@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import signal
 from collections.abc import Sequence
@@ -139,6 +140,18 @@ def test_small_files_that_all_fail_alike_end_the_run_and_leave_nothing(place: Pl
     assert not place.index.exists()
     assert place.replay(*files, "--keep-going") == 0
     assert len(lines(Path(f"{place.verdicts}.dead.jsonl"))) == 12
+
+
+def test_pages_that_a_rule_leaves_out_of_small_files_are_counted_and_shown(place: Place) -> None:
+    rules = place.write("rules.toml", b'[[rule]]\nhost = "b.example"\nskip = true\n')
+    hosts = ("a.example", "b.example", "c.example")
+    pages = [page(i, url=f"http://{host}/") for i, host in enumerate(hosts)]
+    files = [place.write(f"{i}.jsonl", record) for i, record in enumerate(pages)]
+    summary = place.folder / "summary.json"
+    assert place.replay(*files, "--rules", rules, "--summary", summary) == 0
+    told = json.loads(summary.read_bytes())
+    assert told["skipped"] == {"rule": 1}
+    assert told["examples"] == {"rule": f"among the records 0 to 0 of {files[1]}"}
 
 
 def test_small_files_that_fail_after_a_page_are_dead_letters(place: Place) -> None:

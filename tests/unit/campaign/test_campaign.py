@@ -20,7 +20,7 @@ def _never(rounds: int, seed: int, folder: Path) -> Outcome:
 
 
 def _campaign(name: str) -> Campaign:
-    return Campaign(name, f"What {name} does.", 100, 3, _never)
+    return Campaign(name, f"What {name} does.", 100, 20, 3, _never)
 
 
 Run = Callable[..., int]
@@ -103,6 +103,25 @@ def test_other_rounds_are_no_outcome_of_the_whole(run: Run) -> None:
     assert run(whole) == 0
     assert slices.ran == [("one", 3)]
     assert whole.ran == [("one", 100)]
+
+
+def test_a_short_run_does_some_rounds_of_each(run: Run) -> None:
+    scripted = Scripted(one=Outcome(20), two=Outcome(20))
+    assert run(scripted, "--short") == 0
+    assert scripted.ran == [("one", 20), ("two", 20)]
+
+
+def test_the_page_is_of_one_commit(tmp_path: Path) -> None:
+    for name, commit in (("two", "new"), ("one", "old"), ("two", "old"), ("one", "new")):
+        conditions = machine.Machine("cpu", 2, 1 << 34, 0.1, "system", "3.11", {}, commit)
+        result = report.Result(name, 100, 1, conditions, "2026-01-01", 0, Outcome(100))
+        report.add(tmp_path, result)
+    known = {name: _campaign(name) for name in ("one", "two")}
+    report.write_page(report.read(tmp_path), known, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "commit new" in text
+    assert "commit old" not in text
+    assert "**Missing: two.**" in text
 
 
 def test_the_page_has_figures_violations_and_what_is_missing(run: Run, tmp_path: Path) -> None:
