@@ -602,7 +602,7 @@ def _check_variables() -> None:
         near = did_you_mean(name[len(VARIABLES) :].upper(), known, VARIABLES)
         raise SettingsError(
             f"There is no setting for the environment variable {name}.{near} Unset it or correct "
-            "its name; `streamer check --help` lists all settings."
+            "its name; `streamer check --help-all` lists all settings."
         )
 
 
@@ -613,7 +613,8 @@ def _refusal(error: ErrorDetails, config: Path | None) -> SettingsError:
         where = f" The settings file {config} has it." if config else ""
         near = did_you_mean(name, Settings.model_fields)
         return SettingsError(
-            f"There is no setting {name}.{where}{near} `streamer check --help` lists all settings."
+            f"There is no setting {name}.{where}{near} `streamer check --help-all` lists all "
+            "settings."
         )
     field = Settings.model_fields[name]
     is_secret = SecretStr in (field.annotation, *get_args(field.annotation))

@@ -67,6 +67,12 @@ PANELS = {
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
+# Of the settings, those that a command's `--help` shows.
+COMMON = {
+    "preset", "threshold", "text", "exact", "track_changes", "key_file", "shards", "fields",
+    "carry", "keep_going", "from_topic", "brokers", "index_name", "input_topic",
+}  # fmt: skip
+
 
 class _InOurWords:
     """Help that shows no type after a switch, which takes no value; errors in our words."""
@@ -101,7 +107,21 @@ def _refusal(param: Any, error: ErrorDetails) -> SettingsError:  # noqa: ANN401 
 
 
 class Command(_InOurWords, TyperCommand):
-    """A command whose help shows no type after a switch."""
+    """A command whose help leaves out what is rarely used, where it has a `--help-all`."""
+
+    shows_all = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as get_params
+        """Write the help, without what is rarely used."""
+        params: list[Any] = self.params
+        rare = [one for one in params if getattr(one, "rich_help_panel", None)]
+        rare = [one for one in rare if one.name not in COMMON]
+        is_short = not self.shows_all and any(one.name == "help_all" for one in self.params)
+        for option in rare if is_short else ():
+            option.hidden = True
+        super().format_help(ctx, formatter)
+        if is_short:
+            typer.echo(f" {len(rare)} more options: {ctx.command_path} --help-all\n")
 
 
 class Group(_InOurWords, TyperGroup):
