@@ -136,6 +136,11 @@ class LazyGroup(Group):
         self._list_all()
         super().format_help(ctx, formatter)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # noqa: ANN401 - as list_commands
+        """Return the commands that begin so."""
+        self._list_all()
+        return super().shell_complete(ctx, incomplete)
+
     def _list_all(self) -> None:
         """Have commands that can be listed, and not called."""
         self.commands = {
@@ -228,7 +233,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 
