@@ -6,16 +6,14 @@ list of all of them is read from their sources, where a docstring's first line t
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 import sys
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic_core import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from streamer.cli.terminal import Terminal
@@ -86,6 +84,8 @@ class _InOurWords:
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # of typer's
         except typer.BadParameter as error:
+            from pydantic_core import ValidationError  # noqa: PLC0415 - only a wrong value needs it
+
             if isinstance(error.__cause__, ValidationError) and error.param:
                 raise _refusal(error.param, error.__cause__.errors()[0]) from None
             raise
@@ -163,22 +163,13 @@ class LazyGroup(Group):
 
 
 def _summary(name: str) -> str:
-    """Return what a command does, in a line of its source: its docstring's first, or its `help`."""
+    """Return what a command does, by its source: its docstring's first line, or its `help`."""
     path = Path(__file__).parents[1].joinpath(*PANELS[COMMANDS[name]][name].split("."))
-    for part in _parsed(path.with_suffix(".py")).body:
-        if isinstance(part, ast.FunctionDef) and part.name == name.replace("-", "_"):
-            return (ast.get_docstring(part) or "").partition("\n")[0]
-        if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name:
-            call = part.value
-            assert isinstance(call, ast.Call), name
-            [text] = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "help"]
-            return str(text)
-    raise AssertionError(name)
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes())
+    own = name.replace("-", "_")
+    forms = rf'^def {own}\(.*?^    r?"""([^\n]+)|^{own} = .*?help="([^"\n]+)"'
+    found = re.search(forms, path.with_suffix(".py").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[1] or found[2]
 
 
 def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
