@@ -2,7 +2,7 @@
 
 A field of `Settings` is all that there is to a setting: its type, default, bounds, help text and
 panel. The flags of the commands (cli/options.py), the variables STREAMER_NAME, the keys of a TOML
-file, what `streamer check` shows and the table in README.md are made from it; `python -m
+file, what `streamer check` shows and the table in docs/settings.md are made from it; `python -m
 streamer.config` prints that table. Nothing needs to be set.
 
 What shapes signatures and verdicts has its default and bounds where it is used (SignatureSettings,
@@ -43,7 +43,7 @@ from streamer.rules import Rule, read_rules, text_rules
 from streamer.sketch.settings import MAIN_TEXT, NATIVE, SignatureSettings
 from streamer.wrong_values import UNKNOWN, VARIABLES, did_you_mean, unknown_variable, why_wrong
 
-# The panels of a command's help, and the parts of the table in README.md.
+# The panels of a command's help, and the parts of the table in docs/settings.md.
 VERDICTS = "Verdicts"
 SIGNATURE = "Signature (fixed when an index is made)"
 FIELDS = "Fields of a page"
@@ -602,7 +602,7 @@ def _check_variables() -> None:
         near = did_you_mean(name[len(VARIABLES) :].upper(), known, VARIABLES)
         raise SettingsError(
             f"There is no setting for the environment variable {name}.{near} Unset it or correct "
-            "its name; `streamer check --help` lists all settings."
+            "its name; `streamer check --help-all` lists all settings."
         )
 
 
@@ -613,7 +613,8 @@ def _refusal(error: ErrorDetails, config: Path | None) -> SettingsError:
         where = f" The settings file {config} has it." if config else ""
         near = did_you_mean(name, Settings.model_fields)
         return SettingsError(
-            f"There is no setting {name}.{where}{near} `streamer check --help` lists all settings."
+            f"There is no setting {name}.{where}{near} `streamer check --help-all` lists all "
+            "settings."
         )
     field = Settings.model_fields[name]
     is_secret = SecretStr in (field.annotation, *get_args(field.annotation))
@@ -648,7 +649,7 @@ def declared() -> list[Declared]:
 
 
 def settings_table() -> str:
-    """Return the table of all settings in Markdown, as README.md has it."""
+    """Return the table of all settings in Markdown, as docs/settings.md has it."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
     panel = ""
     for one in declared():

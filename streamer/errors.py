@@ -97,6 +97,22 @@ class SkippedRecord(Exception):  # noqa: N818 - not an error of the run
         self.code = code
 
 
+@contextlib.contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Import what an extra of the distribution brings, and what `what` needs.
+
+    Raises:
+        SettingsError: it is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise SettingsError(
+            f"{what} needs {error.name}, which is not installed: pip install "
+            f"'streamer-dedup[{extra}]'."
+        ) from error
+
+
 DAMAGE_REMEDY = (
     "Put back a copy of the whole index, or remove its folder and build it anew: a worker does so "
     "from its log. `streamer check --deep` says what is damaged."

@@ -6,16 +6,14 @@ list of all of them is read from their sources, where a docstring's first line t
 
 from __future__ import annotations
 
-import ast
 import os
+import re
 import sys
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic_core import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from streamer.cli.terminal import Terminal
@@ -67,6 +65,12 @@ PANELS = {
 }
 COMMANDS = {name: panel for panel, names in PANELS.items() for name in names}
 
+# Of the settings, those that a command's `--help` shows.
+COMMON = {
+    "preset", "threshold", "text", "exact", "track_changes", "key_file", "shards", "fields",
+    "carry", "keep_going", "from_topic", "brokers", "index_name", "input_topic",
+}  # fmt: skip
+
 
 class _InOurWords:
     """Help that shows no type after a switch, which takes no value; errors in our words."""
@@ -80,6 +84,8 @@ class _InOurWords:
         try:
             left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]  # of typer's
         except typer.BadParameter as error:
+            from pydantic_core import ValidationError  # noqa: PLC0415 - only a wrong value needs it
+
             if isinstance(error.__cause__, ValidationError) and error.param:
                 raise _refusal(error.param, error.__cause__.errors()[0]) from None
             raise
@@ -101,7 +107,21 @@ def _refusal(param: Any, error: ErrorDetails) -> SettingsError:  # noqa: ANN401 
 
 
 class Command(_InOurWords, TyperCommand):
-    """A command whose help shows no type after a switch."""
+    """A command whose help leaves out what is rarely used, where it has a `--help-all`."""
+
+    shows_all = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as get_params
+        """Write the help, without what is rarely used."""
+        params: list[Any] = self.params
+        rare = [one for one in params if getattr(one, "rich_help_panel", None)]
+        rare = [one for one in rare if one.name not in COMMON]
+        is_short = not self.shows_all and any(one.name == "help_all" for one in self.params)
+        for option in rare if is_short else ():
+            option.hidden = True
+        super().format_help(ctx, formatter)
+        if is_short:
+            typer.echo(f" {len(rare)} more options: {ctx.command_path} --help-all\n")
 
 
 class Group(_InOurWords, TyperGroup):
@@ -115,6 +135,11 @@ class LazyGroup(Group):
         """Write the help, with what each command does."""
         self._list_all()
         super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:  # noqa: ANN401 - as list_commands
+        """Return the commands that begin so."""
+        self._list_all()
+        return super().shell_complete(ctx, incomplete)
 
     def _list_all(self) -> None:
         """Have commands that can be listed, and not called."""
@@ -138,22 +163,13 @@ class LazyGroup(Group):
 
 
 def _summary(name: str) -> str:
-    """Return what a command does, in a line of its source: its docstring's first, or its `help`."""
+    """Return what a command does, by its source: its docstring's first line, or its `help`."""
     path = Path(__file__).parents[1].joinpath(*PANELS[COMMANDS[name]][name].split("."))
-    for part in _parsed(path.with_suffix(".py")).body:
-        if isinstance(part, ast.FunctionDef) and part.name == name.replace("-", "_"):
-            return (ast.get_docstring(part) or "").partition("\n")[0]
-        if isinstance(part, ast.Assign) and ast.unparse(part.targets[0]) == name:
-            call = part.value
-            assert isinstance(call, ast.Call), name
-            [text] = [ast.literal_eval(one.value) for one in call.keywords if one.arg == "help"]
-            return str(text)
-    raise AssertionError(name)
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes())
+    own = name.replace("-", "_")
+    forms = rf'^def {own}\(.*?^    r?"""([^\n]+)|^{own} = .*?help="([^"\n]+)"'
+    found = re.search(forms, path.with_suffix(".py").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[1] or found[2]
 
 
 def _loaded(name: str) -> Any:  # noqa: ANN401 - as above
@@ -208,7 +224,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 

@@ -51,6 +51,31 @@ _KEEP_GOING = inspect.Parameter(
         ),
     ],
 )
+
+
+def _show_all(ctx: typer.Context, value: bool) -> None:  # noqa: FBT001 - typer's callback
+    """Show the help with all options, and end."""
+    if value:
+        vars(ctx.command)["shows_all"] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+MANY_OPTIONS = 25  # more than one reads
+_HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            is_eager=True,
+            callback=_show_all,
+            help="Show all options and exit.",
+        ),
+    ],
+)
 _PAGE_SETTINGS = ["preset", "fields", "page_bytes_max"]
 
 
@@ -80,6 +105,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             own = [parameter.replace(annotation=hints[name])]
         spelled |= {one.name: one for one in own}  # --config may be there twice
+    if len(spelled) >= MANY_OPTIONS:
+        spelled["help_all"] = _HELP_ALL
     signature = inspect.Signature([*spelled.values()])
 
     @wraps(function)
@@ -90,7 +117,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         parts = {
             name: make(**{one: given[one] for one in names}) for name, (make, names) in made.items()
         }
-        used = {one for _, names in made.values() for one in names}
+        used = {"help_all", *(one for _, names in made.values() for one in names)}
         function(**{one: value for one, value in given.items() if one not in used}, **parts)
 
     vars(spelled_out)["__signature__"] = signature

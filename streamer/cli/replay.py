@@ -47,6 +47,7 @@ from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 
+FAULTS = "Input that is not as it should be"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
 _OPTIONS = {"shingles_min": "min_shingles", "expire_after_ms": "expire_after in ms"}
@@ -166,6 +167,7 @@ class Handling:
             "--complete",
             help="Take files as whole: with --index, a last line without an end is left for a "
             "later run otherwise. Without --index it always counts.",
+            rich_help_panel=FAULTS,
         ),
     ] = False
     keep_going: Annotated[
@@ -174,6 +176,7 @@ class Handling:
             "--keep-going",
             help="Go on where the first records of a source all fail in the same way; else that "
             "ends the run before any of them counts as read.",
+            rich_help_panel=FAULTS,
         ),
     ] = False
     retry_dead_letters: Annotated[
@@ -182,6 +185,7 @@ class Handling:
             "--retry-dead-letters",
             help="Judge the dead letters of earlier runs on this index again, before anything new: "
             "after the mapping was corrected, say.",
+            rich_help_panel=FAULTS,
         ),
     ] = False
     fail_on_dead_letters: Annotated[
@@ -192,11 +196,17 @@ class Handling:
             metavar="SHARE",
             help="End with exit code 4 if more than this share of the records are dead letters.",
             show_default=False,
+            rich_help_panel=FAULTS,
         ),
     ] = None
     warn_share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Warn of a cluster with this share of a source.",
+            rich_help_panel=FAULTS,
+        ),
     ] = SHARE_MIN
 
     def checks(self, errors: Terminal) -> Checks:

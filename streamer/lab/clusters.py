@@ -40,16 +40,15 @@ from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 from urllib.parse import unquote_plus, urlsplit
 
 import mmh3
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from publicsuffixlist import PublicSuffixList
 
-from streamer.errors import InputError
+from streamer.errors import InputError, needs_extra
 from streamer.lab.sample.score import Judged, read_places, verdict_at
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
@@ -316,7 +315,10 @@ def _domain(host: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
+def _suffixes() -> Any:  # noqa: ANN401 - of an extra
+    with needs_extra("analysis", "--scope domain"):
+        from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - an extra
+
     return PublicSuffixList()
 
 

@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from streamer.errors import SettingsError
+from streamer.errors import SettingsError, needs_extra
 from streamer.lab.documents import Document
 from streamer.lab.exact import Comparison, Fragment, Span, compare_words, shared_fragments
 from streamer.model import SIMILARITY_ONE
@@ -43,6 +41,9 @@ def side_by_side(report: Report, one: Sequence[Piece], other: Sequence[Piece]) -
     The page needs no network and no script. Everything that comes from the texts is escaped by the
     template engine, and a policy in the page forbids whatever might be loaded.
     """
+    with needs_extra("analysis", "--html"):
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - an extra
+
     environment = Environment(
         loader=PackageLoader("streamer.lab", "."),
         autoescape=True,

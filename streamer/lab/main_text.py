@@ -40,7 +40,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import InputError, SettingsError
+from streamer.errors import InputError, needs_extra
 from streamer.lab.sample.kinds import KINDS, Writer, article
 from streamer.text import blocks
 from streamer.text.main_text import (
@@ -263,12 +263,8 @@ def grow(
 
 
 def _classifier(trees: int, leaves: int) -> Any:  # noqa: ANN401 - scikit-learn has no types
-    try:
+    with needs_extra("train", "Training"):
         from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise SettingsError(
-            "Training needs scikit-learn; install it with: pip install 'streamer-dedup[train]'"
-        ) from error
     return HistGradientBoostingClassifier(
         max_iter=trees,
         max_leaf_nodes=leaves,

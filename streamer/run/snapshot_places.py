@@ -17,7 +17,7 @@ from typing import Protocol
 
 import xxhash
 
-from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
+from streamer.errors import StoreDamaged, StoreUnavailable, needs_extra
 from streamer.index.witness import make_folder, sync_folder
 
 COPIED_BYTES = 1 << 20  # at once
@@ -82,13 +82,8 @@ def place_of(name: str | Path) -> Place:
     """
     if "://" not in str(name):
         return Folder(Path(name))
-    try:
+    with needs_extra("object-store", f"A snapshot in {name}"):
         from streamer.run.snapshot_bucket import Bucket  # noqa: PLC0415 - stands on an extra
-    except ImportError as error:
-        raise SettingsError(
-            f"Snapshots in {name} need the extra object-store: pip install "
-            "'streamer-dedup[object-store]'."
-        ) from error
     return Bucket(str(name))
 
 

@@ -29,6 +29,7 @@ from pydantic import (
     model_validator,
 )
 
+from streamer.errors import needs_extra
 from streamer.text.canonical import MARK, UNSPACED, WORD, class_of, fold, is_ignorable
 from streamer.text.tokens import in_canonical_order, tokens
 from streamer.text.visible import HTML, MAIN
@@ -42,7 +43,8 @@ ADJECTIVES = frozenset({"ADJF", "ADJS", "COMP"})  # OpenCorpora: full, short, co
 @lru_cache(1)
 def stop_word_languages() -> frozenset[str]:
     """Return the languages, by their English names, that have a list of stop words."""
-    from stop_words import AVAILABLE_LANGUAGES, LANGUAGE_MAPPING  # noqa: PLC0415 - read when used
+    with needs_extra("analysis", "stop_words"):
+        from stop_words import AVAILABLE_LANGUAGES, LANGUAGE_MAPPING  # noqa: PLC0415 - an extra
 
     return frozenset(LANGUAGE_MAPPING.values()) & frozenset(AVAILABLE_LANGUAGES) | {"russian"}
 
@@ -64,7 +66,8 @@ def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language of `stop_word_languages`."""
     if language == "russian":
         return frozenset(RUSSIAN_STOP_WORDS.split())
-    from stop_words import get_stop_words  # noqa: PLC0415 - read when used
+    with needs_extra("analysis", "stop_words"):
+        from stop_words import get_stop_words  # noqa: PLC0415 - an extra
 
     return frozenset(get_stop_words(language))
 
@@ -72,14 +75,16 @@ def stop_words(language: str) -> frozenset[str]:
 @lru_cache(1)
 def stem_languages() -> frozenset[str]:
     """Return the languages, by their English names, that have a Snowball stemmer."""
-    import snowballstemmer  # noqa: PLC0415 - read when used
+    with needs_extra("analysis", "stem"):
+        import snowballstemmer  # noqa: PLC0415 - an extra
 
     return frozenset(snowballstemmer.algorithms())
 
 
 def stemmer(language: str) -> Callable[[str], str]:
     """Return the Snowball stemmer of a language: a composed, lower-case word to its stem."""
-    import snowballstemmer  # noqa: PLC0415 - read when used
+    with needs_extra("analysis", "stem"):
+        import snowballstemmer  # noqa: PLC0415 - an extra
 
     stem: Callable[[str], str] = snowballstemmer.stemmer(language).stemWord
     return stem
@@ -102,7 +107,8 @@ def _likeliest(word: str) -> Any:  # noqa: ANN401 - pymorphy3 is untyped
 
 @lru_cache(1)
 def _analyzer() -> Any:  # noqa: ANN401 - pymorphy3 is untyped
-    import pymorphy3  # noqa: PLC0415 - read when used
+    with needs_extra("analysis", "Russian dictionary forms"):
+        import pymorphy3  # noqa: PLC0415 - an extra
 
     return pymorphy3.MorphAnalyzer(lang="ru")
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
-from streamer.errors import InputError, SettingsError
+from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.lab.cli import write_file
 from streamer.lab.datasets import open_dataset, write_collection
 from streamer.lab.main_text import TREES, read_marked, sheets_of, train
@@ -330,12 +330,8 @@ def check_plot(path: Path) -> None:
     """
     if path.suffix.lower() not in SUFFIXES:
         raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
-    try:
+    with needs_extra("plot", "--plot"):
         import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            "--plot needs matplotlib; install it with `pip install 'streamer-dedup[plot]'`."
-        ) from error
     check_writable(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -79,3 +80,21 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_own_help(name: str) -
     done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
     assert _summary(name).endswith(".")
     assert f" {_summary(name)} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("streamer re", "replay restore reshard"), ("streamer replay --thr", "--threshold --threads")],
+)
+def test_the_shell_completes_commands_and_options(words: str, offered: str) -> None:
+    program = "import sys; sys.argv[0] = 'streamer'; from streamer.cli.main import run; run()"
+    asked = {
+        "_STREAMER_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **asked}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == offered.split()

@@ -63,9 +63,9 @@ def shown(*arguments: str, **environment: str) -> dict[str, str]:
     return {row[0].strip(): row[1] for row in rows if len(row) == 3}
 
 
-def panels(name: str) -> dict[str, str]:
+def panels(name: str, wanted: str = "--help") -> dict[str, str]:
     """Return the help of a command by panel, on one line each."""
-    done = runner.invoke(app, [name, "--help"], env=WIDE)
+    done = runner.invoke(app, [name, wanted], env=WIDE)
     parts = re.split(r"╭─ (.+?) ─+╮", done.stdout)
     return {
         title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)
@@ -101,7 +101,7 @@ def test_a_setting_is_a_flag_a_variable_and_a_key_of_the_file(
 
 @pytest.mark.parametrize("name", ["check", "worker"])
 def test_the_help_has_each_flag_in_its_panel_with_its_text_and_default(name: str) -> None:
-    told = panels(name)
+    told = panels(name, "--help-all")
     for one in FLAGS:
         assert f"{flag(one.name)} " in told[one.panel]
         assert one.text in told[one.panel]
@@ -116,6 +116,18 @@ def test_a_command_takes_the_settings_that_it_names_and_no_others() -> None:
     assert VERDICTS not in told
     wanted = {flag(one.name) for one in FLAGS if one.panel == SECURITY}
     assert wanted == set(re.findall(r"--[a-z-]+", told[SECURITY]))
+
+
+@pytest.mark.parametrize(("name", "lines_max"), [("replay", 115), ("worker", 75), ("check", 75)])
+def test_the_help_of_a_command_leaves_out_what_is_rarely_used(name: str, lines_max: int) -> None:
+    narrow = {"COLUMNS": "80"}
+    short = runner.invoke(app, [name, "--help"], env=narrow).stdout
+    whole = runner.invoke(app, [name, "--help-all"], env=narrow).stdout
+    assert len(short.splitlines()) <= lines_max < 130 < len(whole.splitlines())
+    left_out = {flag(one.name) for one in FLAGS} - set(re.findall(r"--[a-z-]+", short))
+    assert "--bucket-max" in left_out
+    assert re.search(rf"\d+ more options: .*{name} --help-all", short)
+    assert "more options" not in whole
 
 
 def test_a_list_is_given_flag_by_flag_or_as_words() -> None:

@@ -1,4 +1,4 @@
-"""What README says of similarities is so: by the formulas, on the passage, on the sample crawl."""
+"""What the page on near-duplicates says of similarities is so: formulas, passage, sample crawl."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streamer.lab.sample.crawl import Crawl, Planted
 from streamer.lab.sample.reference import page_text, read_page
 from streamer.text.words import canonical_words
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## What counts as a near-duplicate\n")[2].partition("\n## ")[0]
+PAGE = Path(__file__).parents[2] / "docs" / "near-duplicates.md"
+SECTION = PAGE.read_text("utf-8").partition("## Similarity\n")[2].partition("\n## ")[0]
 WIDTH = 5
 PASSAGE = canonical_words(" ".join(re.findall(r"^> (.*)$", SECTION, re.MULTILINE)))
 RECORDS = 250

@@ -1,0 +1,60 @@
+"""A command that lacks an extra names it, and says how it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGES = b'{"url": "https://a.example/", "body": "one two three four five six seven eight"}\n'
+REPLAY = "replay pages.jsonl --verdicts out.jsonl --method banding"
+VERDICTS = b"".join(
+    b'{"page":{"topic":"a","partition":0,"offset":%d},"url":"https://a.example/","verdict":"%s",'
+    b'"basis":"signature","similarity":1.0,"representative":%s,"same_url":false,"text_bytes":9,'
+    b'"index":"0","carried":{},"schema":"streamer.verdict/1"}\n' % each
+    for each in [
+        (0, b"unique", b"null"),
+        (
+            1, b"duplicate",
+            b'{"page":{"topic":"a","partition":0,"offset":0},"url":"https://a.example/"}',
+        ),
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "command"),
+    [
+        ("jinja2", "analysis", "compare pages.jsonl pages.jsonl --html out.html"),
+        ("publicsuffixlist", "analysis", "clusters verdicts.jsonl --scope domain --out out.csv"),
+        (
+            "stop_words",
+            "analysis",
+            f"{REPLAY} --canonical stop_words=english",
+        ),
+        (
+            "snowballstemmer",
+            "analysis",
+            f"{REPLAY} --canonical stem=english",
+        ),
+        ("matplotlib", "plot", "tune --plot out.png"),
+        ("obstore", "object-store", "snapshot index s3://bucket/place"),
+    ],
+)
+def test_the_extra_is_named(tmp_path: Path, missing: str, extra: str, command: str) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(PAGES)
+    (tmp_path / "verdicts.jsonl").write_bytes(VERDICTS)
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None; from streamer.cli.main import run; run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command.split()],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert f"needs {missing}" in done.stderr
+    assert f"pip install 'streamer-dedup[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [*tmp_path.glob("out.*")]
