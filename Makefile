@@ -13,8 +13,8 @@ PY := $(VENV)/bin/python
 # Of the lock alone: without --no-deps, pip would ask the index for the newest version of what a package depends on.
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-virtualenv --no-deps
 LOCKED := --require-hashes --only-binary :all: --requirement
-# Tests that have passed, for `make test-all`, which runs the others.
-PYTEST := $(PY) -m pytest --passed build/passed
+# Tests that have passed, for `make test-all`, which runs the others. With a space, pytest would take the file for a test.
+PYTEST := $(PY) -m pytest --passed=build/passed
 COMPILE := $(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock" $(UPGRADE)
 LOCK := $(COMPILE) pyproject.toml
