@@ -124,6 +124,7 @@ class Deduplicator:
             self._catalogue.read_entries(self._folder.store)
             self._catalogue.lie_in(self._folder.path)
             self._source = self._catalogue.enter_added()
+            self._locate = self._catalogue.locator()
             self._judge = replay_judge(
                 self._folder, others.named_in(self.settings.index),
                 head_pages=self.settings.head_pages,
@@ -189,9 +190,9 @@ class Deduplicator:
         prepared = self._prepare([message], PageParser())
         self._check_whole(prepared)
         with self._lock:
-            locate = self._open.locator()
+            assert self._open
             return [
-                KeptMatch(locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
+                KeptMatch(self._locate(row.ref), row.url.decode(), row.similarity / SIMILARITY_ONE)
                 for row in self._judge.nearest(prepared.pages, limit)
             ]
 
@@ -342,9 +343,8 @@ class Deduplicator:
         for block in blocks:
             self._catalogue.totals.add_verdicts(block)
         self._catalogue.totals.add_batch(batch)
-        locate = self._catalogue.locator()
         letters = [
-            dead_letter(each, locate(page_ref(self._source, start + each.sequence)))
+            dead_letter(each, self._locate(page_ref(self._source, start + each.sequence)))
             for each in batch.dead
         ]
         self.rejected.update(batch.skipped)
@@ -362,7 +362,7 @@ class Deduplicator:
 
     def _told(self, block: Verdicts) -> Iterator[Verdict]:
         """Yield the verdicts of a block."""
-        for verdict in verdicts(block, self._catalogue.locator(), self._folder.fingerprint):
+        for verdict in verdicts(block, self._locate, self._folder.fingerprint):
             carried = verdict.carried
             if isinstance(carried, msgspec.Raw):
                 decoded = msgspec.json.decode(carried)
