@@ -38,7 +38,7 @@ from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import (
     Catalogue,
-    own_catalogue,
+    open_catalogue,
     pack_catalogue,
 )
 from streamer.run.explanation import Explained, KeptIndex
@@ -119,10 +119,7 @@ class Deduplicator:
                     )
                 )
             )
-            meta = self._folder.store.meta
-            self._catalogue = own_catalogue(meta.owner if meta else b"", str(self._folder.path))
-            self._catalogue.read_entries(self._folder.store)
-            self._catalogue.lie_in(self._folder.path)
+            self._catalogue = open_catalogue(self._folder.store, self._folder.path)
             self._source = self._catalogue.enter_added()
             self._locate = self._catalogue.locator()
             self._judge = replay_judge(

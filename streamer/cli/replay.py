@@ -28,7 +28,7 @@ from streamer.index.types import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.files import folder_resolver, open_sources
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import own_catalogue
+from streamer.run.catalogue import open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
@@ -464,10 +464,8 @@ def _run(
     settings: Settings,
     checks: Checks,
 ) -> tuple[Outcome, Summary]:
-    meta, names = folder.store.meta, targets.outputs()
-    catalogue = own_catalogue(meta.owner if meta else b"", str(folder.path))
-    catalogue.read_entries(folder.store)
-    catalogue.lie_in(folder.path)
+    names = targets.outputs()
+    catalogue = open_catalogue(folder.store, folder.path)
     pages, bar = make_input(folder.fingerprint)
 
     def new_signer() -> PageSigner:

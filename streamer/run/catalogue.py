@@ -452,6 +452,19 @@ def own_catalogue(data: bytes, index: str) -> Catalogue:
     return unpack_catalogue(data)
 
 
+def open_catalogue(store: Store, folder: Path) -> Catalogue:
+    """Return the catalogue of a replay's index in `folder`, which is open for writing.
+
+    Raises:
+        StoreDamaged: a part of it is missing or does not fit.
+        StoreMismatch: the index is a worker's, which keeps no catalogue.
+    """
+    catalogue = own_catalogue(store.meta.owner if store.meta else b"", str(folder))
+    catalogue.read_entries(store)
+    catalogue.lie_in(folder)
+    return catalogue
+
+
 def unpack_catalogue(data: bytes) -> Catalogue:
     """Return the catalogue in `data`; an empty one for b""."""
     return msgspec.msgpack.decode(data, type=Catalogue) if data else Catalogue()
