@@ -36,18 +36,24 @@ def test_a_mistyped_command_is_an_error_that_names_the_one_meant() -> None:
     assert "replay" in done.output
 
 
-def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client() -> None:
+def imported_by(*calls: tuple[str, int]) -> set[str]:
+    """Return the modules that are there after calls: each has a command line and its exit code."""
     program = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
         "from streamer.cli.main import app\n"
-        "assert CliRunner().invoke(app, ['replay', '--help']).exit_code == 0\n"
+        f"for line, code in {calls!r}:\n"
+        "    assert CliRunner().invoke(app, line.split()).exit_code == code\n"
         "print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    modules = set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client() -> None:
+    modules = imported_by(("replay --help", 0))
     assert "streamer.cli.replay" in modules
     others = {
         "aiokafka",
@@ -60,18 +66,7 @@ def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client()
 
 
 def test_help_tells_of_all_commands_and_imports_none() -> None:
-    program = (
-        "import sys\n"
-        "from typer.testing import CliRunner\n"
-        "from streamer.cli.main import app\n"
-        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
-        "assert CliRunner().invoke(app, ['repla']).exit_code == 2\n"
-        "print(*sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    modules = set(done.stdout.split())
+    modules = imported_by(("--help", 0), ("repla", 2))
     assert modules.isdisjoint({"numba", "numpy", "aiokafka", "streamer.cli.replay"})
 
 
