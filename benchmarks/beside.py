@@ -21,12 +21,12 @@ import numpy as np
 from benchmarks.figures import Figure, figures_table, mebibytes
 from benchmarks.growth import OWNER, judge_batch, made_pages
 from benchmarks.resident import resident
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.others import OtherIndexes
-from streamer.run.reshard import Old, Place, write
 from streamer.sketch.settings import SignatureSettings
+from streamer.upkeep.reshard import Old, Place, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

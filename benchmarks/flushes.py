@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from benchmarks.figures import empty_table
-from streamer.index.database import LOG_BYTES_MAX
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import FlushedRows
+from streamer.index.ports import FlushedRows
 from streamer.run.index_folder import store_folder
 from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.stored.database import LOG_BYTES_MAX
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,15 +17,16 @@ import numpy as np
 
 from benchmarks.figures import Figure, empty_table, figures_table
 from benchmarks.resident import resident
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import IndexSettings, Pages
+from streamer.index.messages import Pages
+from streamer.index.settings import IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
-from streamer.run.snapshots import SnapshotFolder, take_snapshot
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
+from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
-    from streamer.index.types import Verdicts
+    from streamer.index.messages import Verdicts
     from streamer.run.judge import Judge
 
 PAGES = 10_000_000

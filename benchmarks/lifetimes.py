@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.figures import empty_table
 from benchmarks.growth import judge_batch, made_pages
 from benchmarks.resident import resident
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from streamer.index.store import Store
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
+    from streamer.stored.store import Store
 
 PAGES = 1_000_000
 BATCH = 2000

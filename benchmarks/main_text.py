@@ -55,7 +55,7 @@ from benchmarks.main_text_stream import (
     words_or_visible,
 )
 from benchmarks.peers.extractors import Extractor, extractors
-from streamer.lab.main_text import MarkedPage, sheets_of, train
+from streamer.analysis.main_text import MarkedPage, sheets_of, train
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.main_text import (

@@ -21,11 +21,11 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).absolute().parents[1]))
 
 from benchmarks.machine import ROOT
-from streamer.lab.main_text import read_blocks
-from streamer.lab.sample.crawl import SEED
-from streamer.lab.sample.kinds import KINDS, Writer
-from streamer.lab.sample.prose import LANGUAGES, write_article
-from streamer.lab.sample.sites import make_site
+from streamer.analysis.main_text import read_blocks
+from streamer.analysis.sample.crawl import SEED
+from streamer.analysis.sample.kinds import KINDS, Writer
+from streamer.analysis.sample.prose import LANGUAGES, write_article
+from streamer.analysis.sample.sites import make_site
 from streamer.text import blocks
 from streamer.text.main_text import has_main_text, new_main_text, read_model, score_blocks
 

@@ -26,10 +26,10 @@ from benchmarks import quality, short_texts
 from benchmarks.figures import empty_table, markdown
 from benchmarks.machine import ROOT
 from benchmarks.results import figures_of_page
-from streamer.lab.datasets import open_dataset, write_collection
-from streamer.lab.sample.crawl import write_crawl
-from streamer.lab.sample.score import ratio_text
-from streamer.lab.trial import ALL, Ratios, Trial, Yardstick, select, try_method
+from streamer.analysis.datasets import open_dataset, write_collection
+from streamer.analysis.sample.crawl import write_crawl
+from streamer.analysis.sample.score import ratio_text
+from streamer.analysis.trial import ALL, Ratios, Trial, Yardstick, select, try_method
 from streamer.sketch.scheme import methods
 from streamer.sketch.settings import NATIVE
 

@@ -31,12 +31,12 @@ from benchmarks.figures import empty_table, markdown
 from benchmarks.machine import ROOT
 from benchmarks.plots import OTHERS, OURS, TARGET, WIDTH, save
 from benchmarks.results import figures_of_page
+from streamer.analysis.datasets import open_dataset
+from streamer.analysis.exact import compare_words
+from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
+from streamer.analysis.trial import Yardstick, select, try_method
+from streamer.analysis.tuning import detection_probability
 from streamer.config import PURPOSES
-from streamer.lab.datasets import open_dataset
-from streamer.lab.exact import compare_words
-from streamer.lab.sample.crawl import PAGES_FILE, TRUTH_FILE, Kind, write_crawl
-from streamer.lab.trial import Yardstick, select, try_method
-from streamer.lab.tuning import detection_probability
 from streamer.pages.files import Source
 from streamer.run.page_reader import DEFAULT_READER
 from streamer.sketch.method import PageText
@@ -290,7 +290,7 @@ def best_threshold(measure: str, pairs: Sequence[Pair]) -> float:
 
 # ---- exact resemblance ---------------------------------------------------------------------------
 
-BY_SKETCHES, BY_SHINGLES = "minhash", "minhash:exact"  # as lab/trial.py names them
+BY_SKETCHES, BY_SHINGLES = "minhash", "minhash:exact"  # as analysis/trial.py names them
 THRESHOLD = 0.8
 KEYS = 5
 

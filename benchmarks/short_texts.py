@@ -24,8 +24,8 @@ import msgspec
 import numpy as np
 
 from benchmarks.figures import empty_table
-from streamer.lab.sample.prose import CHINESE, ENGLISH, RUSSIAN, draw_topic, draw_words
-from streamer.lab.trial import Selected, select
+from streamer.analysis.sample.prose import CHINESE, ENGLISH, RUSSIAN, draw_topic, draw_words
+from streamer.analysis.trial import Selected, select
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import SECRET_BYTES
@@ -33,8 +33,8 @@ from streamer.sketch.settings import SECRET_BYTES
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from streamer.index.types import IndexSettings
-    from streamer.lab.sample.prose import Language
+    from streamer.analysis.sample.prose import Language
+    from streamer.index.settings import IndexSettings
     from streamer.sketch.settings import SignatureSettings
 
 LANGUAGES = (ENGLISH, RUSSIAN, CHINESE)

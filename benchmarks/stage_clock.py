@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import streamer.run.replay
-from streamer.index.key_table import KeyTable
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
 from streamer.run.judge import Judge
 from streamer.run.outputs import OutputFile
+from streamer.stored.key_table import KeyTable
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -31,9 +31,9 @@ from benchmarks.machine import ROOT
 from benchmarks.resident import resident
 from benchmarks.stage_clock import StageClock
 from streamer.cli.summary import Summary, summarise
+from streamer.index.messages import shard_name
 from streamer.index.rule import DUPLICATE, Judged
 from streamer.index.shard import Shard
-from streamer.index.types import shard_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

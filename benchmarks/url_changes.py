@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.growth import judge_batch
 from benchmarks.lifetimes import BATCH, unique_pages
 from streamer.index.codec import URLS
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.sketch.settings import SignatureSettings
@@ -35,7 +35,7 @@ from streamer.sketch.settings import SignatureSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from streamer.run.judge import Judge
 
 ROUNDS = ("all new", "all unchanged", "a tenth edited, a tenth replaced")

@@ -35,7 +35,7 @@ from pydantic_settings import (
 
 from streamer.errors import SettingsError
 from streamer.index.head import HEAD_PAGES
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.pages.chunk import PAGE_BYTES_MAX
 from streamer.pages.mapping import PRESETS

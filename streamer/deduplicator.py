@@ -31,7 +31,7 @@ import numpy as np
 from streamer.config import Settings, load_settings
 from streamer.errors import InvalidPage, SettingsError
 from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
-from streamer.index.types import Forget, Pages, Term, Verdicts
+from streamer.index.messages import Forget, Pages, Term, Verdicts
 from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict, page_ref
 from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields

@@ -14,7 +14,7 @@ from datasketch import MinHash, MinHashLSH
 
 from benchmarks.peers.peer import BANDS, HASHES, ROWS, MemoryIndex
 from benchmarks.peers.shingles import shingles, shingles_of_text
-from streamer.lab.sample.reference import page_text, read_page, tokens
+from streamer.analysis.sample.reference import page_text, read_page, tokens
 from streamer.model import Decision, Location, Representative
 
 if TYPE_CHECKING:

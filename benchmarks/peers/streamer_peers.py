@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.pages.chunk import PageBatch
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -26,7 +26,7 @@ from streamer.sketch.signer import NativeSigner, Signatures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from streamer.run.judge import Found
 
 BATCH_PAGES = 256  # a few hundred at a time, as the pipeline signs

@@ -17,10 +17,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import Settings, declared, duration_of
 from streamer.errors import DAMAGE_REMEDY, SettingsError, StoreDamaged, StoreMismatch
 from streamer.index.codec import ShardState, StoreMeta, unpack_state
-from streamer.index.deep_check import Finding, check_index, index_bytes
-from streamer.index.frozen import read_note
-from streamer.index.store import Store
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.kafka.wire import stored_position
 from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import (
@@ -35,6 +32,9 @@ from streamer.run.index_folder import (
 )
 from streamer.run.others import OtherIndexes
 from streamer.sketch.settings import NATIVE, derive_seeds, read_secret
+from streamer.stored.deep_check import Finding, check_index, index_bytes
+from streamer.stored.frozen import read_note
+from streamer.stored.store import Store
 
 ROWS_AT_ONCE = 1 << 16
 

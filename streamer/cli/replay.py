@@ -23,8 +23,7 @@ from streamer.deduplicator import open_index, page_parser, without_empty_folders
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import spare_what_lasts
 from streamer.index.codec import unpack_settings, unpack_state
-from streamer.index.store import has_index
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.files import folder_resolver, open_sources
 from streamer.pages.parse import PageParser
@@ -46,6 +45,7 @@ from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
+from streamer.stored.store import has_index
 
 FAULTS = "Input that is not as it should be"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4

@@ -22,18 +22,18 @@ from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
 from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
-from streamer.index.store import Store, has_index
-from streamer.index.types import Forget, Term
+from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.log_upkeep import Generation, forget_in_log, reshard_worker, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position
 from streamer.kernel import FOLDER
 from streamer.pages.mapping import epoch_ms
-from streamer.run.forget import forget as forget_pages
 from streamer.run.index_folder import shard_folders, store_folder
-from streamer.run.reshard import Old, Place, Progress, write
-from streamer.run.snapshots import SnapshotFolder, take_snapshot
+from streamer.stored.forget import forget as forget_pages
+from streamer.stored.store import Store, has_index
+from streamer.upkeep.reshard import Old, Place, Progress, write
+from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 
 def snapshot(

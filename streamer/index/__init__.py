@@ -1,1 +1,1 @@
-"""The index: a pure state machine over band keys, and its store on disk."""
+"""The index as a state machine: records in, verdicts out. It does no input or output."""

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.head import FLUSHED, KEPT
+from streamer.index.messages import Keys, Pages, Verdicts
+from streamer.index.ports import BEFORE_ALL
 from streamer.index.rule import UNIQUE
 from streamer.index.shard import Shard
-from streamer.index.types import BEFORE_ALL, Keys, Pages, Verdicts
 from streamer.sketch.hash_sets import UNKNOWN, set_similarity
 from streamer.sketch.method import Sketch, sketch_similarity
 

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.head import Head
+from streamer.index.messages import Keys, Other, Pages, Verdicts
+from streamer.index.ports import BEFORE_ALL, Hits, KeptRows, Lookup, Nearest
 from streamer.index.rule import (
     CONTENT,
     DUPLICATE,
@@ -28,18 +30,7 @@ from streamer.index.rule import (
     StoredHits,
     judge_pages,
 )
-from streamer.index.types import (
-    BEFORE_ALL,
-    Hits,
-    IndexSettings,
-    KeptRows,
-    Keys,
-    Lookup,
-    Nearest,
-    Other,
-    Pages,
-    Verdicts,
-)
+from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import Compared
 from streamer.sketch.hash_sets import decided_similarity, set_similarity
 

@@ -29,7 +29,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.types import NO_HORIZON, Horizon, IndexSettings, Pages
+from streamer.index.messages import Pages
+from streamer.index.ports import NO_HORIZON, Horizon
+from streamer.index.settings import IndexSettings
 from streamer.sketch.resemblance import SKETCH_WORDS
 
 _COLUMNS: tuple[tuple[str, Any], ...] = (

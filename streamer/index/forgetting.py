@@ -29,8 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import Forgotten, Replaced
+from streamer.index.messages import Forget, Times
+from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.index.postings import ROWS_MAX
-from streamer.index.types import BEFORE_ALL, Forget, KeptRows, Times
 
 URL, HOST, BEFORE, REF = "url", "host", "before", "ref"  # kinds of terms: bytes, bytes, ms, ref
 _DOTS = ".\u3002\uff0e\uff61"  # that separate the labels of a host

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.index.codec import Undecided
-from streamer.index.types import FlushedRows, Horizon
+from streamer.index.ports import FlushedRows, Horizon
 from streamer.kernel import inline_kernel, int64, kernel, uint64
 from streamer.sketch.resemblance import SKETCH_WORDS
 

@@ -31,7 +31,7 @@ from streamer.index.head import (
     entry_of,
     find_slot,
 )
-from streamer.index.types import Keys, Times
+from streamer.index.messages import Keys, Times
 from streamer.kernel import inline_kernel, int64, kernel, prefetch, uint8, uint64
 from streamer.model import Basis
 from streamer.sketch.hash_sets import in_doubt

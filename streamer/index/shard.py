@@ -34,6 +34,30 @@ from streamer.index.codec import (
 from streamer.index.forgetting import REF, REPLACED, RETIRED, SETTLED, Forgetting, Terms
 from streamer.index.head import FLUSHED, FREE, KEPT, UNDECIDED, Head
 from streamer.index.head import RETIRED as RETIRED_STATE
+from streamer.index.messages import (
+    FORGET,
+    VERDICTS,
+    Decisions,
+    Forget,
+    Items,
+    Keys,
+    Output,
+    Pages,
+    Record,
+    Verdicts,
+    destination_name,
+)
+from streamer.index.ports import (
+    NO_HORIZON,
+    FlushedRows,
+    Hits,
+    Horizon,
+    KeptRows,
+    Lookup,
+    Nearest,
+    Others,
+    nothing_near,
+)
 from streamer.index.postings import ROWS_MAX
 from streamer.index.rule import (
     DUPLICATE,
@@ -45,34 +69,14 @@ from streamer.index.rule import (
     Limits,
     StoredHits,
 )
-from streamer.index.types import (
-    FORGET,
+from streamer.index.settings import (
     MACHINE_VERSION,
-    NO_HORIZON,
     RETIRES_BY_ARRIVAL,
-    VERDICTS,
     Corpus,
-    Decisions,
-    FlushedRows,
-    Forget,
-    Hits,
-    Horizon,
     IndexSettings,
-    Items,
-    KeptRows,
-    Keys,
     Leasts,
-    Lookup,
-    Nearest,
-    Others,
-    Output,
-    Pages,
-    Record,
-    Verdicts,
     bands_of,
-    destination_name,
     key_columns,
-    nothing_near,
 )
 from streamer.index.url_versions import Compared, Tracking, UrlVersions
 

@@ -35,15 +35,15 @@ from aiokafka.admin import RecordsToDelete
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
 from streamer.index.forgetting import ASK
-from streamer.index.types import (
+from streamer.index.messages import (
     CONFIG,
     Forget,
-    IndexSettings,
     Term,
     config_record,
     forget_record,
     source_name,
 )
+from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import POLL_MILLISECONDS, answer_in
 from streamer.kafka.prepare import Prepared, log_bounds, prepare
@@ -60,8 +60,8 @@ from streamer.kafka.wire import (
     stored_position,
     unpack_record,
 )
-from streamer.run.reshard import Old, Place, Progress, write
-from streamer.run.snapshots import SnapshotFolder
+from streamer.upkeep.reshard import Old, Place, Progress, write
+from streamer.upkeep.snapshots import SnapshotFolder
 
 
 async def forget_in_log(

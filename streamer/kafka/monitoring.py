@@ -43,16 +43,16 @@ from prometheus_client.metrics_core import Metric
 
 from streamer.errors import SettingsError, StreamerError
 from streamer.index.codec import ShardMeta
+from streamer.index.messages import Verdicts
 from streamer.index.rule import BASIS_NAMES
 from streamer.index.shard import Shard
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import Verdicts
 from streamer.index.url_versions import count_changes
 from streamer.kafka.status_page import status_page
 from streamer.metrics import UPKEEP, Metrics, Stage
 from streamer.model import Decision, split_ref
 from streamer.run.large_clusters import LargeClusters
-from streamer.run.snapshots import Report, Taken
+from streamer.stored.lookup import StoredLookup
+from streamer.upkeep.snapshots import Report, Taken
 
 CLUSTER_WINDOW_PAGES = 100_000
 CLUSTER_TOLD_SECONDS = 3600.0

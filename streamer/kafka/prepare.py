@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from streamer.errors import InputError, StoreMismatch, StreamerError
-from streamer.index.types import IndexSettings, config_record
+from streamer.index.messages import config_record
+from streamer.index.settings import IndexSettings
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader
 from streamer.kafka.topics import (

@@ -20,7 +20,8 @@ import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.types import CONFIG, IndexSettings, config_record
+from streamer.index.messages import CONFIG, config_record
+from streamer.index.settings import IndexSettings
 from streamer.kafka.faust_chunks import ChunkApp, ChunkConsumer, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import ANSWER, REPEAT_SECONDS, Answer, Gauge, pack
 from streamer.kafka.monitoring import ShardMetrics

@@ -17,7 +17,7 @@ import structlog
 from faust.types import TP
 
 from streamer.errors import StoreMismatch
-from streamer.index.types import source_name
+from streamer.index.messages import source_name
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMetrics

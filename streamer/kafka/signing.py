@@ -20,7 +20,7 @@ from typing import Any
 
 from aiokafka.codec import zstd_encode
 
-from streamer.index.types import Forget, Pages, Record, Tombstone, source_records
+from streamer.index.messages import Forget, Pages, Record, Tombstone, source_records
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched
 from streamer.kafka.topics import HEADERS_BYTES_MAX, LOG_BYTES_MAX, Names

@@ -11,7 +11,7 @@ over less than was asked for would look like those over all of it.
 
 The order in which an index took its pages, as the log of its shard 0 has it.
 
-Records are taken by the one rule of intervals (streamer/index/types.py): what two signers wrote
+Records are taken by the one rule of intervals (streamer/index/messages.py): what two signers wrote
 both, after a rebalance, counts where it stands first. So the intervals of a partition that come out
 here follow each other without gaps, whatever the log holds twice.
 
@@ -39,7 +39,8 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from streamer.errors import InputError, SettingsError, StreamerError
 from streamer.index.forgetting import Forgetting
-from streamer.index.types import FORGET, Forget, IndexSettings, Pages, Tombstone, source_name
+from streamer.index.messages import FORGET, Forget, Pages, Tombstone, source_name
+from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.reader import (
     FETCH_BYTES_MAX,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.types import Forget, IndexSettings
+from streamer.index.messages import Forget
+from streamer.index.settings import IndexSettings
 from streamer.kafka.reader import BYTES_MAX, RECORDS_MAX
 from streamer.kafka.topic_input import Interval, LogOrder, PageTopic, Range
 from streamer.kafka.wire import LogIdentity

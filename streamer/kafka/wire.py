@@ -23,7 +23,8 @@ import numpy as np
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import PackedPages, pack_pages, unpack_pages
-from streamer.index.types import Decisions, Forget, IndexSettings, Items, Pages, Record, Term
+from streamer.index.messages import Decisions, Forget, Items, Pages, Record, Term
+from streamer.index.settings import IndexSettings
 
 WIRE_VERSION = 4
 # 1 has no times of pages; 2 no sets of shingles, no changes; 3 no replacements before a page.

@@ -25,7 +25,6 @@ import structlog
 from streamer.config import Role, Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
 from streamer.garbage import spare_what_lasts
-from streamer.index.store import has_index
 from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
@@ -55,10 +54,11 @@ from streamer.pages.parse import PageParser
 from streamer.run.index_folder import check_folder, conversion, identity_of, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
 from streamer.run.others import OtherIndexes
-from streamer.run.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.run.warm import compile_kernels, warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.settings import read_secret
+from streamer.stored.store import has_index
+from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder
 from streamer.version import __version__
 
 # An orchestrator waits for a minute before it kills (deploy/): both together are less.

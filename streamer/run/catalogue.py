@@ -27,13 +27,13 @@ import msgspec
 
 from streamer.errors import StoreMismatch, damaged
 from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
-from streamer.index.store import Store
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.files import FileIdentity, Source, folder_resolver
 from streamer.run.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
+from streamer.stored.store import Store
 
 ENTRIES_A_BLOCK = 256
 CANDIDATES_MAX = 8  # that a file may be, of those that are gone and alike in one way

@@ -26,10 +26,7 @@ import numpy.typing as npt
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import unpack_state
 from streamer.index.forgetting import Forgetting
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.stored_rows import ScannedRows, scan_rows
-from streamer.index.types import IndexSettings, key_columns
+from streamer.index.settings import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
@@ -39,6 +36,9 @@ from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import method_class
 from streamer.sketch.settings import NATIVE, SignatureSettings
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.rows import ScannedRows, scan_rows
+from streamer.stored.store import Store
 from streamer.text.visible import Buffer
 
 PAGES_TOPIC = "pages"  # as the settings call a worker's topic by default

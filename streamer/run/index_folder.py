@@ -12,8 +12,6 @@ from pathlib import Path
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import FORMAT, StoreMeta
-from streamer.index.store import Store, has_index
-from streamer.index.witness import make_folder
 from streamer.sketch.settings import (
     NATIVE,
     SignatureSettings,
@@ -21,6 +19,8 @@ from streamer.sketch.settings import (
     derive_seeds,
     read_secret,
 )
+from streamer.stored.store import Store, has_index
+from streamer.stored.witness import make_folder
 
 Identity = dict[str, str | int | float]
 

@@ -28,19 +28,10 @@ from streamer.errors import StoreUnavailable, StreamerError
 from streamer.index import ask
 from streamer.index.codec import Entry
 from streamer.index.head import HEAD_PAGES, KEPT
-from streamer.index.shard import Shard
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import (
+from streamer.index.messages import (
     CONFIG,
-    FlushedRows,
     Forget,
-    FoundUrls,
-    Hits,
-    IndexSettings,
-    KeptRows,
     Keys,
-    Lookup,
     Output,
     Pages,
     Record,
@@ -51,11 +42,16 @@ from streamer.index.types import (
     source_name,
     source_records,
 )
+from streamer.index.ports import FlushedRows, FoundUrls, Hits, KeptRows, Lookup
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
 from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
-from streamer.run.forget import sweep
 from streamer.run.index_folder import Identity, IndexFolder
 from streamer.run.others import FoundElsewhere, OtherIndexes
+from streamer.stored.forget import sweep
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
 
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.types import Verdicts
+from streamer.index.messages import Verdicts
 from streamer.kernel import kernel
 from streamer.model import SEQUENCE_BITS
 

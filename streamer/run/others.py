@@ -26,24 +26,11 @@ import xxhash
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import ShardMeta, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
-from streamer.index.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
+from streamer.index.messages import Keys, Pages
+from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
 from streamer.index.rule import IN_DOUBT, UNTOLD, mark_doubtful, nearest_rows
+from streamer.index.settings import SETS_ELSEWHERE, Corpus, IndexSettings, Leasts, key_columns
 from streamer.index.shard import not_given
-from streamer.index.store import Store, has_index
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import (
-    BEFORE_ALL,
-    SETS_ELSEWHERE,
-    Corpus,
-    IndexSettings,
-    KeptRows,
-    Keys,
-    Leasts,
-    Nearest,
-    Pages,
-    key_columns,
-    nothing_near,
-)
 from streamer.run.index_folder import (
     Identity,
     differences,
@@ -52,6 +39,9 @@ from streamer.run.index_folder import (
 )
 from streamer.run.whole_index import Part, WholeIndex
 from streamer.sketch.hash_sets import set_similarity
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
+from streamer.stored.store import Store, has_index
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PAIRS_AT_ONCE = 1 << 16  # that are compared: their rows take some 20 MB at the worst

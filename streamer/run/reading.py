@@ -25,7 +25,8 @@ from typing import Protocol
 import msgspec
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.types import Forget, IndexSettings
+from streamer.index.messages import Forget
+from streamer.index.settings import IndexSettings
 from streamer.model import DeadLetter, page_ref
 from streamer.pages.bytestream import Trail
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch

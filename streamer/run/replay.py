@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeGuard
 import numpy as np
 
 from streamer.errors import SettingsError
-from streamer.index.types import Pages, Verdicts
+from streamer.index.messages import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch

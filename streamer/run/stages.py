@@ -30,8 +30,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from streamer.index.messages import Pages, Verdicts
 from streamer.index.rule import BASIS_NAMES
-from streamer.index.types import Pages, Verdicts
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import (
     SEQUENCE_BITS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from streamer.index.messages import Verdicts
 from streamer.index.rule import BASIS_NAMES, TOO_SHORT
-from streamer.index.types import Verdicts
 from streamer.index.url_versions import count_changes
 from streamer.pages.chunk import PageBatch
 

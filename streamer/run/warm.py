@@ -21,11 +21,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from streamer.index.messages import Pages
 from streamer.index.postings import Probed, Shape, explain, unpack
 from streamer.index.rule import mark_doubtful, matching_pairs, nearest_rows
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.stored_rows import scan_rows
-from streamer.index.types import IndexSettings, Pages
+from streamer.index.settings import IndexSettings
 from streamer.kernel import (
     FOLDER,
     KERNELS,
@@ -48,6 +47,8 @@ from streamer.sketch.method_signer import make_signer
 from streamer.sketch.resemblance import SKETCH_WORDS
 from streamer.sketch.settings import MAIN_TEXT, SignatureSettings
 from streamer.sketch.signer import PageSigner
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.rows import scan_rows
 from streamer.text.main_text import keep_main, new_main_text, read_model
 from streamer.text.short_tokens import token_tables
 from streamer.text.slices import Slices

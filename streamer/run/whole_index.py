@@ -10,11 +10,11 @@ import msgspec
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardMeta, StoreMeta
-from streamer.index.store import Store
 from streamer.model import Location, split_ref
 from streamer.run.catalogue import stored_catalogue
 from streamer.run.index_folder import Identity, first_shard, read_meta, shard_folders
 from streamer.run.stages import Locate
+from streamer.stored.store import Store
 
 
 class Part(NamedTuple):

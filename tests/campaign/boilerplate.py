@@ -23,8 +23,8 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.corpus import SYLLABLES
-from streamer.lab.sample.reference import Exact, Shingler, resemblance
-from streamer.lab.sample.score import Judged, read_verdicts
+from streamer.analysis.sample.reference import Exact, Shingler, resemblance
+from streamer.analysis.sample.score import Judged, read_verdicts
 from streamer.model import Decision
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.replayed import replay

@@ -24,7 +24,8 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.errors import StreamerError
-from streamer.index.types import CONFIG, IndexSettings, Record, Verdicts
+from streamer.index.messages import CONFIG, Record, Verdicts
+from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from streamer.lab.sample.prose import CHINESE, FRENCH, GERMAN, JAPANESE, RUSSIAN, write_article
+from streamer.analysis.sample.prose import CHINESE, FRENCH, GERMAN, JAPANESE, RUSSIAN, write_article
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.parse import PageParser
 from streamer.sketch.resemblance import SKETCH_WORDS, similarity
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streamer.lab.sample.prose import Language
+    from streamer.analysis.sample.prose import Language
 
     Words = npt.NDArray[np.uint64]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streamer.lab.sample.prose import (
+from streamer.analysis.sample.prose import (
     ENGLISH,
     FRENCH,
     GERMAN,

@@ -14,11 +14,11 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from streamer.index.frozen import read_note
-from streamer.index.row_blocks import gather_rows, rows_at
-from streamer.index.store import Store
 from streamer.index.url_versions import url_of
 from streamer.run.index_folder import store_folder
+from streamer.stored.frozen import read_note
+from streamer.stored.row_blocks import gather_rows, rows_at
+from streamer.stored.store import Store
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.growing_index import everything
 from tests.helpers.growing_index import run as command

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from streamer.run.snapshots import SnapshotFolder
+from streamer.upkeep.snapshots import SnapshotFolder
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.growing_index import everything, forge
 from tests.helpers.growing_index import run as command

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamer.errors import StreamerError
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.chunk import PageBatch
 from streamer.pages.mapping import FieldMapping

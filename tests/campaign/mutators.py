@@ -24,7 +24,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 from backports import zstd
 
-from streamer.lab.sample.crawl import Crawl
+from streamer.analysis.sample.crawl import Crawl
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,9 +26,9 @@ import numpy as np
 
 from benchmarks.corpus import SYLLABLES
 from benchmarks.resident import resident
+from streamer.analysis.audit.verify import left
 from streamer.kafka.reader import Reader, open_reader
 from streamer.kafka.topics import Names
-from streamer.lab.audit.verify import left
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.broker import free_port, running_broker
 from tests.helpers.feeder import fed

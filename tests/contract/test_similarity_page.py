@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streamer.lab.exact import Comparison, compare_words
-from streamer.lab.sample.crawl import Crawl, Planted
-from streamer.lab.sample.reference import page_text, read_page
+from streamer.analysis.exact import Comparison, compare_words
+from streamer.analysis.sample.crawl import Crawl, Planted
+from streamer.analysis.sample.reference import page_text, read_page
 from streamer.text.words import canonical_words
 
 PAGE = Path(__file__).parents[2] / "docs" / "near-duplicates.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.index.codec import FORMAT, READ_FORMATS
-from streamer.index.types import MACHINE_VERSION
+from streamer.index.settings import MACHINE_VERSION
 from streamer.kafka.wire import READ_VERSIONS, WIRE_VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "upgrade.md").read_text(encoding="utf-8")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamer.index.shard import Shard
-from streamer.index.types import (
+from streamer.analysis.audit.scene import Scene
+from streamer.analysis.audit.verify import IndexAudit
+from streamer.index.messages import (
     Decisions,
     Forget,
-    IndexSettings,
     Output,
     Pages,
     Record,
@@ -27,12 +27,12 @@ from streamer.index.types import (
     shard_name,
     source_name,
 )
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
 from streamer.kafka.owner import topic_locator, verdict_messages
 from streamer.kafka.signing import dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
-from streamer.lab.audit.scene import Scene
-from streamer.lab.audit.verify import IndexAudit
 from streamer.model import page_ref
 from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser
@@ -42,7 +42,7 @@ from tests.helpers.signed_pages import BANDS, family_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamer.lab.audit.scene import Report
+    from streamer.analysis.audit.scene import Report
 
 NAMES = Names("news", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")

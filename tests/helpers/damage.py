@@ -7,7 +7,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamer.index.database import Database
+from streamer.stored.database import Database
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,11 +17,11 @@ from unittest.mock import patch
 import pytest
 from aiokafka.errors import KafkaError
 
+from streamer.analysis.audit.verify import left
 from streamer.cli.main import run
 from streamer.errors import StreamerError
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from streamer.lab.audit.verify import left
 
 ROOT = Path(__file__).parents[2]
 KEY = "5a" * 32

@@ -12,18 +12,18 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.errors import StreamerError
-from streamer.index.deep_check import check_index
-from streamer.index.store import Store
 from streamer.run.index_folder import store_folder
+from streamer.stored.deep_check import check_index
+from streamer.stored.store import Store
 from tests.helpers.stored_rows import assert_holds, flush
 
 # Arguments: the index, its snapshots, the rows of a flush, and a folder to restore to, if any.
 TAKING_SNAPSHOTS = """
 import shutil, sys
 from pathlib import Path
-from streamer.index.store import Store
+from streamer.stored.store import Store
 from streamer.run.index_folder import store_folder
-from streamer.run.snapshots import SnapshotFolder, take_snapshot
+from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 from tests.helpers.stored_rows import flush
 index, snapshots, step = Path(sys.argv[1]), SnapshotFolder(sys.argv[2]), int(sys.argv[3])
 while True:

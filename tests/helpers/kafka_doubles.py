@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
-from streamer.index.types import Output
+from streamer.index.messages import Output
 from streamer.kafka.owner import Owner
 from streamer.kafka.publisher import Message
 from streamer.kafka.reader import Fetched

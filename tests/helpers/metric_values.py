@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from streamer.errors import StoreUnavailable
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import Verdicts
+from streamer.index.messages import Verdicts
 from streamer.kafka.monitoring import ShardMetrics, SignMetrics, snapshot_report
 from streamer.metrics import Metrics, Stage
-from streamer.run.snapshots import Snapshot, Taken
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
+from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.shard_cases import SAME, index, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import flush

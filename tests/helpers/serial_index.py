@@ -16,7 +16,8 @@ from tests.oracles.hash_sets import decided
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from streamer.index.types import Forget, IndexSettings, Pages, Verdicts
+    from streamer.index.messages import Forget, Pages, Verdicts
+    from streamer.index.settings import IndexSettings
 
 
 class Judged(NamedTuple):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from tests.helpers.shard_network import Network
 from tests.helpers.signed_pages import Sketch, sketch_with, unlike
 
 if TYPE_CHECKING:
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from tests.helpers.serial_index import Judged
 
 BANDS = 3

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from streamer.index.messages import CONFIG, Output, Pages, Record, Verdicts
+from streamer.index.ports import FoundUrls, Hits, KeptRows, Lookup
 from streamer.index.shard import Shard
-from streamer.index.types import (
-    CONFIG,
-    FoundUrls,
-    Hits,
-    KeptRows,
-    Lookup,
-    Output,
-    Pages,
-    Record,
-    Verdicts,
-)
 from streamer.index.url_versions import url_keys
 from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.helpers.serial_index import Judged, judged
@@ -28,7 +19,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from streamer.index.types import FlushedRows, IndexSettings, Keys
+    from streamer.index.messages import Keys
+    from streamer.index.ports import FlushedRows
+    from streamer.index.settings import IndexSettings
 
 SOURCE = "pages:0"
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamer.index.types import IndexSettings, Pages
+from streamer.index.messages import Pages
+from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.hash_sets import pack_set

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamer.index.codec import ShardState, Undecided, pack_state
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import NO_HORIZON, FlushedRows, Horizon
+from streamer.index.ports import NO_HORIZON, FlushedRows, Horizon
 from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.stored.lookup import StoredLookup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamer.index.postings import Keys
-    from streamer.index.store import Brought, Store
+    from streamer.stored.store import Brought, Store
 
 POSTINGS_A_ROW = 3
 

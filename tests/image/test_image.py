@@ -227,7 +227,10 @@ def test_the_bill_of_materials_names_each_package_of_the_lock(tmp_path: Path) ->
     chosen = {"PYTHON": sys.executable, **os.environ}
     subprocess.run([str(ROOT / "deploy" / "image"), "sbom"], env=chosen, check=True, cwd=tmp_path)
     bill = json.loads((ROOT / "build" / "images" / "streamer.cdx.json").read_text("utf-8"))
-    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "streamer-dedup")
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == (
+        "CycloneDX",
+        "streamer-dedup",
+    )
     named = {(plain(one["name"]), one["version"]) for one in bill["components"]}
     lock = (ROOT / "requirements" / "run.lock").read_text("utf-8")
     locked = [Requirement(one) for one in re.findall(r"^[\w.-]+==[^\\\n]+", lock, re.MULTILINE)]

@@ -21,11 +21,12 @@ from unittest import mock
 
 import numpy as np
 
+from streamer.analysis.sample.crawl import write_crawl
 from streamer.cli.main import app
+from streamer.index.messages import CONFIG, Record, source_name
 from streamer.index.postings import sort_postings
+from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.index.types import CONFIG, IndexSettings, Record, source_name
-from streamer.lab.sample.crawl import write_crawl
 from streamer.pages.chunk import PageBatch
 from streamer.run.stages import sign
 from streamer.sketch.settings import SignatureSettings

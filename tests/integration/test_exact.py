@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from streamer.analysis.sample.reference import read_pages
+from streamer.analysis.sample.score import KeptPages
+from streamer.analysis.trial import secret_of, select
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreMismatch
 from streamer.index.codec import SHINGLES
-from streamer.index.deep_check import check_index
-from streamer.index.store import Store
-from streamer.lab.sample.reference import read_pages
-from streamer.lab.sample.score import KeptPages
-from streamer.lab.trial import secret_of, select
 from streamer.model import SIMILARITY_ONE
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.sketch.hash_sets import SET_MAX
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
-from tests.unit.lab.sample.test_score import documentation  # noqa: F401 - a fixture
+from streamer.stored.deep_check import check_index
+from streamer.stored.store import Store
+from tests.unit.analysis.sample.test_score import documentation  # noqa: F401 - a fixture
 
 WIDTH = 5
 WORDS = 400

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamer.index.store import Store
 from streamer.run.index_folder import store_folder
+from streamer.stored.store import Store
 from tests.integration.test_replay import Place, page
 from tests.integration.test_replay_dead_letters import tree
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.kafka import topic_replay
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from streamer.index.deep_check import check_index
 from streamer.kafka.topics import Names
 from streamer.run.index_folder import read_meta
+from streamer.stored.deep_check import check_index
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.kills import code_of
@@ -22,7 +22,7 @@ from tests.integration.test_replay import lines
 # Runs the command, and is killed when the n-th of its steps that change the disk is to come.
 KILLED = """
 import sys
-from streamer.run import reshard
+from streamer.upkeep import reshard
 from tests.helpers.kills import die_before
 
 reshard.ROWS_AT_ONCE = 512

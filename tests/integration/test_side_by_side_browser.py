@@ -13,7 +13,7 @@ import typer
 from lxml import etree
 from typer.testing import CliRunner
 
-from streamer.lab.cli.compare import compare
+from streamer.analysis.cli.compare import compare
 from tests.helpers.left_out import leave_out
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

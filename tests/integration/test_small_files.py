@@ -14,9 +14,9 @@ from unittest import mock
 import pytest
 
 from streamer.index.codec import SOURCES, entry_key
-from streamer.index.store import Store
 from streamer.run.catalogue import ENTRIES_A_BLOCK
 from streamer.run.index_folder import read_meta
+from streamer.stored.store import Store
 from tests.helpers.kills import code_of
 from tests.integration.test_replay import Place, lines, page
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
-from streamer.index.store import Store
 from streamer.run.index_folder import own_key, store_folder
-from streamer.run.snapshot_places import Stopped
-from streamer.run.snapshots import Checkpoint, SnapshotFolder, take_snapshot
+from streamer.stored.store import Store
+from streamer.upkeep.snapshot_places import Stopped
+from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
 from tests.helpers.kills import told_until_killed
 from tests.helpers.object_store import ObjectStore, running_store
@@ -194,7 +194,7 @@ def test_a_store_that_cannot_be_used_is_told_with_the_remedy(
             take_snapshot(index, SnapshotFolder(store.url), 0)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
-        patch.delitem(sys.modules, "streamer.run.snapshot_bucket", raising=False)
+        patch.delitem(sys.modules, "streamer.upkeep.snapshot_bucket", raising=False)
         with pytest.raises(
             SettingsError, match=re.escape("pip install 'streamer-dedup[object-store]'")
         ):

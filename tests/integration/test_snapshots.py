@@ -14,7 +14,7 @@ import pytest
 
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from streamer.run.snapshots import SnapshotFolder
+from streamer.upkeep.snapshots import SnapshotFolder
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet, streamer
 from tests.helpers.object_store import running_store

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.index.codec import FORMAT, READ_FORMATS
-from streamer.index.store import Store
 from streamer.run.index_folder import store_folder
+from streamer.stored.store import Store
 from tests.helpers.damage import digests
 from tests.helpers.growing_index import run
-from tests.unit.run.test_forget import URLS, page
+from tests.unit.stored.test_forget import URLS, page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ def format_of(index: Path) -> int:
 def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with an index that says it has the format before ours."""
     with monkeypatch.context() as patch:
-        patch.setattr("streamer.index.store.FORMAT", READ_FORMATS[-2])
+        patch.setattr("streamer.stored.store.FORMAT", READ_FORMATS[-2])
         assert judge(tmp_path, "--head-pages", 2)[0] == 0
     assert format_of(tmp_path / "index") == READ_FORMATS[-2] < FORMAT
     return tmp_path

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from streamer.analysis.audit.scene import Report
+from streamer.analysis.audit.verify import VerifyOptions, verify
 from streamer.errors import InputError, StoreMismatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.topics import Names
-from streamer.lab.audit.scene import Report
-from streamer.lab.audit.verify import VerifyOptions, verify
 from streamer.pages.parse import PageParser
 from tests.helpers.broker import messages_of
 from tests.helpers.fleet import Fleet, fleet

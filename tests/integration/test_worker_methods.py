@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from streamer.analysis.sample.crawl import PAGES_FILE, write_crawl
 from streamer.kafka.topics import Names
-from streamer.lab.sample.crawl import PAGES_FILE, write_crawl
 from tests.helpers.broker import verdicts_of
 from tests.helpers.fleet import Fleet, fleet
 from tests.integration.chaos import load

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from streamer.errors import StoreDamaged
 from streamer.index.codec import BANDS
-from streamer.index.frozen import MERGED, FrozenKeys, Generation, Stopped, thaw
-from streamer.index.key_table import KeyTable
 from streamer.index.postings import (
     SEGMENTS,
     Postings,
@@ -28,8 +26,10 @@ from streamer.index.postings import (
     sort_postings,
     unpack,
 )
-from streamer.index.store import Store
-from streamer.index.stored_rows import RowSlots, StoredRows
+from streamer.stored.frozen import MERGED, FrozenKeys, Generation, Stopped, thaw
+from streamer.stored.key_table import KeyTable
+from streamer.stored.rows import RowSlots, StoredRows
+from streamer.stored.store import Store
 from tests.helpers.stored_rows import flush
 
 if TYPE_CHECKING:

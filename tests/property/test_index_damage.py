@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from streamer.cli.inspect import describe
 from streamer.errors import SettingsError, StoreDamaged, StoreMismatch, StreamerError
 from streamer.index.codec import pack_pages
-from streamer.index.database import state_files
-from streamer.index.deep_check import check_index
-from streamer.index.types import CONFIG, IndexSettings, Pages, Record
+from streamer.index.messages import CONFIG, Pages, Record
+from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import IndexFolder, identity_of, own_key, read_meta
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions, replay_judge
+from streamer.stored.database import state_files
+from streamer.stored.deep_check import check_index
 from tests.helpers.damage import FLIP, Damage, digests, some_damage
 from tests.helpers.kafka_doubles import take
 from tests.helpers.serial_index import judged

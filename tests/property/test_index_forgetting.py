@@ -14,15 +14,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.index.stored_rows import scan_rows
-from streamer.index.types import Forget, IndexSettings
+from streamer.index.messages import Forget
+from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import NEW, told_changes, url_of
 from streamer.run import judge as judge_module
+from streamer.stored.rows import scan_rows
 from tests.helpers.serial_index import Judged, is_named, judged, serial_verdicts
 from tests.helpers.signed_pages import family_pages, opened
 
 if TYPE_CHECKING:
-    from streamer.index.types import Pages, Term, Tombstone
+    from streamer.index.messages import Pages, Term, Tombstone
     from streamer.run.judge import Found, Judge
 
 LIMITS = (

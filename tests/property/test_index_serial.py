@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import IndexSettings, key_columns
+from streamer.index.settings import IndexSettings, key_columns
 from streamer.rules import Rule
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
 from tests.helpers.serial_index import Judged, serial_verdicts
 from tests.helpers.shard_network import MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, crowded_pages, family_pages
 
 if TYPE_CHECKING:
-    from streamer.index.types import FlushedRows, Pages
+    from streamer.index.messages import Pages
+    from streamer.index.ports import FlushedRows
 
 SITES = (
     Rule(host="site1.example", threshold=0.65),

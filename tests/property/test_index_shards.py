@@ -11,17 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamer.index.messages import CONFIG, Decisions, Forget, Output, Record, Verdicts
+from streamer.index.settings import IndexSettings, bands_of
 from streamer.index.shard import Shard
-from streamer.index.types import (
-    CONFIG,
-    Decisions,
-    Forget,
-    IndexSettings,
-    Output,
-    Record,
-    Verdicts,
-    bands_of,
-)
 from tests.helpers.serial_index import judged, likeness, own_keys
 from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike

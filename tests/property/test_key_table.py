@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamer.index import key_table
-from streamer.index.key_table import KeyTable, slots_for
 from streamer.index.postings import SEGMENTS, Keys, Places, Postings, part_postings, sort_postings
+from streamer.stored import key_table
+from streamer.stored.key_table import KeyTable, slots_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

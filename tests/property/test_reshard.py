@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.deep_check import check_index
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.rules import Rule
-from streamer.run import reshard as module
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
-from streamer.run.reshard import Old, Place, write
+from streamer.stored.deep_check import check_index
+from streamer.upkeep import reshard as module
+from streamer.upkeep.reshard import Old, Place, write
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.signed_pages import family_pages, opened
 from tests.simulation.world import MEMORY
 
 if TYPE_CHECKING:
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
 
 OWNER = pack_catalogue(Catalogue(entries=[SourceEntry("pages.jsonl", "", None)]))
 SITES = (

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.index.codec import KEYS, ROWS, entry_key
+from streamer.index.ports import FlushedRows
 from streamer.index.postings import Bytes, Places
-from streamer.index.row_blocks import (
+from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.stored.row_blocks import (
     PADDING,
     ROWS_A_BLOCK,
     SLOTS_A_KEY_BLOCK,
@@ -25,8 +27,6 @@ from streamer.index.row_blocks import (
     row_entries,
     unpack_keys,
 )
-from streamer.index.types import FlushedRows
-from streamer.sketch.resemblance import SKETCH_WORDS
 from tests.oracles.row_block import RowBlock
 
 U64 = st.integers(0, 2**64 - 1)

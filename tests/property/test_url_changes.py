@@ -18,22 +18,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamer.index.row_blocks import gather_rows, rows_at
-from streamer.index.types import Forget, IndexSettings, Verdicts
+from streamer.index.messages import Forget, Verdicts
+from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import CHANGE_NAMES, told_changes
 from streamer.model import Change
 from streamer.rules import Rule
 from streamer.run import judge as judge_module
 from streamer.sketch.resemblance import similarity
+from streamer.stored.row_blocks import gather_rows, rows_at
 from tests.helpers.serial_index import Judged, judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import Network, page_record
 from tests.helpers.signed_pages import BANDS, dense_sketch, family_pages, made_pages, opened
 from tests.property.test_index_serial import StoredIndex, run
 
 if TYPE_CHECKING:
-    from streamer.index.stored_rows import RowNumbers
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from streamer.run.judge import Found, Judge
+    from streamer.stored.rows import RowNumbers
 
     Changes = dict[int, tuple[Change, int]]
 

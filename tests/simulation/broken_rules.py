@@ -24,17 +24,10 @@ from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import REPLACED as REPLACED_URL
 from streamer.index.forgetting import SETTLED, URL, Forgetting, Terms
 from streamer.index.head import FREE, UNDECIDED
+from streamer.index.messages import Forget, Pages, Record
+from streamer.index.ports import BEFORE_ALL, NO_HORIZON, FlushedRows, Horizon
+from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
-from streamer.index.types import (
-    BEFORE_ALL,
-    NO_HORIZON,
-    FlushedRows,
-    Forget,
-    Horizon,
-    IndexSettings,
-    Pages,
-    Record,
-)
 from streamer.index.url_versions import EDITED, REPLACED, told_changes
 from tests.simulation.resharding import FLAWS as RESHARDING
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from streamer.index.codec import pack_pages
 from streamer.index.head import FLUSHED, FREE, KEPT, RETIRED, UNDECIDED
+from streamer.index.messages import Keys
+from streamer.index.ports import BEFORE_ALL, FoundUrls, Hits, Horizon, KeptRows, no_hits
 from streamer.index.shard import Shard
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import BEFORE_ALL, FoundUrls, Hits, Horizon, KeptRows, Keys, no_hits
 from streamer.index.url_versions import is_hidden, rows_before, time_of, url_keys
-from streamer.run.forget import sweep
 from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.stored.forget import sweep
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
 from tests.helpers.stored_rows import stored_postings
 from tests.simulation.pages import BANDS, split
 

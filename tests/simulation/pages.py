@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.types import Decisions, Forget, Items, Pages, Verdicts
+from streamer.index.messages import Decisions, Forget, Items, Pages, Verdicts
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6

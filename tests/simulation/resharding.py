@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from streamer.index.codec import pack_state, unpack_state
-from streamer.index.types import Record
-from streamer.run.reshard import Joined, Old, write
+from streamer.index.messages import Record
+from streamer.upkeep.reshard import Joined, Old, write
 from tests.simulation.owner import Owner, copy_disk
 
 

@@ -35,16 +35,11 @@ from typing import Any
 import numpy as np
 
 from streamer.index.forgetting import ASK, BEFORE, HOST, URL, names_of_host
-from streamer.index.rule import CONTENT
-from streamer.index.shard import Shard
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.types import (
+from streamer.index.messages import (
     CONFIG,
     FORGET,
     VERDICTS,
     Forget,
-    IndexSettings,
     Pages,
     Record,
     Term,
@@ -54,10 +49,15 @@ from streamer.index.types import (
     source_name,
     source_records,
 )
+from streamer.index.rule import CONTENT
+from streamer.index.settings import IndexSettings
+from streamer.index.shard import Shard
 from streamer.index.url_versions import EDITED, NEW, REPLACED, UNCHANGED
 from streamer.model import SIMILARITY_ONE, page_ref
-from streamer.run.snapshots import Checkpoint, SnapshotFolder
 from streamer.sketch.resemblance import similarity
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.store import Store
+from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder
 from tests.simulation import resharding
 from tests.simulation.owner import FOREVER, Killed, NothingFlushed, Owner, canon, copy_disk
 from tests.simulation.pages import BANDS, NOT_TRACKED, Signature, alike, join, make_page

@@ -12,7 +12,7 @@ import pytest
 
 from streamer.config import OTHER_VARIABLES, PURPOSES, Settings, declared, load_settings
 from streamer.errors import SettingsError
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.metrics import memory_limit_bytes
 from streamer.sketch.settings import SignatureSettings
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from streamer.cli.main import app
 from streamer.config import load_settings
 from streamer.errors import SettingsError, StoreMismatch
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.rules import ANY, Rule, fits, read_rules, rule_for, text_rules
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import identity_of

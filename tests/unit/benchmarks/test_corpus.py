@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks import corpus
-from streamer.lab.sample.reference import Exact, Shingler, page_text, read_page, resemblance
+from streamer.analysis.sample.reference import Exact, Shingler, page_text, read_page, resemblance
 
 COUNT = 1200
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from benchmarks import methods_page, short_texts
-from streamer.lab.trial import Ratios, Trial, select
+from streamer.analysis.trial import Ratios, Trial, select
 from streamer.sketch.scheme import methods
 
 RATIOS = Ratios(1.0, 0.5, 0.6, 10, 0, 10)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import quality
 from benchmarks.peers.peer import STREAM_PEERS
-from streamer.lab.sample.score import read_verdicts
+from streamer.analysis.sample.score import read_verdicts
 
 
 def test_minimum_and_median_are_over_the_keys() -> None:

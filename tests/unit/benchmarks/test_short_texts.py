@@ -18,10 +18,10 @@ from benchmarks.short_texts import (
     found_shares,
     short_pairs,
 )
+from streamer.analysis.sample.prose import ENGLISH, Language
+from streamer.analysis.sample.reference import tokens
+from streamer.analysis.trial import select
 from streamer.cli.main import app
-from streamer.lab.sample.prose import ENGLISH, Language
-from streamer.lab.sample.reference import tokens
-from streamer.lab.trial import select
 
 
 def test_pairs_are_the_same_for_the_same_seed_and_others_for_another() -> None:

@@ -59,7 +59,7 @@ def test_a_replay_of_files_imports_neither_other_commands_nor_the_kafka_client()
         "aiokafka",
         "faust",
         "streamer.cli.kafka_commands",
-        "streamer.lab",
+        "streamer.analysis",
         "streamer.kafka.worker",
     }
     assert modules.isdisjoint(others)

@@ -172,7 +172,7 @@ def test_a_record_of_options_and_the_settings_reach_the_command_as_one_value_eac
 
 def test_no_function_of_the_command_line_is_long_or_takes_more_than_ten_parameters() -> None:
     folder = Path(streamer.__file__).parent
-    files = [folder / "config.py", *folder.glob("cli/*.py"), *folder.glob("lab/cli/*.py")]
+    files = [folder / "config.py", *folder.glob("cli/*.py"), *folder.glob("analysis/cli/*.py")]
     functions = [
         (file.name, one)
         for file in files

@@ -10,9 +10,9 @@ import pytest
 
 from streamer.cli.replay import _index_folder
 from streamer.config import Settings
-from streamer.index.store import Store
-from streamer.index.witness import NAME
 from streamer.run.index_folder import IndexFolder, own_key
+from streamer.stored.store import Store
+from streamer.stored.witness import NAME
 
 
 def test_a_second_run_keeps_the_index_and_key_that_it_has_made(

@@ -9,18 +9,10 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import ShardState, Undecided, pack_state
+from streamer.index.messages import CONFIG, Decisions, Pages, Record, Verdicts, shard_name
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
+from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.index.shard import Shard
-from streamer.index.types import (
-    CONFIG,
-    MACHINE_VERSION,
-    Decisions,
-    IndexSettings,
-    Pages,
-    Record,
-    Verdicts,
-    shard_name,
-)
 from tests.helpers.serial_index import Judged
 from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, index, judge, representatives, shares
 from tests.helpers.shard_network import SOURCE, MemoryLookup, page_record, said

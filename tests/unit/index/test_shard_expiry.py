@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from streamer.index.deep_check import check_index
-from streamer.index.store import Store
-from streamer.index.stored_lookup import StoredLookup
-from streamer.index.stored_rows import scan_rows
-from streamer.index.types import BEFORE_ALL, Horizon, config_record
+from streamer.index.messages import config_record
+from streamer.index.ports import BEFORE_ALL, Horizon
+from streamer.stored.deep_check import check_index
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.rows import scan_rows
+from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, index, judge, representatives, shares
 from tests.helpers.signed_pages import made_pages
 from tests.helpers.stored_rows import assert_holds, flush, keys_of, stored_postings
@@ -20,7 +21,7 @@ from tests.helpers.stored_rows import assert_holds, flush, keys_of, stored_posti
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
 
 DAY = 86_400_000
 

@@ -14,17 +14,18 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreUnavailable
-from streamer.index.deep_check import check_index
 from streamer.index.forgetting import BEFORE, HOST, URL
-from streamer.index.store import Store
-from streamer.index.types import Forget, IndexSettings, Pages, Term, Verdicts, config_record
+from streamer.index.messages import Forget, Pages, Term, Verdicts, config_record
+from streamer.index.settings import IndexSettings
 from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, url_of
 from streamer.kafka.wire import pack_record, unpack_record
 from streamer.run.explanation import answering_rows
-from streamer.run.forget import forget
 from streamer.run.judge import Judge
 from streamer.run.whole_index import Part
 from streamer.sketch.resemblance import similarity
+from streamer.stored.deep_check import check_index
+from streamer.stored.forget import forget
+from streamer.stored.store import Store
 from tests.helpers.shard_cases import FAR, SAME, apart, shares
 from tests.helpers.signed_pages import BANDS, Sketch, made_pages, opened
 from tests.property.test_reshard import OWNER, reshard
@@ -158,7 +159,7 @@ def test_a_flush_is_due_when_many_versions_came_though_no_page_was_kept(tmp_path
 def test_versions_of_a_flush_that_has_failed_are_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.index.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
+    monkeypatch.setattr("streamer.stored.database.LOGGED_BYTES_MAX", 0)  # rows go past the log
     with contextlib.closing(opened(tmp_path / "index", TRACKED)) as judge:
         change(judge, page(0, b"a", 1, SAME))
         judge.flush(b"")
@@ -197,7 +198,7 @@ def test_keys_of_urls_depend_on_the_secret() -> None:
 def test_a_url_under_the_key_of_another_is_new(
     judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamer.index.stored_lookup.url_keys", lambda urls, _: [7] * len(urls))
+    monkeypatch.setattr("streamer.stored.lookup.url_keys", lambda urls, _: [7] * len(urls))
     assert change(judge, page(0, b"a", 1, SAME)) == ("new", -1)
     assert change(judge, page(1, b"ba", 1, SAME)) == ("new", -1)
     assert change(judge, page(2, b"ba", 1, SAME)) == ("unchanged", 10_000)

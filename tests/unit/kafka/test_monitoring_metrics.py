@@ -13,13 +13,13 @@ import structlog
 from structlog.testing import capture_logs
 
 from streamer.errors import StoreUnavailable
+from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT
-from streamer.index.types import Verdicts
 from streamer.kafka.monitoring import ClusterWatch, ShardMetrics, SignMetrics, snapshot_report
 from streamer.kafka.topics import Names
 from streamer.metrics import Metrics, Stage
 from streamer.model import page_ref
-from streamer.run.snapshots import Snapshot, Taken
+from streamer.upkeep.snapshots import Snapshot, Taken
 from tests.helpers.kafka_doubles import take
 from tests.helpers.metric_values import observe, store_of, value, values
 from tests.helpers.shard_cases import FAR, SAME, index, shares

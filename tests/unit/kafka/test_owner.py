@@ -11,13 +11,14 @@ import pytest
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
-from streamer.index.types import CONFIG, IndexSettings, Output, Record, Verdicts
+from streamer.index.messages import CONFIG, Output, Record, Verdicts
+from streamer.index.settings import IndexSettings
 from streamer.kafka.owner import Owner
 from streamer.kafka.wire import LogBounds, LogIdentity, ShardLog, pack_record
 from streamer.run.index_folder import identity_of
 from streamer.run.judge import LOG_FLUSHES, JudgeOptions
-from streamer.run.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
 from streamer.sketch.settings import SignatureSettings
+from streamer.upkeep.snapshots import RegularSnapshots, SnapshotFolder, Taken, take_snapshot
 from tests.helpers.kafka_doubles import take
 from tests.helpers.signed_pages import family_pages
 

@@ -13,7 +13,7 @@ import pytest
 from faust.types import TP
 
 from streamer.errors import StoreMismatch, StreamerError
-from streamer.index.types import Forget, Pages
+from streamer.index.messages import Forget, Pages
 from streamer.kafka.faust_chunks import Start
 from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.monitoring import SignMetrics

@@ -20,7 +20,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
-from streamer.index.types import Decisions, IndexSettings, Record, shard_name
+from streamer.index.messages import Decisions, Record, shard_name
+from streamer.index.settings import IndexSettings
 from streamer.kafka.topic_input import (
     Interval,
     LogOrder,

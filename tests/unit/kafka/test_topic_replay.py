@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamer.errors import InputError, StoreMismatch
-from streamer.index.types import Forget, Record, forget_record
+from streamer.index.messages import Forget, Record, forget_record
 from streamer.kafka import topic_replay
 from streamer.kafka.topic_input import PageTopic, Range, Wanted, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput

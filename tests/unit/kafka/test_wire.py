@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 
 from streamer.errors import StoreMismatch
 from streamer.index.codec import pack_pages
-from streamer.index.types import (
-    CONFIG,
-    Decisions,
-    Forget,
-    IndexSettings,
-    Items,
-    Pages,
-    Record,
-    Term,
-)
+from streamer.index.messages import CONFIG, Decisions, Forget, Items, Pages, Record, Term
+from streamer.index.settings import IndexSettings
 from streamer.kafka.wire import WIRE_VERSION, LogIdentity, pack_record, unpack_record
 from tests.helpers.signed_pages import family_pages
 

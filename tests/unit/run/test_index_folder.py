@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
-from streamer.index.types import IndexSettings
+from streamer.index.settings import IndexSettings
 from streamer.run.index_folder import (
     IndexFolder,
     identity_of,

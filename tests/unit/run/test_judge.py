@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import StoreUnavailable
+from streamer.index.messages import Pages
+from streamer.index.ports import Hits, KeptRows
 from streamer.index.postings import Keys
-from streamer.index.types import Hits, IndexSettings, KeptRows, Pages
+from streamer.index.settings import IndexSettings
 from streamer.model import page_ref
 from streamer.run import judge as module
 from streamer.run.judge import FlushRule, Judge, PrefetchedLookup

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT
-from streamer.index.types import Verdicts
 from streamer.model import page_ref
 from streamer.run.large_clusters import LargeCluster, LargeClusters
 from tests.helpers.signed_pages import made_pages, unlike

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.index.messages import Verdicts
 from streamer.index.rule import CONTENT, SIGNATURE, TOO_SHORT
-from streamer.index.stored_rows import StoredRows
-from streamer.index.types import SETS_ELSEWHERE, IndexSettings, Verdicts
+from streamer.index.settings import SETS_ELSEWHERE, IndexSettings
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -26,6 +26,7 @@ from streamer.run.stages import verdicts
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings
+from streamer.stored.rows import StoredRows
 from tests.helpers.serial_index import Judged, judged, own_keys, serial_verdicts
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, sketch_with, unlike
 from tests.oracles.hash_sets import decided
@@ -33,7 +34,7 @@ from tests.oracles.hash_sets import decided
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from streamer.run.judge import Judge
 
 SIGNATURE_SETTINGS = SignatureSettings(bands=BANDS)

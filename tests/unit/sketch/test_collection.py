@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from streamer.analysis.cli.compare import collection
 from streamer.errors import InputError, SettingsError
-from streamer.lab.cli.compare import collection
 from streamer.sketch.collection import (
     FORMAT,
     count_words,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from streamer.analysis.sample.crawl import Crawl
 from streamer.config import load_settings
 from streamer.errors import StoreMismatch
-from streamer.lab.sample.crawl import Crawl
 from streamer.pages.parse import PageParser
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import Judge, replay_judge
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamer.config import Settings
-    from streamer.index.types import Pages
+    from streamer.index.messages import Pages
     from streamer.pages.chunk import PageBatch
     from tests.helpers.serial_index import Judged
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamer.analysis.sample.kinds import KINDS, Writer, article
 from streamer.errors import SettingsError
 from streamer.index.codec import pack_pages, unpack_pages
-from streamer.lab.sample.kinds import KINDS, Writer, article
 from streamer.sketch.collection import count_words
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import choose

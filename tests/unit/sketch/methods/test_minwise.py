@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamer.lab.exact import bag_resemblance
+from streamer.analysis.exact import bag_resemblance
 from streamer.sketch.method import ABSENT_KEY, Measure, PageText, pack_slots, sketch_similarity
 from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of

@@ -1,0 +1,1 @@
+"""What measures, compares and explains. Nothing that judges pages imports it."""

@@ -1,0 +1,277 @@
+"""The published verdicts, held against the fold, their pages and each other; and the records.
+
+A page's effective verdict is its first one: a reader that takes the last one of each page sees the
+same, as repeats are byte-identical. What can only be told once all verdicts are read, whether a
+representative was itself kept, is told at the end.
+
+A record is on its way if its signers have not committed past it, or if it is in the index and the
+verdict was not emitted at a committed record. A record with nothing at all that was committed is
+lost. A verdict beats a dead letter, which a worker with older rules may have left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from streamer.analysis.audit.scene import (
+    ARRIVED,
+    DEAD,
+    JUDGED,
+    OWED,
+    RECORD,
+    UNIQUE,
+    VERDICT,
+    Incoming,
+    LogReading,
+    PageTable,
+    Report,
+    Scene,
+    digest,
+    page_name,
+    place_name,
+)
+from streamer.analysis.audit.shard_log import ExpectedVerdicts
+from streamer.index.messages import source_name
+from streamer.kafka.owner import SEQUENCE
+from streamer.kafka.signing import INDEX
+from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
+
+_SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")
+
+
+class _Other(msgspec.Struct):
+    page: Location
+    index: str = ""
+
+
+class _Verdict(msgspec.Struct):
+    """What matters here of a verdict."""
+
+    page: Location
+    verdict: Decision
+    similarity: float | None
+    representative: _Other | None
+
+
+_decode = msgspec.json.Decoder(_Verdict).decode
+
+
+class PublishedVerdicts:
+    """Takes the messages of the topic of verdicts; `expected` is by shard."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        table: PageTable,
+        expected: Sequence[ExpectedVerdicts],
+        report: Report,
+    ) -> None:
+        self._scene = scene
+        self._table = table
+        self._expected = expected
+        self._report = report
+
+    def take(self, message: Incoming) -> None:
+        """Take one message."""
+        report = self._report
+        report.counts["verdict messages"] += 1
+        at = f"verdict at {place_name(message)}"
+        try:
+            verdict = _decode(message.value or b"")
+        except msgspec.MsgspecError:
+            report.verdict_bytes.looked_at += 1
+            report.verdict_bytes.violate(f"{at}: no verdict of this schema")
+            return
+        found = digest(message.key, message.value)
+        number = self._check_number(message, found, at)
+        self._check_place(message, verdict.page, at)
+        place = self._place(verdict.page)
+        if place < 0:
+            report.existing.looked_at += 1
+            report.existing.violate(f"{at}: there is no record {_name(verdict.page)}")
+        elif self._table.flags[place] & VERDICT:
+            report.repeats.looked_at += 1
+            if self._table.digests[place] != found:
+                report.repeats.violate(f"{at}: another one than before, of {_name(verdict.page)}")
+        else:
+            self._take_first(place, found, verdict, number, at)
+
+    def _check_number(self, message: Incoming, found: int, at: str) -> tuple[int, int] | None:
+        """Hold a message against the fold's verdict of its number; return shard and number."""
+        report = self._report
+        header = dict(message.headers).get(SEQUENCE, b"")
+        match = _SEQUENCE.fullmatch(header)
+        report.verdict_bytes.looked_at += 1
+        if match is None:
+            report.verdict_bytes.violate(f"{at}: no number, but {header[:40]!r}")
+            return None
+        shard, number = int(match[1]), int(match[2])
+        if shard >= len(self._expected) or number >= len(self._expected[shard]):
+            report.numbers.violate(f"{at}: the fold gives no verdict {shard}:{number}")
+            return None
+        expected = self._expected[shard]
+        expected.seen[number] = True
+        if expected.digests[number] != found:
+            report.verdict_bytes.violate(f"{at}: not the verdict {shard}:{number} of the fold")
+        return shard, number
+
+    def _check_place(self, message: Incoming, page: Location, at: str) -> None:
+        check, partitions = self._report.places, self._scene.verdict_partitions
+        check.looked_at += 1
+        if message.partition != page.partition % partitions:
+            check.violate(f"{at}: of {_name(page)}, whose place is {page.partition % partitions}")
+
+    def _place(self, page: Location) -> int:
+        known = page.topic == self._scene.names.pages
+        return self._table.place(page.partition, page.offset) if known else -1
+
+    def _take_first(
+        self, place: int, found: int, verdict: _Verdict, number: tuple[int, int] | None, at: str
+    ) -> None:
+        """Note a page's effective verdict."""
+        table, unique = self._table, verdict.verdict is Decision.UNIQUE
+        table.digests[place] = found
+        table.flags[place] |= np.uint8(VERDICT | UNIQUE if unique else VERDICT)
+        self._report.counts[f"pages {verdict.verdict.value}"] += 1
+        if not unique:
+            self._check_representative(place, verdict, number, at)
+
+    def _check_representative(
+        self, place: int, verdict: _Verdict, number: tuple[int, int] | None, at: str
+    ) -> None:
+        check, other = self._report.representatives, verdict.representative
+        check.looked_at += 1
+        elsewhere = other is not None and bool(other.index)
+        where = -1 if other is None else self._place(other.page)
+        if other is None or (where < 0 and not elsewhere) or verdict.similarity is None:
+            check.violate(f"{at}: a duplicate of no page that exists")
+            return
+        if not elsewhere:
+            self._table.representatives[place] = where + 1
+        if number is None:
+            return
+        shard, expected = number[0], self._expected[number[0]]
+        similarity = round(verdict.similarity * SIMILARITY_ONE)
+        if similarity < expected.least[number[1]]:
+            check.violate(f"{at}: a similarity of {verdict.similarity}, less than the threshold")
+        elif (
+            not elsewhere
+            and not 0 < self._table.arrivals[shard][where] < expected.limits[number[1]]
+        ):
+            check.violate(f"{at}: {_name(other.page)} was not indexed before")
+
+    def finish(self) -> None:
+        """Report what only all verdicts together tell."""
+        self._check_kept()
+        numbers = self._report.numbers
+        for shard, expected in enumerate(self._expected):
+            numbers.looked_at += len(expected)
+            for number in np.flatnonzero(expected.owed & ~expected.seen).tolist():
+                numbers.violate(f"verdict {shard}:{number} is not published")
+
+    def _check_kept(self) -> None:
+        """See that each representative's own verdict says unique, or is still on its way."""
+        table = self._table
+        pages = np.flatnonzero(table.representatives)
+        flags = table.flags[table.representatives[pages] - 1]
+        on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
+        for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
+            names = [page_name(table.ref(i)) for i in (page, int(table.representatives[page]) - 1)]
+            self._report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
+
+
+def _name(page: Location) -> str:
+    return f"{page.topic}, {place_name(page)}"
+
+
+_CONNECT = "__connect.errors."
+_IN_INDEX, _NOT_READ = "open: in the index", "open: not read"
+
+
+class Outcomes:
+    """Takes dead letters, then records; `covered` is how shard 0's log covers the pages."""
+
+    def __init__(self, scene: Scene, table: PageTable, covered: LogReading, report: Report) -> None:
+        self._scene = scene
+        self._table = table
+        self._covered = covered
+        self._report = report
+
+    def take_dead_letter(self, message: Incoming) -> None:
+        """Take a message of the topic of dead letters; those of other indexes are passed over."""
+        headers, report = dict(message.headers), self._report
+        if headers.get(INDEX) != self._scene.names.index.encode():
+            report.counts["dead letters of others"] += 1
+            return
+        report.counts["dead letters"] += 1
+        place = self._named_place(headers)
+        if place < 0:
+            at = f"dead letter at {place_name(message)}"
+            report.existing.looked_at += 1
+            report.existing.violate(f"{at}: there is no such record")
+        else:
+            self._table.flags[place] |= np.uint8(DEAD)
+
+    def _named_place(self, headers: dict[str, bytes]) -> int:
+        try:
+            numbers = [int(headers[_CONNECT + name]) for name in ("partition", "offset")]
+        except (KeyError, ValueError):
+            return -1
+        return self._table.place(numbers[0], numbers[1])
+
+    def take_record(self, message: Incoming) -> None:
+        """Take a record of the pages' topic."""
+        report, place = self._report, self._table.place(message.partition, message.offset)
+        flags = int(self._table.flags[place])
+        self._table.flags[place] = flags | RECORD
+        report.outcomes.looked_at += 1
+        if flags & VERDICT:
+            if flags & DEAD:
+                report.counts["dead letters that a verdict beats"] += 1
+        elif flags & DEAD:
+            report.counts["pages dead-lettered"] += 1
+        elif flags & ARRIVED:
+            if flags & OWED:
+                report.outcomes.violate(
+                    f"{place_name(message)}: judged, but the verdict is not there"
+                )
+            else:
+                report.counts[_IN_INDEX] += 1
+        else:
+            self._take_without_trace(message)
+
+    def _take_without_trace(self, message: Incoming) -> None:
+        """Take a record that is neither in a log nor in any output."""
+        report, partition, offset = self._report, message.partition, message.offset
+        one = (offset, message.key, message.value)
+        skipped = self._scene.parser.parse_messages(offset, offset + 1, [one]).skipped
+        if skipped:
+            for code in skipped:
+                report.counts[f"skipped: {code}"] += 1
+        elif offset < self._covered.mark(source_name(partition)):
+            report.outcomes.violate(f"{place_name(message)}: read, and nothing became of it")
+        elif offset < self._scene.signed.get(partition, 0):
+            report.outcomes.violate(f"{place_name(message)}: committed, but not in the log")
+        else:
+            report.counts[_NOT_READ] += 1
+
+    def finish(self) -> None:
+        """Report what only all records together tell."""
+        report, table = self._report, self._table
+        said = np.flatnonzero(table.flags & (VERDICT | DEAD))
+        report.existing.looked_at += len(said)
+        for place in said[table.flags[said] & RECORD == 0].tolist():
+            partition, offset = split_ref(table.ref(place))
+            if offset < self._scene.page_bounds[partition][0]:
+                report.counts["outcomes of records that have expired"] += 1
+            else:
+                report.existing.violate(f"{page_name(table.ref(place))}: there is no such record")
+        if report.settled is not None:
+            report.settled.looked_at = report.outcomes.looked_at
+            for kind in (_IN_INDEX, _NOT_READ):
+                if found := report.counts[kind]:
+                    report.settled.violate(f"{kind}: {found:,}", found)

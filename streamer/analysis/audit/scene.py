@@ -1,0 +1,296 @@
+"""What an audit is told of an index: who it is, and up to where its topics are read.
+
+The order in which the ends are noted makes an audit of a running index sound: first what is
+committed, then the ends of what has causes (verdicts, log items), then the ends of the causes. So
+whatever is read has its cause among what is read, and what was committed has all of its effects.
+
+And what an audit notes down: how often each promise is broken, and what is known of each page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.messages import FORGET, Record
+from streamer.kafka.topics import Names
+from streamer.kafka.wire import LogIdentity
+from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK, Location, page_ref
+from streamer.pages.parse import PageParser
+from streamer.run.others import OtherIndexes
+
+EXAMPLES_MAX = 5
+
+
+@dataclass(slots=True)
+class Check:
+    """One promise: what it says, how much was looked at, and what breaks it."""
+
+    promise: str
+    looked_at: int = 0
+    violations: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def violate(self, example: str, count: int = 1) -> None:
+        """Count violations; the first few examples are kept."""
+        self.violations += count
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(example)
+
+
+class Report:
+    """The checks by name, and other counts; `settled` is there only if it is asked for.
+
+    Counts break nothing, as repeats after a crash or pages that are still on their way. Only checks
+    make an audit fail.
+    """
+
+    def __init__(self, *, settled: bool = False) -> None:
+        self.outcomes = Check("each record has a verdict, or a dead letter, or is skipped")
+        self.existing = Check("each verdict and dead letter is of a record that exists")
+        self.repeats = Check("repeats of a verdict are byte-identical")
+        self.places = Check("each verdict is in the partition of its page")
+        self.representatives = Check("representatives are kept, indexed earlier, similar enough")
+        self.kept_pairs = Check("no two kept pages match")
+        self.verdict_bytes = Check("verdicts are those that a fresh fold of the logs gives")
+        self.numbers = Check("the verdicts of each shard are numbered without gaps")
+        self.log_items = Check("what shards told each other is what a fresh fold gives")
+        self.holes = Check("each log covers its sources without holes")
+        self.settled = Check("no page is open") if settled else None
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def checks(self) -> dict[str, Check]:
+        """Return all checks by name, in the order in which they are shown."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Check)}
+
+    @property
+    def broken(self) -> list[str]:
+        """Return the names of the checks with violations."""
+        return [name for name, check in self.checks.items() if check.violations]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        checks = {
+            name: {
+                "promise": check.promise,
+                "looked_at": check.looked_at,
+                "violations": check.violations,
+                "examples": check.examples,
+            }
+            for name, check in self.checks.items()
+        }
+        return {"clean": not self.broken, "checks": checks, "counts": dict(self.counts)}
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+class Column(Generic[Kind]):
+    """A growing array of one kind; its room doubles when it is full."""
+
+    def __init__(self, kind: type[Kind]) -> None:
+        self._room = np.empty(1024, kind)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Add values at the end."""
+        added = np.asarray(values)
+        end = self._length + len(added)
+        if end > len(self._room):
+            room = np.empty(max(end, 2 * len(self._room)), self._room.dtype)
+            room[: self._length] = self.array()
+            self._room = room
+        self._room[self._length : end] = added
+        self._length = end
+
+    def array(self) -> npt.NDArray[Kind]:
+        """Return all values; valid until the next one is added."""
+        return self._room[: self._length]
+
+
+RECORD = 1  # the record is in the topic
+DEAD = 2  # it has a dead letter
+VERDICT = 4  # it has a verdict
+UNIQUE = 8  # ... which says unique
+ARRIVED = 16  # it is in the log of shard 0
+JUDGED = 32  # a fold of the logs gives its verdict
+OWED = 64  # ... from a record that is committed: it must be published
+
+Places = npt.NDArray[np.int64]
+
+
+class PageTable:
+    """Columns over all records below the `ends` of the partitions, 25 bytes a page and 4 a shard.
+
+    Offsets below the first one that the topic still has count as well, since the verdicts name
+    them; the system gives memory only to columns that are written.
+
+    `flags` as above; `digests` of the first verdict; `representatives` and `arrivals` (by shard)
+    hold a place plus 1 and a rank plus 1, and 0 for none.
+    """
+
+    def __init__(self, ends: Mapping[int, int], shards: int) -> None:
+        partitions = max(ends, default=-1) + 1
+        self._ends = np.array([ends.get(i, 0) for i in range(partitions)] + [0], np.int64)
+        self._bases = np.cumsum(self._ends) - self._ends
+        total = int(self._ends.sum())
+        self.flags = np.zeros(total, np.uint8)
+        self.digests = np.zeros(total, np.uint64)
+        self.representatives = np.zeros(total, np.int64)
+        self.arrivals = [np.zeros(total, np.uint32) for _ in range(shards)]
+
+    def place(self, partition: int, offset: int) -> int:
+        """Return the place of a record, or -1 if there cannot be one."""
+        known = 0 <= partition < len(self._ends) - 1 and 0 <= offset < self._ends[partition]
+        return int(self._bases[partition]) + offset if known else -1
+
+    def places(self, refs: npt.NDArray[np.uint64]) -> Places:
+        """Return the places of page refs, -1 where there cannot be a record."""
+        partitions = (refs >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
+        offsets = (refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+        partitions = np.minimum(partitions, len(self._ends) - 1)
+        found = np.where(offsets < self._ends[partitions], self._bases[partitions] + offsets, -1)
+        return found.astype(np.int64)
+
+    def ref(self, place: int) -> int:
+        """Return the page ref of the record at a place."""
+        partition = int(np.searchsorted(self._bases[:-1], place, "right")) - 1
+        return page_ref(partition, place - int(self._bases[partition]))
+
+    def mark(self, places: Places, flag: int) -> None:
+        """Set a flag of the pages at `places`; those of -1 are passed over."""
+        self.flags[places[places >= 0]] |= np.uint8(flag)
+
+
+def page_name(ref: int) -> str:
+    """Return how a page is named in examples."""
+    return f"partition {ref >> SEQUENCE_BITS}, offset {ref & SEQUENCE_MASK}"
+
+
+def place_name(place: Incoming | Location) -> str:
+    """Return how a place in a topic is named in examples."""
+    return f"partition {place.partition}, offset {place.offset}"
+
+
+_DIGEST_BYTES = 8
+
+
+class Incoming(Protocol):
+    """A message as it was read."""
+
+    @property
+    def partition(self) -> int:
+        """Return the partition that it is in."""
+
+    @property
+    def offset(self) -> int:
+        """Return its offset."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Return its key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Return its value."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Return its headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An index at one moment.
+
+    Attributes:
+        page_bounds: by partition of the pages' topic, the first offset there is, and the end.
+        verdict_partitions: how many partitions the topic of verdicts has.
+        signed: by partition, up to where the signers have committed.
+        applied: by shard, up to where its owner has committed.
+        judged_ends: by shard, the end of its log when the ends of effects were noted: items of
+            other shards behind it may be ahead of the logs that they come from.
+        settled: whether a page that is still on its way is a violation.
+        others: the other indexes that pages were compared with.
+    """
+
+    names: Names
+    identity: LogIdentity
+    shards: int
+    bands: int
+    page_bounds: Mapping[int, tuple[int, int]]
+    verdict_partitions: int
+    signed: Mapping[int, int]
+    applied: Sequence[int]
+    judged_ends: Sequence[int]
+    parser: PageParser
+    settled: bool = False
+    others: OtherIndexes | None = None
+
+
+def digest(*parts: bytes | None) -> int:
+    """Return 64 bits that tell messages apart; None is not b""."""
+    found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for part in parts:
+        found.update(b"-" if part is None else b"%d:" % len(part))
+        found.update(part or b"")
+    return int.from_bytes(found.digest(), "little")
+
+
+class LogReading:
+    """How far a log covers each of its sources, by the rule of intervals, apart from the shard.
+
+    A record that was seen before is a repeat and harmless. A record behind the mark's end is a
+    hole: harmless if a later record fills it, as after a failed publish, and a loss if none does.
+    """
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.repeats = 0
+        self.ahead = 0  # records that came behind a hole
+        self._marks: dict[str, int] = {}
+        self._furthest: dict[str, int] = {}
+
+    def accept(self, record: Record) -> int | None:
+        """Return the place of the first item that counts, or None for a record to pass over."""
+        self.records += 1
+        if record.source == FORGET:
+            return 0
+        mark = self.mark(record.source)
+        if record.start <= mark < record.end:
+            self._marks[record.source] = record.end
+            return int(np.searchsorted(record.numbers, mark))
+        if record.start > mark:
+            self.ahead += 1
+            furthest = self._furthest.get(record.source, 0)
+            self._furthest[record.source] = max(furthest, record.end)
+        else:
+            self.repeats += 1
+        return None
+
+    def mark(self, source: str) -> int:
+        """Return up to where a source is covered."""
+        return self._marks.get(source, 0)
+
+    @property
+    def sources(self) -> int:
+        """Return how many sources there are."""
+        return len({*self._marks, *self._furthest})
+
+    def unfilled(self) -> list[tuple[str, int, int]]:
+        """Return (source, mark, furthest end) of each source with a hole that nothing fills."""
+        return [
+            (source, self.mark(source), end)
+            for source, end in sorted(self._furthest.items())
+            if end > self.mark(source)
+        ]

@@ -1,0 +1,313 @@
+"""Reads all topics of an index and has them audited: the promises, held against what is there.
+
+Nothing is written to Kafka, no group is joined, and no key is needed. A worker may run beside it:
+the ends are noted in an order (audit/scene.py) in which what is still on its way can be told from
+what is lost.
+
+Logs come first, then verdicts, dead letters, records, conclusions, since each is held against the
+ones before: a log is folded before the verdicts are read, and a record is looked at when all that
+could have become of it is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
+from streamer.analysis.audit.scene import LogReading, PageTable, Report, Scene
+from streamer.analysis.audit.shard_log import ExpectedVerdicts, KeptPages, ShardLog, Streams
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.messages import Pages, Record
+from streamer.index.settings import IndexSettings
+from streamer.kafka.connection import Connection
+from streamer.kafka.reader import Fetched, Reader, open_reader, reach
+from streamer.kafka.topics import Names, topic_id
+from streamer.kafka.wire import LogIdentity, identity_in, unpack_record
+from streamer.pages.parse import PageParser
+from streamer.run.others import OtherIndexes
+
+
+class IndexAudit:
+    """Audits the index in `scene`; scratch files go to `folder`, which must be empty."""
+
+    def __init__(self, scene: Scene, folder: Path) -> None:
+        self._scene = scene
+        self._folder = folder
+        self._report = Report(settled=scene.settled)
+        ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
+        self._table = PageTable(ends, scene.shards)
+        self._streams = Streams()
+        self._kept = KeptPages(folder, scene.shards, scene.bands)
+        self._covered = LogReading()
+        self._expected: list[ExpectedVerdicts] = []
+
+    @contextmanager
+    def log(self, number: int) -> Iterator[ShardLog]:
+        """Audit the log of a shard, in the shards' order: give it every record, then leave."""
+        folder = self._folder / f"shard-{number}"
+        folder.mkdir()
+        log = ShardLog(self._scene, number, folder, self._table, self._streams, self._kept)
+        try:
+            yield log
+        finally:
+            log.close()
+        self._expected.append(log.finish(self._report))
+        if number == 0:
+            self._covered = log.reading
+        shutil.rmtree(folder)
+
+    @contextmanager
+    def verdicts(self) -> Iterator[PublishedVerdicts]:
+        """Audit the verdicts: give it every message, then leave."""
+        verdicts = PublishedVerdicts(self._scene, self._table, self._expected, self._report)
+        yield verdicts
+        verdicts.finish()
+
+    @contextmanager
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Audit the records: give it every dead letter, then every record, then leave."""
+        outcomes = Outcomes(self._scene, self._table, self._covered, self._report)
+        yield outcomes
+        outcomes.finish()
+
+    def conclude(self) -> Report:
+        """Return what was found."""
+        self._streams.compare(self._report.log_items)
+        self._kept.compare(self._report)
+        return self._report
+
+
+POLL_SECONDS = 0.3
+QUIET_ROUNDS = 2
+
+
+async def left(reader: Reader, names: Names, shards: int) -> int:
+    """Return how many messages are still to be taken and committed, of pages and of all logs.
+
+    It can be 0 for a moment while a shard still has to send something to another one.
+    """
+    behind = await _behind(reader, names.sign_group, names.pages)
+    for shard in range(shards):
+        behind += await _behind(reader, names.shard_group(shard), names.log(shard))
+    return behind
+
+
+async def wait_until_settled(reader: Reader, names: Names, shards: int, seconds: float) -> None:
+    """Wait until nothing is left, twice in a row, but no longer than so many seconds."""
+    deadline = time.monotonic() + seconds
+    quiet = 0
+    while quiet < QUIET_ROUNDS and time.monotonic() < deadline:
+        quiet = 0 if await left(reader, names, shards) else quiet + 1
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _behind(reader: Reader, group: str, topic: str) -> int:
+    committed = await reader.committed(group, topic)
+    behind = 0
+    for partition in await reader.partitions(topic):
+        start, end = await reader.bounds(topic, partition)
+        behind += end - committed.get(partition, start)
+    return behind
+
+
+Progress = Callable[[str, int, int], None]  # what is read, messages so far, of so many
+Bounds = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What an audit needs to know.
+
+    Attributes:
+        settled: whether open pages are violations.
+        wait_s: how long to wait for workers to make the topics that are not there yet, and to
+            judge what there is, in seconds.
+        also: the other indexes that pages were compared with, as the worker's setting has them.
+    """
+
+    connection: Connection
+    names: Names
+    parser: PageParser
+    settled: bool = False
+    wait_s: float = 0.0
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Up to where each topic is read, besides what stands in the scene."""
+
+    verdicts: Bounds
+    dead_letters: Bounds
+    logs: tuple[int, ...]
+
+
+async def verify(options: VerifyOptions, progress: Progress) -> Report:
+    """Audit an index.
+
+    Raises:
+        InputError: there is no such index, or not all of its topics.
+        StoreMismatch: its logs are not of one index, or not of these pages, or not complete.
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    await reach(options.connection)
+    async with open_reader(options.connection.client_options()) as reader:
+        with tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder:
+            scene, ends = await _scene(reader, options)
+            fingerprint = scene.identity.fingerprint
+            with closing(OtherIndexes(options.also, fingerprint)) as others:
+                scene = replace(scene, others=others)
+                audit = IndexAudit(scene, Path(folder))
+                await _Run(reader, progress, scene, ends).feed(audit)
+            progress("comparing kept pages", 0, 0)
+            return audit.conclude()
+
+
+# ---- what there is -------------------------------------------------------------------------------
+
+
+async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
+    """Note who the index is and all ends, in the order of audit/scene.py."""
+    names = options.names
+    deadline = time.monotonic() + options.wait_s
+    await _wait_until_begun(reader, names, deadline)
+    identity, shards = await _identity(reader, names)
+    await wait_until_settled(reader, names, shards, deadline - time.monotonic())
+    logs = [names.log(shard) for shard in range(shards)]
+    signed = await reader.committed(names.sign_group, names.pages)
+    applied = [
+        (await reader.committed(names.shard_group(shard), log)).get(0, 0)
+        for shard, log in enumerate(logs)
+    ]
+    verdicts = await _all_bounds(reader, names.verdicts)
+    judged_ends = [(await reader.bounds(log, 0))[1] for log in logs]
+    ends = []
+    for log in logs:
+        start, end = await reader.bounds(log, 0)
+        if start:
+            raise StoreMismatch(_begins_late(log, start))
+        ends.append(end)
+    dead_letters = await _all_bounds(reader, names.dead_letters)
+    scene = Scene(
+        names, identity, shards, await _bands(reader, logs[0], ends[0], identity),
+        await _all_bounds(reader, names.pages), len(verdicts), signed, applied, judged_ends,
+        options.parser, options.settled,
+    )  # fmt: skip
+    return scene, _Ends(verdicts, dead_letters, tuple(ends))
+
+
+async def _wait_until_begun(reader: Reader, names: Names, deadline: float) -> None:
+    """Wait until the first log has a record: then all topics of the index are there."""
+    while time.monotonic() < deadline:
+        try:
+            await reader.partitions(names.log(0))
+        except InputError:
+            begun = False
+        else:
+            begun = (await reader.bounds(names.log(0), 0))[1] > 0
+        if begun:
+            return
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _all_bounds(reader: Reader, topic: str) -> Bounds:
+    partitions = await reader.partitions(topic)
+    return {partition: await reader.bounds(topic, partition) for partition in partitions}
+
+
+async def _identity(reader: Reader, names: Names) -> tuple[LogIdentity, int]:
+    """Return the identity and the number of shards that the index began with."""
+    log = names.log(0)
+    try:
+        await reader.partitions(log)
+    except InputError as error:
+        raise InputError(
+            f"There is no index {names.index}: the topic {log} is missing. Name one with "
+            "--index-name."
+        ) from error
+    start, end = await reader.bounds(log, 0)
+    if start or not end:
+        raise StoreMismatch(_begins_late(log, start))
+    data = await _first(reader, log)
+    identity, record = identity_in(data), unpack_record(data)
+    if not isinstance(record.items, IndexSettings):
+        raise StoreMismatch(_begins_late(log, start))
+    found = await topic_id(reader.admin, names.pages)
+    if identity.origin != found:
+        raise StoreMismatch(
+            f"The index {names.index} is of the pages in the topic with the id {identity.origin}, "
+            f"the topic {names.pages} has the id {found}. Name its topic with --input-topic, or "
+            "the index of this one with --index-name."
+        )
+    return identity, record.items.shards
+
+
+async def _first(reader: Reader, log: str) -> bytes:
+    data: bytes | None = await reader.value_at(log, 0)
+    if data is not None:
+        return data
+    raise StoreMismatch(_begins_late(log, 1))
+
+
+async def _bands(reader: Reader, log: str, end: int, identity: LogIdentity) -> int:
+    """Return the bands of the index's signatures; as long as there is no page, any number does."""
+    async for chunk in reader.read(log, 0, 0, end):
+        for message in chunk.records:
+            record: Record = unpack_record(message.value, identity)
+            if isinstance(record.items, Pages) and len(record.items):
+                return int(record.items.keys.shape[1]) - 1
+    return 1
+
+
+def _begins_late(log: str, start: int) -> str:
+    return (
+        f"The log {log} does not begin with the index's settings, its first offset is {start}: "
+        "its beginning is lost, so that no fold of it can be made."
+    )
+
+
+# ---- reading it ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run over all topics."""
+
+    reader: Reader
+    progress: Progress
+    scene: Scene
+    ends: _Ends
+
+    async def feed(self, audit: IndexAudit) -> None:
+        """Give the audit all that there is."""
+        names, ends = self.scene.names, self.ends
+        for shard, end in enumerate(ends.logs):
+            with audit.log(shard) as log:
+                await self._read(
+                    names.log(shard),
+                    {0: (0, end)},
+                    lambda message, log=log: log.take(message.offset, message.value),
+                )
+        with audit.verdicts() as verdicts:
+            await self._read(names.verdicts, ends.verdicts, verdicts.take)
+        with audit.outcomes() as outcomes:
+            await self._read(names.dead_letters, ends.dead_letters, outcomes.take_dead_letter)
+            await self._read(names.pages, dict(self.scene.page_bounds), outcomes.take_record)
+
+    async def _read(self, topic: str, bounds: Bounds, take: Callable[..., None]) -> None:
+        total = sum(end - start for start, end in bounds.values())
+        done = 0
+        for partition, (start, end) in bounds.items():
+            chunk: Fetched
+            async for chunk in self.reader.read(topic, partition, start, end):
+                for message in chunk.records:
+                    take(message)
+                done += chunk.end - chunk.start
+                self.progress(topic, done, total)

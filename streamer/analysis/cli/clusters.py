@@ -1,0 +1,168 @@
+"""The command `clusters`: a verdict file's duplicates as clusters, each with its survivor."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+from rich.table import Table
+
+from streamer.analysis.clusters import (
+    WRITERS,
+    Grouping,
+    Policy,
+    Rank,
+    Row,
+    Scope,
+    group,
+    numbering,
+    ranking,
+    rows,
+    suspects,
+)
+from streamer.analysis.sample.score import Judged
+from streamer.cli.progress import amount_bar
+from streamer.cli.terminal import Terminal
+from streamer.errors import InputError, SettingsError
+from streamer.run.large_clusters import SHARE_MIN, suspicion
+from streamer.run.outputs import STANDARD_OUTPUT, check_writable
+
+
+def clusters(
+    verdicts: Annotated[
+        Path,
+        typer.Argument(
+            help="Verdicts as JSON lines, a plain file.", exists=True, dir_okay=False, readable=True
+        ),
+    ],
+    out: Annotated[
+        str, typer.Option(help="File to write: .jsonl or .csv; - for JSON lines on stdout.")
+    ] = STANDARD_OUTPUT,
+    policy: Annotated[
+        Policy,
+        typer.Option(
+            help="Which page survives: the earliest in the file; the one with the longest text; "
+            "an https one, then the earliest; or, as Nutch, the highest score, then the newest "
+            "fetch, then the shortest URL."
+        ),
+    ] = Policy.EARLIEST,
+    scope: Annotated[
+        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
+    ] = Scope.NONE,
+    score_field: Annotated[
+        str, typer.Option(help="Carried field with a page's score, for nutch.")
+    ] = "score",
+    time_field: Annotated[
+        str, typer.Option(help="Carried field with the time of the fetch, for nutch.")
+    ] = "fetched_at",
+    warn_share: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
+    ] = SHARE_MIN,
+) -> None:
+    """Write the clusters of a verdict file, a line a page, the survivor of each cluster first.
+
+    The file is read twice, and the pages that are written once more. Only pages in a cluster take
+    memory, up to 150 bytes each. `nutch` needs verdicts made with --carry score --carry fetched_at.
+
+    Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
+    """
+    write = _writer(out, verdicts)
+    size = verdicts.stat().st_size
+    with amount_bar("reading verdicts", 2 * size) as report:
+        wanted = (score_field, time_field) if policy is Policy.NUTCH else ()
+        rank = _Ranking(ranking(policy, score_field, time_field), wanted)
+        grouping = group(verdicts, rank, numbering(scope), report)
+    with amount_bar("writing pages", len(grouping.places)) as report, _output(out) as file:
+        write(file, _counted(rows(verdicts, grouping), report))
+    console = Terminal(stderr=True)
+    console.print(_summary(grouping))
+    _warn(console, rank)
+    for suspect in suspects(verdicts, grouping, warn_share):
+        who = f"survivor is {suspect.survivor}"
+        said = suspicion(suspect.source, suspect.pages, suspect.share, who)
+        console.warn(said)
+
+
+def _warn(console: Terminal, rank: _Ranking) -> None:
+    """Tell which fields the verdicts lack by which survivors are chosen."""
+    for name, lacking in rank.lacking.items():
+        console.warn(
+            f"{lacking:,} of {rank.pages:,} verdicts in clusters carry no {name}, by which nutch "
+            f"chooses; make them with --carry {name}, or name another policy."
+        )
+
+
+class _Ranking:
+    """A policy's function that counts which carried fields the verdicts lack that it is asked of.
+
+    Attributes:
+        pages: how many verdicts it was asked of; lacking: how many of them lack a field, by name.
+    """
+
+    def __init__(self, rank: Rank, wanted: Sequence[str]) -> None:
+        self._rank = rank
+        self._wanted = wanted
+        self.pages = 0
+        self.lacking: Counter[str] = Counter()
+
+    def __call__(self, judged: Judged) -> tuple[float, ...]:
+        if judged.page is not None:  # else only the number of ranks is asked
+            self.pages += 1
+            self.lacking.update(name for name in self._wanted if judged.carried.get(name) is None)
+        return self._rank(judged)
+
+
+def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]:
+    """Return what writes the form that the name of the output asks for.
+
+    Raises:
+        SettingsError: its ending is none that is known, it is the input, or it cannot be written.
+    """
+    if out == STANDARD_OUTPUT:
+        return WRITERS[".jsonl"]
+    path = Path(out)
+    if path.suffix.lower() not in WRITERS:
+        raise SettingsError(f"--out {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
+    if path.exists() and path.samefile(verdicts):
+        raise SettingsError(f"--out {out} is the file of the verdicts; name another one.")
+    check_writable(path)
+    return WRITERS[path.suffix.lower()]
+
+
+@contextmanager
+def _output(out: str) -> Iterator[TextIO]:
+    """Open the output for writing."""
+    if out == STANDARD_OUTPUT:
+        yield sys.stdout
+        return
+    try:
+        with Path(out).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error
+
+
+def _counted(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:
+    for number, row in enumerate(table, 1):
+        yield row
+        report(number)
+
+
+def _summary(grouping: Grouping) -> Table:
+    sizes = grouping.sizes
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("verdicts", f"{grouping.judged:,}")
+    table.add_row("  of duplicates", f"{grouping.duplicates:,}")
+    table.add_row("clusters", f"{len(grouping):,}")
+    table.add_row("  pages in them", f"{len(grouping.places):,}")
+    table.add_row("  pages to drop", f"{len(grouping.places) - len(grouping):,}")
+    table.add_row("largest cluster", f"{int(sizes.max(initial=0)):,}")
+    return table

@@ -1,0 +1,443 @@
+"""`streamer compare`, `uniqueness` and `collection`: a text beside another and beside many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.color import Color
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from streamer.analysis.cli import write_file
+from streamer.analysis.comparison import (
+    MethodOptions,
+    Panel,
+    Piece,
+    Report,
+    compare_documents,
+    highlighted,
+    in_place,
+    side_by_side,
+    visible,
+)
+from streamer.analysis.documents import (
+    Collected,
+    collect,
+    page_texts,
+    read_body,
+    read_document,
+    read_documents,
+    read_pairs,
+)
+from streamer.analysis.exact import Uniqueness
+from streamer.cli.main import Command, Group
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
+from streamer.cli.terminal import Terminal
+from streamer.config import Settings
+from streamer.errors import InputError, SettingsError
+from streamer.run.explanation import KeptIndex, Near
+from streamer.run.outputs import check_distinct, check_writable
+from streamer.run.page_reader import PageReader
+from streamer.sketch.collection import Collection, count_words, load_collection
+from streamer.sketch.scheme import read_options, split_options
+from streamer.sketch.settings import MAIN_TEXT
+from streamer.text.words import CanonicalOptions
+
+SHOWN_CHARACTERS_MAX = 20_000  # of both texts on a terminal; longer ones go into --html
+COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
+
+Canonical = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="A step to canonical form, as stem=english."),
+]
+Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words a shingle.")]
+Pairs = Annotated[
+    Path | None,
+    typer.Option(
+        help='File of pairs of texts: a line each, parted by a tab, or JSON with "a" and "b".'
+    ),
+]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Have methods decide as an index with --exact does.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object a pair.")]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The options that say what of a text is compared."""
+
+    canonical: Canonical = None
+    keep_tags: Annotated[
+        bool, typer.Option("--keep-tags", help="As --canonical keep_tags=true.")
+    ] = False
+    text: Annotated[
+        Literal["visible", "main"],
+        typer.Option(help="What of HTML is compared: all visible text or the page's main text."),
+    ] = "visible"
+
+    def steps(self) -> list[str]:
+        """Return them all as options of the canonical form."""
+        tags = ["keep_tags=true"] if self.keep_tags else []
+        return [*(self.canonical or []), *tags, *(MAIN_TEXT if self.text == "main" else ())]
+
+
+@dataclass(frozen=True)
+class Methods:
+    """The options that say which methods compare two texts, and how."""
+
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="A method or preset, or two as KEYS+ACCEPT. \\[default: all methods]"),
+    ] = None
+    method_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METHOD.NAME=VALUE", help="A parameter of a method."),
+    ] = None
+    exact: Exact = False
+
+
+@command
+def compare(  # noqa: PLR0913 - the options of the command
+    a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
+    b: Annotated[Path | None, typer.Argument(help="Another one.")] = None,
+    *,
+    pairs: Pairs = None,
+    methods: Methods,
+    shingle_width: Width = 5,
+    form: Form,
+    html: Annotated[
+        Path | None, typer.Option(help="Write both texts side by side as a page.", dir_okay=False)
+    ] = None,
+    as_json: AsJson = False,
+    reader: PageReader,
+) -> None:
+    """Compare two texts: exact shares, what each method says, and the fragments they share.
+
+    Shares are of shingles, fit to a text shorter than one. Methods have their default parameters
+    unless told otherwise, and call two texts duplicates as the stream would.
+
+    With --text main, what belongs to the site and does not count is shown too, in grey.
+
+    Example: streamer compare old.html new.html --html difference.html
+
+    Example: streamer compare a.html b.html --text main --method minhash
+    """
+    canonical = read_options(CanonicalOptions, split_options(form.steps()), "the canonical form")
+    options = _method_options(methods.method_option or [])
+    panel = Panel(methods.method or ["all"], options, form.steps(), exact=methods.exact)
+    compile_with_bar(main_text=canonical.text == "main")
+    if pairs is not None:
+        if a or b or html:
+            raise SettingsError("--pairs goes without A, B and --html; leave those out.")
+        both = read_pairs(pairs, canonical)
+        reports = (compare_documents(one, other, shingle_width, panel) for one, other in both)
+        _print_pairs(reports, as_json=as_json)
+        return
+    if a is None or b is None:
+        raise SettingsError("Two texts are compared; name both files, or give --pairs.")
+    if html is not None:
+        check_writable(html)
+    one, other = (read_document(path, canonical, reader) for path in (a, b))
+    report = compare_documents(one, other, shingle_width, panel)
+    pieces = highlighted(one.page.text, other.page.text, report.fragments)
+    shown = in_place(pieces[0], one.parts), in_place(pieces[1], other.parts)
+    if html is not None:
+        write_file(html, side_by_side(report, *shown).encode(), "--html")
+    if as_json:
+        typer.echo(_json(report))
+    else:
+        _print(report, *shown, html)
+
+
+def _method_options(given: Sequence[str]) -> MethodOptions:
+    """Return `method.name=value` texts by method.
+
+    Raises:
+        SettingsError: one has another form.
+    """
+    result: dict[str, dict[str, str]] = {}
+    for name, value in split_options(given).items():
+        method, dot, option = name.partition(".")
+        if not dot:
+            raise SettingsError(f"The option {name} names no method; write METHOD.{name}=VALUE.")
+        result.setdefault(method, {})[option] = value
+    return result
+
+
+def _json(report: Report) -> str:
+    fragments = [
+        {"a": list(one.one), "b": list(one.other), "words": one.words} for one in report.fragments
+    ]
+    exact = report.exact_shares()
+    return msgspec.json.encode({**asdict(report), "exact": exact, "fragments": fragments}).decode()
+
+
+def _print_pairs(reports: Iterator[Report], *, as_json: bool) -> None:
+    """Print a line a pair as soon as it is compared, and how many there were."""
+    console, count, duplicates = Terminal(), 0, 0
+    for report in reports:
+        count += 1
+        said = sorted(one.name for one in report.methods if one.duplicate)
+        duplicates += bool(said)
+        if as_json:
+            typer.echo(_json(report))
+            continue
+        rows = dict(report.exact_rows())
+        console.say(
+            f"{report.a}  Jaccard {rows['Jaccard similarity']}  Dice {rows['Dice']}"
+            f"  duplicates for: {', '.join(said) or 'none'}"
+        )
+    if not as_json:
+        console.print(f"{count:,} pairs; duplicates for at least one method: {duplicates:,}")
+
+
+def _print(report: Report, one: Sequence[Piece], other: Sequence[Piece], html: Path | None) -> None:
+    """Print the figures, and the texts if they are not too long to read there."""
+    console = Terminal()
+    figures = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in report.exact_rows():
+        figures.add_row(name, value)
+    console.print(figures)
+    if report.methods:
+        table = Table(box=SIMPLE_HEAD)
+        for column in ("method", "similarity", "threshold", "shared keys", "says"):
+            table.add_column(column, overflow="fold")
+        for row in report.method_rows():
+            table.add_row(*map(Text, row))
+        console.print(table)
+    if sum(len(piece.text) for piece in (*one, *other)) > SHOWN_CHARACTERS_MAX:
+        console.print("The texts are too long to show here; --html OUT writes them to a page.")
+    else:
+        texts = Table(box=SIMPLE_HEAD, expand=True)
+        for name in (report.a, report.b):
+            texts.add_column(Text(visible(name)), ratio=1)
+        texts.add_row(_coloured(one), _coloured(other))
+        console.print(texts)
+    if html is not None:
+        console.say(f"wrote {html}")
+
+
+def _coloured(pieces: Sequence[Piece]) -> Text:
+    result = Text()
+    for piece in pieces:
+        if not piece.counts:
+            result.append(visible(piece.text), "dim")
+            continue
+        colour = None if piece.group is None else COLOURS[piece.group % len(COLOURS)]
+        style = Style(color=Color.parse("black"), bgcolor=Color.parse(colour)) if colour else None
+        result.append(visible(piece.text), style)
+    return result
+
+
+NO_TEXTS = (
+    "An index has signatures, not texts: shares of shingles need --against. What it can tell are "
+    "estimates, of the pages that share a key with the text."
+)
+
+
+@command
+def uniqueness(  # noqa: PLR0913 - the options of the command
+    text: Annotated[Path, typer.Argument(help="A text, an HTML file or a page file.")],
+    *,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file or folder of the collection; give it as often as needed."),
+    ] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="An index instead: the kept pages nearest to the text.")
+    ] = None,
+    canonical: Canonical = None,
+    shingle_width: Width = 5,
+    sources: Annotated[int, typer.Option(min=1, help="Sources to show, most first.")] = 20,
+    as_json: AsJson = False,
+    reader: PageReader,
+    settings: Annotated[Settings, "key_file"],
+) -> None:
+    """Tell which share of a text's shingles is found nowhere in a collection.
+
+    The sources of the others are listed. The text's own file does not count as a source.
+
+    Example: streamer uniqueness essay.txt --against library/ --against pages.jsonl
+    """
+    if (against is None) == (index is None):
+        raise SettingsError("Say what to look through: either --against or --index, not both.")
+    form = read_options(CanonicalOptions, split_options(canonical or []), "the canonical form")
+    body = read_body(text, reader)
+    compile_with_bar(main_text=form.text == "main")
+    document = body.document(form)
+    if not document.page.words:
+        raise InputError(f"{text}: has no words; name a text with some")
+    if against is not None:
+        result = Uniqueness(document.page.words, shingle_width)
+        _look_through(result, collect(against, reader, aside=text), form, reader)
+        report, heads = _report(result, sources), ("source", "shingles", "of the text")
+        rows = (
+            (each["source"], f"{each['shingles']:,}", f"{each['shingles'] / result.shingles:.2%}")
+            for each in report["sources"]
+        )
+    else:
+        assert index is not None
+        if form != CanonicalOptions():
+            raise SettingsError("An index has its own canonical form; leave --canonical out.")
+        with closing(KeptIndex(index, settings.key_file)) as kept:
+            compile_with_bar(main_text=kept.signature.takes_main_text)
+            near, method = kept.near(body.utf8, body.flags), kept.signature.method
+        report, heads = (
+            _near_report(near, method, sources),
+            ("kept page", "similarity", "shared keys"),
+        )
+        rows = (
+            (page.url, f"{page.similarity:.4f}", f"{page.shared_keys}") for page in near[:sources]
+        )
+    report = {"text": document.name, "words": len(document.page.words), **report}
+    if as_json:
+        typer.echo(msgspec.json.encode(report).decode())
+        return
+    _print_uniqueness(report["summary"], heads, rows)
+
+
+def _print_uniqueness(
+    summary: Sequence[str], heads: Sequence[str], rows: Iterable[tuple[str, ...]]
+) -> None:
+    console = Terminal()
+    for line in summary:
+        console.print(visible(line))
+    table = Table(box=SIMPLE_HEAD)
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if number else "left", overflow="fold")
+    for name, *figures in rows:
+        table.add_row(Text(visible(name)), *figures)
+    if table.row_count:
+        console.print(table)
+
+
+def _look_through(
+    result: Uniqueness, files: Collected, form: CanonicalOptions, reader: PageReader
+) -> None:
+    """Have all texts of a collection counted."""
+    if not any(files):
+        raise SettingsError("There is nothing to look through but the text itself; name others.")
+    with amount_bar("reading", files.size) as report:
+        for other in read_documents(files, form, reader, report):
+            result.add(other.name, other.page.words)
+
+
+def _report(result: Uniqueness, limit: int) -> dict[str, Any]:
+    """Return a text's uniqueness as JSON values, with the sentences that say it."""
+    found = result.by_source
+    most = sorted(found.items(), key=lambda item: (-item[1], item[0]))[:limit]
+    summary = (
+        f"{result.percentage:.2f} % unique: {result.unique:,} of {result.shingles:,} shingles of "
+        f"{result.width} words are found nowhere else; sources of the others: {len(found):,}."
+    )
+    return {
+        "shingle_width": result.width,
+        "shingles": result.shingles,
+        "unique": result.unique,
+        "percentage": result.percentage,
+        "sources": [{"source": name, "shingles": count} for name, count in most],
+        "sources_total": len(found),
+        "summary": [summary],
+    }
+
+
+def _near_report(near: Sequence[Near], method: str, limit: int) -> dict[str, Any]:
+    """Return what an index tells of a text as JSON values, with the sentences that say it."""
+    nearest = f"{near[0].similarity:.4f}" if near else "none"
+    summary = (
+        f"Kept pages that share a key with the text: {len(near):,}; "
+        f"estimated similarity of the nearest: {nearest}."
+    )
+    return {
+        "method": method,
+        "nearest": [page._asdict() for page in near[:limit]],
+        "pages_total": len(near),
+        "summary": [summary, NO_TEXTS],
+    }
+
+
+collection = typer.Typer(
+    cls=Group,
+    help="Count in how many pages each word stands, for methods that weigh words.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@collection.command(cls=Command)
+@command
+def build(
+    pages: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PAGES",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
+            "or - for standard input.",
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
+    min_pages: Annotated[
+        int, typer.Option(min=1, help="Leave out words on fewer pages; they count as unseen.")
+    ] = 1,
+    reader: PageReader,
+    settings: Annotated[Settings, "canonical"],
+) -> None:
+    """Count on how many pages each word stands, and write that to a file.
+
+    Methods that weigh words take it as --method-option collection=FILE, with the same --canonical.
+    The same pages give the same file, whatever their order.
+
+    Example: streamer collection build crawl/ --out words.json
+    """
+    options = read_options(
+        CanonicalOptions, split_options(settings.canonical), "the canonical form"
+    )
+    sources = reader.open(pages)
+    check_distinct([str(out)], [source.name for source in sources if source.is_regular])
+    check_writable(out)
+    compile_with_bar(main_text=options.text == "main")
+    started = time.perf_counter()
+    with progress_bar(sources) as report:
+        texts = page_texts(reader, sources, options, report)
+        result = count_words((page.words for page in texts), options, min_pages)
+    if not result.documents:
+        raise InputError(f"{', '.join(pages)}: no pages with words; give page files")
+    write_file(out, result.to_bytes(), "--out", whole=True)
+    print_collection(out, result, time.perf_counter() - started)
+
+
+@collection.command(cls=Command)
+def show(
+    file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
+) -> None:
+    """Show what a collection's file holds.
+
+    Example: streamer collection show words.json
+    """
+    print_collection(file, load_collection(file))
+
+
+def print_collection(file: Path, result: Collection, seconds: float | None = None) -> None:
+    """Print the figures of a collection as a table."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right", overflow="fold")
+    table.add_row("file", str(file))
+    table.add_row("pages", f"{result.documents:,}")
+    table.add_row("words", f"{result.words:,}")
+    table.add_row("fingerprint", result.fingerprint)
+    if seconds is not None:
+        table.add_row("seconds", f"{seconds:,.1f}")
+    Terminal().print(table)

@@ -1,0 +1,412 @@
+"""The commands `evaluate`, `tune` and `train-main-text`, and the pictures of the first two.
+
+matplotlib is an extra of the package; it is imported only where a picture is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from streamer.analysis.cli import write_file
+from streamer.analysis.datasets import open_dataset, write_collection
+from streamer.analysis.main_text import TREES, read_marked, sheets_of, train
+from streamer.analysis.sample.score import THRESHOLD, ratio_text
+from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try_method
+from streamer.analysis.tuning import (
+    HASHES_MAX,
+    WEIGHT_FP,
+    Banding,
+    BandTrial,
+    detection_probability,
+    rank_bandings,
+    try_bandings,
+    weighed_banding,
+)
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import Terminal
+from streamer.errors import InputError, SettingsError, needs_extra
+from streamer.run.outputs import check_writable
+from streamer.run.page_reader import PageReader
+from streamer.sketch.settings import SignatureSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@command
+def evaluate(
+    datasets: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATASET...",
+            help="Folders or files of pages, as for replay, a sample crawl, a set with "
+            "truth_pairs.tsv, or a folder of Reuters-21578's .sgm files.",
+            exists=True,
+            readable=True,
+        ),
+    ],
+    *,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Methods, by commas: NAME, NAME+ACCEPT, each with :PARAMETER=VALUE, or with "
+            ":exact for --exact. "
+            "\\[default: all]"
+        ),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option(min=0.01, max=1, help="Of true duplicates, exact; methods keep theirs."),
+    ] = THRESHOLD,
+    own_collection: Annotated[
+        bool,
+        typer.Option(
+            "--own-collection",
+            help="Count the words of each dataset for the methods that weigh words.",
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the hash functions.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
+    ] = None,
+    reader: PageReader,
+) -> None:
+    """Judge labelled pages by all methods: how right, how fast, how large.
+
+    Each method makes one pass through the stream code with a temporary index. True duplicates are
+    those of exact resemblance, computed by a plain reference; all pages are held in memory for
+    that. A method that decides by anything else is measured by how far it comes to the same.
+
+    Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
+    """
+    if plot is not None:
+        check_plot(plot)
+    names = methods or [ALL]
+    select(names)  # a wrong name ends the run before any work
+    compile_with_bar()
+    trials: list[Trial] = []
+    with TemporaryDirectory(prefix="streamer-") as scratch:
+        for path in datasets:
+            dataset = open_dataset(path, Path(scratch), reader)
+            collection = write_collection(dataset, Path(scratch)) if own_collection else None
+            trials += _trials(Yardstick(dataset, threshold), select(names, collection), seed)
+    _show(trials, threshold, plot, as_json=as_json)
+
+
+def _show(trials: Sequence[Trial], threshold: float, plot: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(trials)).decode())
+    else:
+        console = Terminal()
+        for _, group in groupby(trials, key=lambda trial: trial.dataset):
+            console.print(trial_table(list(group), threshold))
+    if plot is not None:
+        draw_quality(trials, plot)
+        if not as_json:
+            Terminal().say(f"The plot is in {plot}.")
+
+
+def _trials(yardstick: Yardstick, methods: Sequence[Selected], seed: int) -> Iterator[Trial]:
+    """Yield the trials of one dataset, with a bar for each."""
+    dataset = yardstick.dataset
+    for method in methods:
+        with amount_bar(f"{dataset.name}: {method.name}", len(dataset.pages)) as report:
+            yield try_method(yardstick, method, seed=seed, progress=report)
+
+
+def trial_table(trials: Sequence[Trial], threshold: float) -> Table:
+    """Return the trials of one dataset as a table, in their order."""
+    table = Table(
+        title=f"{trials[0].dataset}: duplicates at exact resemblance {threshold:g} or more; pages,"
+        " pairs of a cluster, clusters, labelled pairs",
+        box=SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+    )
+    table.add_column("method", overflow="fold")
+    labels = [f"of {trials[0].labelled[1]:,}"] if trials[0].labelled else []
+    columns = ("P", "R", "F1", "pairs P", "R", "F1", "ARI", *labels, "pages/s", "bytes")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for trial in trials:
+        table.add_row(*trial.cells())
+    return table
+
+
+DEFAULT = SignatureSettings()
+CAPTION = "* the default"
+
+
+@command
+def tune(
+    *,
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Least resemblance of duplicates.")
+    ] = 0.8,
+    hashes: Annotated[
+        int, typer.Option(min=1, max=HASHES_MAX, help="Min-hashes a page, at most.")
+    ] = 84,
+    weight_fp: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Weight of false positives; that of false negatives is the rest."
+        ),
+    ] = WEIGHT_FP,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(help="Page files or folders, as for replay, to count candidates on."),
+    ] = None,
+    shingle_width: Annotated[
+        int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
+    ] = 5,
+    best: Annotated[int, typer.Option(min=1, max=20, help="How many to show.")] = 5,
+    plot: Annotated[
+        Path | None, typer.Option(help="File for the S-curves, .png or .svg.", dir_okay=False)
+    ] = None,
+    reader: PageReader,
+) -> None:
+    """Find the bands and rows with the least error for a threshold.
+
+    Of all with bands x rows <= hashes, the best are those with the least weighted sum of the area
+    under the S-curve below the threshold (false positives: work) and over it above (false
+    negatives: duplicates missed). The detector verifies candidates, so to it a false positive is
+    work and no wrong verdict: hence the small weight. The default bands and rows are shown beside
+    the best. On a sample, candidates are counted; a page of it takes about 2 kB of memory.
+
+    Example: streamer tune --threshold 0.9 --sample crawl/ --plot curve.svg
+    """
+    if plot is not None:
+        check_plot(plot)
+    ranked = rank_bandings(threshold, hashes, weight_fp)[:best]
+    console = Terminal()
+    shown = ranked
+    if not any(_mark(banding.bands, banding.rows) for banding in ranked):
+        default = weighed_banding(threshold, DEFAULT.bands, DEFAULT.rows, weight_fp)
+        shown = [*ranked, default]
+    console.print(_banding_table(shown, threshold))
+    if sample:
+        trials = _trials_of_bandings(sample, shown, threshold, shingle_width, reader)
+        console.print(_candidates_table(trials, threshold))
+    if plot is not None:
+        draw_curves(ranked, threshold, plot)
+        console.say(f"The S-curves are in {plot}.")
+    console.say(_settings(ranked[0], threshold))
+
+
+def _trials_of_bandings(
+    sample: Sequence[str],
+    ranked: Sequence[Banding],
+    threshold: float,
+    shingle_width: int,
+    reader: PageReader,
+) -> list[BandTrial]:
+    """Return what the bandings find on the sample.
+
+    Raises:
+        StreamerError: it has no page, or as `PageReader.read`.
+    """
+    sources = reader.open(sample)
+    compile_with_bar()
+    bandings = [(banding.bands, banding.rows) for banding in ranked]
+    total = sum(source.total_bytes or 0 for source in sources)
+    with amount_bar("signing the sample", total) as report:
+        trials = try_bandings(sources, bandings, threshold, shingle_width, report, reader)
+    if not trials[0].pages:
+        raise InputError(f"{', '.join(sample)}: no page that can be judged; give page files")
+    return trials
+
+
+def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
+    """Return the bandings with their areas and the probabilities about the threshold."""
+    around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
+    shown = [similarity for similarity in around if 0 < similarity < 1]
+    table = Table(
+        title="areas of false positives and negatives, the least error first",
+        caption=CAPTION,
+        box=SIMPLE_HEAD,
+        padding=(0, 0, 0, 1),
+    )
+    names = ("bands", "rows", "fp area", "fn area", "error")
+    for name in (*names, *(f"P({similarity:g})" for similarity in shown)):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for bands, rows, *areas in ranked:
+        found = (detection_probability(similarity, bands, rows) for similarity in shown)
+        figures = (f"{value:.4f}" for value in (*areas, *found))
+        table.add_row(str(bands), str(rows), *figures, _mark(bands, rows))
+    return table
+
+
+def _candidates_table(trials: Sequence[BandTrial], threshold: float) -> Table:
+    """Return the candidates that the bandings find on the sample."""
+    table = Table(
+        title=f"candidates on the sample of {trials[0].pages:,} pages",
+        caption=CAPTION,
+        box=SIMPLE_HEAD,
+    )
+    names = ("bands", "rows", "candidates a page", f"at {threshold:g} or more", "below", "recall")
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("", no_wrap=True)
+    for trial in trials:
+        counts = (f"{trial.candidates_a_page:.2f}", f"{trial.true:,}", f"{trial.false:,}")
+        mark = _mark(trial.bands, trial.rows)
+        table.add_row(str(trial.bands), str(trial.rows), *counts, ratio_text(trial.recall), mark)
+    return table
+
+
+def _mark(bands: int, rows: int) -> str:
+    return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
+
+
+def _settings(banding: Banding, threshold: float) -> str:
+    """Return the settings of a banding, to paste into a file or a command line."""
+    bands, rows = banding.bands, banding.rows
+    return (
+        f"Settings file:\n  threshold = {threshold:g}\n  bands = {bands}\n  rows = {rows}\n"
+        f"Flags:\n  --threshold {threshold:g} --bands {bands} --rows {rows}"
+    )
+
+
+def train_main_text(
+    pages: Annotated[
+        Path,
+        typer.Argument(
+            help='JSON lines: {"html": ..., "main_text": ...}, the main text a paragraph a line; '
+            '"weight" for a page that counts more or less than 1.',
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
+    trees: Annotated[int, typer.Option(min=1, max=1000, help="Trees of the model.")] = TREES,
+) -> None:
+    r"""Train the model of --text main on pages whose main text is marked.
+
+    Pages count whose marked text has 30 words or more, and is found in the page; an empty one says
+    that the page has no main text. Needs scikit-learn: pip install 'streamer-dedup\[train]'.
+
+    Example: streamer train-main-text marked.jsonl --out model.json
+    """
+    check_writable(out)
+    compile_with_bar(main_text=True)
+    marked = list(read_marked(pages))
+    sheets = list(sheets_of(marked))
+    model = train(marked, sheets, trees)
+    write_file(out, model, "--out")
+    usable = [each[0] for each in sheets if each[0].is_usable]
+    none = sum(not each.main_text.strip() for each in marked)
+    blocks = sum(len(sheet.main) for sheet in usable)
+    main = sum(int(sheet.main.sum()) for sheet in usable)
+    typer.echo(
+        f"Wrote {out}: {trees} trees from {blocks:,} blocks ({main:,} of main text) "
+        f"of {len(usable):,} pages; {none:,} pages without main text, "
+        f"{len(sheets) - len(usable) - none:,} left out."
+    )
+
+
+SUFFIXES = (".png", ".svg")
+CURVE_POINTS = 401
+CURVE_INCHES = (7.0, 4.2)
+PANEL_INCHES = (8.0, 4.5)
+
+
+def check_plot(path: Path) -> None:
+    """Raise what stands against a picture in this file, before any work is done.
+
+    Raises:
+        SettingsError: the file's ending is none that is known, it cannot be written, or matplotlib
+            is not installed.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise SettingsError(f"--plot {path} must end in {' or '.join(SUFFIXES)}.")
+    with needs_extra("plot", "--plot"):
+        import matplotlib as _  # noqa: F401, ICN001, PLC0415 - an extra, needed here alone
+    check_writable(path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure to a PNG or SVG file that `check_plot` has let pass.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - as in check_plot
+
+    kind = path.suffix.lower()[1:]
+    try:
+        # Without a date and with fixed names, an SVG file is the same whenever it is drawn.
+        with mpl.rc_context({"svg.hashsalt": "streamer"}):
+            figure.savefig(path, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
+
+
+def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> None:
+    """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
+
+    figure = Figure(figsize=CURVE_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    places = [i / (CURVE_POINTS - 1) for i in range(CURVE_POINTS)]
+    for number, banding in enumerate(bandings):
+        curve = [detection_probability(s, banding.bands, banding.rows) for s in places]
+        label = f"{banding.bands} x {banding.rows}"
+        axes.plot(places, curve, label=label, linewidth=2 if number == 0 else 1)
+        if number == 0:
+            below = [s <= threshold for s in places]
+            above = [s >= threshold for s in places]
+            axes.fill_between(places, curve, where=below, alpha=0.25, label="false positives")
+            axes.fill_between(places, curve, 1, where=above, alpha=0.25, label="false negatives")
+    axes.axvline(threshold, linestyle="--", linewidth=1, color="black")
+    axes.set(
+        xlabel="resemblance", ylabel="probability of a shared band key", xlim=(0, 1), ylim=(0, 1.01)
+    )
+    axes.legend(title="bands x rows", frameon=False)
+    _save(figure, path)
+
+
+def draw_quality(trials: Sequence[Trial], path: Path) -> None:
+    """Write F1 over pages a second to a PNG or SVG file.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, needed here alone
+
+    groups = [list(group) for _, group in groupby(trials, key=lambda trial: trial.dataset)]
+    width, height = PANEL_INCHES
+    figure = Figure(figsize=(width, height * len(groups)), layout="constrained")
+    panels = figure.subplots(len(groups), squeeze=False)
+    for axes, group in zip(panels[:, 0], groups, strict=True):
+        _panel(axes, group)
+    _save(figure, path)
+
+
+def _panel(axes: Axes, trials: Sequence[Trial]) -> None:
+    rates = [trial.pages_per_second for trial in trials]
+    axes.scatter(rates, [trial.pages.f1 or 0.0 for trial in trials], s=16)
+    for trial in trials:
+        place = (trial.pages_per_second, trial.pages.f1 or 0.0)
+        axes.annotate(trial.method, place, (3, 3), textcoords="offset points", fontsize=7)
+    axes.set(
+        title=trials[0].dataset,
+        xlabel="pages a second of CPU time",
+        ylabel="F1 of pages",
+        xscale="log",
+        ylim=(-0.05, 1.05),
+    )

@@ -1,0 +1,345 @@
+"""The command `explain`: why a page is unique, or a duplicate, and what would change that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from streamer.analysis.comparison import visible
+from streamer.analysis.documents import FoundText, find_texts, read_body
+from streamer.analysis.exact import (
+    Edits,
+    compare_words,
+    edits_needed,
+    expected_sets,
+    jaccard,
+    shingle_sets,
+)
+from streamer.analysis.sample.score import Judged, read_places
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar, compile_with_bar
+from streamer.cli.terminal import Terminal
+from streamer.config import Settings
+from streamer.pages.files import Source
+from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name
+from streamer.run.page_reader import PageReader
+from streamer.sketch.settings import SignatureSettings
+from streamer.text.visible import MAIN, text_parts
+
+SHINGLE_WIDTH = SignatureSettings().shingle_width  # of the runs of words that two pages share
+
+
+@command
+def explain(
+    page: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL|REF|FILE",
+            help="A page by its URL, by its place as SOURCE:NUMBER, or a file with its text.",
+        ),
+    ],
+    *,
+    index: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the index.")],
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(help="Page files to take texts from, for exact resemblance. Repeatable."),
+    ] = None,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Verdict file of the index, to find duplicates in.", dir_okay=False, exists=True
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    reader: PageReader,
+    settings: Annotated[Settings, "key_file", "input_topic"],
+) -> None:
+    """Tell why a page is a duplicate or unique, by how much, and which edits would change it.
+
+    Kept pages are found in the index by URL or place. Nothing is kept of a duplicate: give the
+    verdict file with --verdicts, which has its representative and similarity. Give the page files
+    with --texts, or its own file, to compare its text again. The index is read as of its last
+    flush, all its rows once or more. Other indexes that it is compared with (--also) are named, and
+    not read.
+
+    Example: streamer explain https://example.com/a.html --index my-index --verdicts verdicts.jsonl
+
+    Example: streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz
+    """
+    files = _Texts(reader, reader.open(texts) if texts else ())
+    compile_with_bar()
+    with closing(KeptIndex(index, settings.key_file, settings.input_topic)) as kept:
+        compile_with_bar(main_text=kept.signature.takes_main_text)
+        own = files.of_page(page)
+        said = _judged_duplicate(verdicts, page) if verdicts and own is None else None
+        if said is not None:
+            kept.check_verdict(page, said.index)
+            report = _report_of_verdict(kept, said)
+        else:
+            explained = _explain(kept, page, own)
+            url = explained.kept.url if explained.kept else own.url if own else ""
+            report = _report(page, kept.signature_for(url), own, explained, files)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
+    else:
+        _print(report)
+
+
+def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
+    """Return what the index says of a page, by its text where there is one."""
+    passes = kept.rows
+    if own is not None:
+        with amount_bar("comparing with kept pages", passes) as report:
+            return kept.explain_text(
+                own.body, own.flags, own.place, report, url=own.url if own.place else ""
+            )
+    with amount_bar("looking for the page", passes) as report:
+        page = kept.find(name, report)
+    with amount_bar("comparing with kept pages", passes) as report:
+        return kept.explain_kept(page, report)
+
+
+def _judged_duplicate(verdicts: Path, name: str) -> Judged | None:
+    """Return the first verdict on a page, by its URL or place, if it calls it a duplicate.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is not a verdict.
+    """
+    with amount_bar("looking for the verdict", verdicts.stat().st_size) as report:
+        for _, said in read_places(verdicts, report):
+            if name == said.url or (said.page and name == place_name(said.page)):
+                return said if said.representative else None
+    return None
+
+
+def _report_of_verdict(kept: KeptIndex, said: Judged) -> dict[str, Any]:
+    """Return the explanation of a duplicate by its verdict, as JSON values."""
+    near, settings = said.representative, kept.settings.of_url(said.url)
+    assert near is not None, said
+    similarity = said.similarity or 0.0
+    content = said.basis != "signature"
+    return {
+        "page": said.url,
+        "place": said.page and place_name(said.page),
+        "kept": False,
+        "verdict": "duplicate",
+        "too_short": said.basis == "too_short",
+        "threshold": settings.threshold,
+        "method": kept.signature.method,
+        "not_looked_at": [],
+        "nearest": {
+            "url": near.url,
+            "place": place_name(near.page),
+            "shared_keys": None,
+            "keys": kept.signature.bands + 1,
+            "equal_content": content,
+            "similarity": similarity,
+            "exact": said.exact,
+            "margin": round(similarity - settings.threshold, 4),
+            "exact_resemblance": None,
+            "covered": None,
+        },
+        "why": _EQUAL_CONTENT if content else _REACHES,
+        "edits": None,
+    }
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """The page files that texts are taken from; there may be none."""
+
+    reader: PageReader
+    sources: Sequence[Source]
+
+    def of_page(self, name: str) -> FoundText | None:
+        """Return the text of the page or of the file with this name, where it is given."""
+        if not Path(name).is_file():
+            return self.find({name}).get(name)
+        file = read_body(Path(name), self.reader)
+        return FoundText(file.name, None, bytes(file.utf8), file.flags)
+
+    def find(self, names: set[str]) -> dict[str, FoundText]:
+        """Return the texts of these names."""
+        if not self.sources:
+            return {}
+        total = sum(source.total_bytes or 0 for source in self.sources)
+        with amount_bar("reading texts", total) as report:
+            return find_texts(self.reader, self.sources, names, report)
+
+
+@dataclass(frozen=True)
+class _Resemblance:
+    """What is known of the shingles of two pages: exactly, or as the sketches tell.
+
+    `covered` is of each page, the one in hand first, the share of its words that lie in a run of
+    words that both have.
+    """
+
+    common: float
+    union: float
+    width: int
+    exact: float | None = None
+    covered: tuple[float, float] | None = None
+
+
+def _report(
+    name: str,
+    signature: SignatureSettings,
+    own: FoundText | None,
+    explained: Explained,
+    texts: _Texts,
+) -> dict[str, Any]:
+    """Return the explanation as JSON values."""
+    nearest = explained.nearest
+    threshold = explained.settings.threshold
+    report: dict[str, Any] = {
+        "page": explained.kept.url if explained.kept else (own.url if own else name),
+        "place": explained.kept and place_name(explained.kept.place),
+        "kept": explained.kept is not None,
+        "verdict": "duplicate" if explained.is_duplicate else "unique",
+        "too_short": explained.too_short,
+        "threshold": threshold,
+        "method": signature.method,
+        "not_looked_at": [corpus.name for corpus in explained.settings.also],
+        "nearest": None,
+    }
+    if own is not None and signature.takes_main_text:
+        report["blocks"] = [part._asdict() for part in text_parts(own.body, own.flags | MAIN)]
+    if nearest is None:
+        return report | {"why": _why(explained)}
+    known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
+    edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
+    if edits is not None and (nearest.equal_content or edits.differ != explained.is_duplicate):
+        edits = None  # nothing is near, or the exact resemblance is across the threshold already
+    return report | {
+        "nearest": {
+            "url": nearest.page.url,
+            "place": place_name(nearest.page.place),
+            "shared_keys": nearest.shared_keys,
+            "keys": explained.keys + 1,
+            "equal_content": nearest.equal_content,
+            "similarity": nearest.similarity,
+            "exact": nearest.exact,
+            "margin": round(nearest.similarity - threshold, 4),
+            "exact_resemblance": known and known.exact,
+            "covered": known and known.covered,
+        },
+        "why": _why(explained),
+        "edits": edits and edits._asdict(),
+    }
+
+
+def _resemblance(
+    signature: SignatureSettings,
+    own: FoundText | None,
+    other: KeptPage,
+    similarity: float,
+    texts: _Texts,
+) -> _Resemblance | None:
+    """Return what is known of two pages' shingles; None where a method has none or no text is."""
+    sets = shingle_sets(signature)
+    if sets is None or own is None:
+        return None
+    page = sets.page(own.body, own.flags)
+    mine = sets.of(page)
+    name = place_name(other.place)
+    found = texts.find({other.url, name})
+    text = found.get(name) or found.get(other.url)
+    if text is None:
+        common, union = expected_sets(similarity, len(mine), len(mine))
+        return _Resemblance(common, union, sets.width)
+    near = sets.page(text.body, text.flags)
+    theirs = sets.of(near)
+    covered = compare_words(page.words, near.words, SHINGLE_WIDTH).covered
+    return _Resemblance(
+        len(mine & theirs), len(mine | theirs), sets.width, jaccard(mine, theirs), covered
+    )
+
+
+_EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
+_REACHES = "The similarity to the nearest kept page reaches the threshold."
+_IS_BELOW = "The similarity to the nearest kept page is below the threshold."
+
+
+def _why(explained: Explained) -> str:
+    """Return the reason in one sentence."""
+    nearest = explained.nearest
+    if nearest is None:
+        return "Nothing else is kept in this index."
+    if nearest.equal_content:
+        return _EQUAL_CONTENT
+    if explained.too_short:
+        least = explained.settings.shingles_min
+        return f"The page has fewer than {least} distinct shingles, so only equal content counts."
+    if not nearest.shared_keys:
+        return "No kept page shares a key with it, so none was compared; this one is most similar."
+    return _REACHES if explained.is_duplicate else _IS_BELOW
+
+
+def _print(report: dict[str, Any]) -> None:
+    """Print the explanation as a table and a sentence or two."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name in ("page", "place", "verdict"):
+        if report[name] is not None:
+            table.add_row(name, str(report[name]))
+    if near := report["nearest"]:
+        table.add_row("nearest kept page", near["url"])
+        table.add_row("  its place", near["place"])
+        if near["shared_keys"] is not None:
+            table.add_row("  keys shared", f"{near['shared_keys']} of {near['keys']}")
+        told = "exactly, by the shingles" if near["exact"] else "as the sketches tell"
+        table.add_row("  similarity", f"{near['similarity']:.4f} {told}")
+        if near["exact_resemblance"] is not None:
+            table.add_row("  exact resemblance", f"{near['exact_resemblance']:.4f}")
+            mine, theirs = near["covered"]
+            covered = f"{mine:.2%} of this page, {theirs:.2%} of that one"
+            table.add_row("  words in shared runs", covered)
+        table.add_row("threshold", f"{report['threshold']:g} ({near['margin']:+.4f})")
+    console = Terminal()
+    console.print(table)
+    console.say(report["why"])
+    if names := report["not_looked_at"]:
+        console.say(
+            f"Pages that it is compared with in other indexes ({', '.join(names)}) are not looked "
+            "at: explain its file with the --index of these, too."
+        )
+    if blocks := report.get("blocks"):
+        _print_blocks(console, blocks)
+    if edits := report.get("edits"):
+        console.say(_edits_sentence(Edits(**edits)))
+
+
+def _print_blocks(console: Terminal, blocks: list[dict[str, Any]]) -> None:
+    """Print the page's text, what does not count dimmed."""
+    whole = all(block["counts"] for block in blocks)
+    sentence = (
+        "All visible text counts: the page has no main text."
+        if whole
+        else ("What counts of the page's text is bright, what belongs to its site dim:")
+    )
+    console.say(sentence)
+    if whole:
+        return
+    text = Text()
+    for block in blocks:
+        words = visible(" ".join(block["text"].split()))
+        text.append(words + "\n" if words else "", None if block["counts"] else "dim")
+    console.print(text, soft_wrap=True)
+
+
+def _edits_sentence(edits: Edits) -> str:
+    verb, other = ("differ", "unique") if edits.differ else ("agree", "a duplicate")
+    return (
+        f"If {edits.shingles:,} shingles more would {verb}, {edits.words:,} words or more, it would"
+        f" be {other}."
+    )

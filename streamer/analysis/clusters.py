@@ -1,0 +1,422 @@
+"""Verdicts to clusters: which pages belong together, and which one of them survives.
+
+A duplicate and its representative belong together, and so does whatever hangs together by such
+pairs: union-find over the verdicts of a file. The file is read twice. First come the pairs, as page
+refs; then, for the pages that are in a pair, the place of their line, their scope and the numbers
+that the policy asks for. So only pages in a cluster cost memory, numbers and no text: while they
+are sorted 123 bytes a page, and 8 more for each number of the policy (the peak by tracemalloc).
+
+A policy turns a verdict into a tuple of numbers, of which the least survives; among equal ones it
+is the page that the file has first. A page that the file knows only as a representative was judged
+before the file began: it is earlier than all, and has no length, score or time.
+
+    earliest  the first in the file
+    longest   the most bytes of visible text (`text_bytes`)
+    https     an https URL before others
+    nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
+              Apache Nutch's DeduplicationJob; score and fetch time are carried fields
+
+Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
+of the host or the registered domain in a URL, so that a page costs eight bytes. The registered
+domain is what stands below a public suffix (example.co.uk), by the Public Suffix List as the
+package publicsuffixlist carries it; nothing is fetched.
+
+A row is read from the verdict file again when it is written, by the place of its line. A cluster
+with a large share of a source is the sign of a block page, a login form, or a template taken for
+content: then the survivor stands for pages that are no duplicates of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO
+from urllib.parse import unquote_plus, urlsplit
+
+import mmh3
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.analysis.sample.score import Judged, read_places, verdict_at
+from streamer.errors import InputError, needs_extra
+from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
+from streamer.pages.mapping import normalise_time
+from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
+from streamer.run.verdict_files import open_verdicts
+
+
+def place_of(representative: Representative) -> Location:
+    """Return a representative's place; in another index, with that one's name before the source."""
+    page, index = representative.page, representative.index
+    if index is msgspec.UNSET:
+        return page
+    return Location(f"{index}:{page.topic}", page.partition, page.offset)
+
+
+Rank = Callable[[Judged], tuple[float, ...]]
+
+
+class Policy(StrEnum):
+    """How the survivor of a cluster is chosen."""
+
+    EARLIEST = "earliest"
+    LONGEST = "longest"
+    HTTPS = "https"
+    NUTCH = "nutch"
+
+
+def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetched_at") -> Rank:
+    """Return the policy's function; the fields are those of `carried` that `nutch` looks at."""
+
+    def nutch(judged: Judged) -> tuple[float, ...]:
+        score = _number(judged.carried.get(score_field))
+        fetched = _seconds(judged.carried.get(time_field))
+        return -score, -fetched, len(unquote_plus(judged.url))
+
+    ranks: dict[Policy, Rank] = {
+        Policy.EARLIEST: lambda _judged: (),
+        Policy.LONGEST: lambda judged: (-judged.text_bytes,),
+        Policy.HTTPS: lambda judged: (not judged.url[:8].lower().startswith("https://"),),
+        Policy.NUTCH: nutch,
+    }
+    return ranks[policy]
+
+
+def _number(value: object) -> float:
+    """Return a number or the number in a string; minus infinity for all else."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return -math.inf
+    return -math.inf if math.isnan(number) else number
+
+
+def _seconds(value: object) -> float:
+    """Return a time, in any form that mapping.py reads, in seconds; else minus infinity."""
+    text = normalise_time(value)
+    return datetime.fromisoformat(text).timestamp() if text else -math.inf
+
+
+_UNSEEN = np.iinfo(np.int64).max
+
+Progress = Callable[[int], None]  # is told the bytes read, of twice the file
+
+
+@dataclass(slots=True)
+class Sources:
+    """Numbers for the sources (topic and partition, or file) of a verdict file, and their pages."""
+
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)
+    pages: Counter[int] = field(default_factory=Counter)
+
+    def ref(self, page: Location) -> int:
+        """Return the page ref of a place; an unknown source gets the next number."""
+        number = self.numbers.setdefault((page.topic, page.partition), len(self.numbers))
+        return page_ref(number, page.offset)
+
+    def names(self) -> list[str]:
+        """Return how the sources are called, by number."""
+        return [f"{topic}/{part}" if part else topic for topic, part in self.numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The pages of all clusters, cluster by cluster, the survivor first, the others by the policy.
+
+    Clusters come in the order of their first pages in the file.
+
+    Attributes:
+        places: int64, the place of each page's line; ~place of a line that names it as its
+            representative, where it has no verdict of its own in the file.
+        sources: int64, the number of each page's source.
+        starts: int64, where each cluster begins in these.
+        judged: verdicts in the file; duplicates: those of duplicates.
+        known: the sources.
+    """
+
+    places: Ints
+    sources: Ints
+    starts: Ints
+    judged: int
+    duplicates: int
+    known: Sources
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Ints:
+        """Return the number of pages of each cluster, 2 or more."""
+        return np.diff(self.starts, append=len(self.places))
+
+
+def group(
+    path: Path,
+    rank: Rank,
+    scope: Callable[[str], int],
+    progress: Progress = lambda _bytes: None,
+) -> Grouping:
+    """Return the clusters of a verdict file.
+
+    `rank` chooses the survivor; a cluster is split by the `scope` of its pages' URLs. Of
+    repeated verdicts of a page the first one counts.
+
+    Raises:
+        InputError: the file cannot be read, has no verdict, or a line is not one.
+    """
+    known = Sources()
+    pairs, judged = _read_pairs(path, known, progress)
+    refs, ends = np.unique(pairs, return_inverse=True)
+    roots = np.arange(len(refs))
+    unite(ends.reshape(-1, 2), roots)
+    size = path.stat().st_size
+    if size and not judged:
+        raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
+    pages = _Pages(refs, known, rank, scope)
+    for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
+        pages.add(place, verdict, page)
+    order, starts = _ordered(roots, pages)
+    sources = (refs[order] >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
+    return Grouping(pages.places[order], sources, starts, judged, len(pairs) // 2, known)
+
+
+def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, Judged, Location]]:
+    """Yield (place of the line, verdict, its page)."""
+    for place, judged in read_places(path, progress):
+        if judged.page is not None:
+            yield place, judged, judged.page
+
+
+def _read_pairs(
+    path: Path, known: Sources, progress: Progress
+) -> tuple[npt.NDArray[np.uint64], int]:
+    """Return duplicate, representative, duplicate, representative, ... and the number of pages."""
+    pairs = array("Q")
+    judged = 0
+    for _, verdict, page in _pages_judged(path, progress):
+        ref = known.ref(page)
+        known.pages[split_ref(ref)[0]] += 1
+        judged += 1
+        if verdict.verdict is Decision.DUPLICATE and verdict.representative is not None:
+            pairs.append(ref)
+            pairs.append(known.ref(place_of(verdict.representative)))
+    return np.frombuffer(pairs, np.uint64), judged
+
+
+class _Pages:
+    """What is known of the pages in pairs, by the place of their ref in the ascending `refs`."""
+
+    def __init__(
+        self,
+        refs: npt.NDArray[np.uint64],
+        known: Sources,
+        rank: Rank,
+        scope: Callable[[str], int],
+    ) -> None:
+        self._refs = array("Q", refs.tobytes())  # a search in it takes a fifth of numpy's time
+        self._known = known
+        self._rank = rank
+        self._scope = scope
+        self.places = np.full(len(refs), _UNSEEN)
+        self.scopes = np.zeros(len(refs), np.uint64)
+        self.ranks = np.zeros((len(refs), len(rank(Judged()))))
+
+    def add(self, place: int, verdict: Judged, page: Location) -> None:
+        """Enter a verdict's page, and the page that it names as its representative."""
+        at = self._find(page)
+        if at is not None and not 0 <= self.places[at] < _UNSEEN:
+            self._enter(at, place, verdict)
+        other = verdict.representative
+        if other is not None:
+            at = self._find(place_of(other))
+            if at is not None and self.places[at] == _UNSEEN:
+                self._enter(at, ~place, Judged(url=other.url))
+
+    def _find(self, page: Location) -> int | None:
+        ref = self._known.ref(page)
+        at = bisect_left(self._refs, ref)
+        return at if at < len(self._refs) and self._refs[at] == ref else None
+
+    def _enter(self, at: int, place: int, judged: Judged) -> None:
+        self.places[at] = place
+        self.scopes[at] = self._scope(judged.url)
+        self.ranks[at] = self._rank(judged)
+
+
+def _ordered(roots: Ints, pages: _Pages) -> tuple[Ints, Ints]:
+    """Return the pages of clusters in the order of a Grouping, and where each cluster begins."""
+    order = np.lexsort((pages.places, *pages.ranks.T[::-1], pages.scopes, roots))
+    roots, scopes = roots[order], pages.scopes[order]
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (roots[1:] != roots[:-1]) | (scopes[1:] != scopes[:-1])
+    starts = np.flatnonzero(begins)
+    sizes = np.diff(starts, append=len(order))
+    if not len(starts):
+        return order, starts
+    firsts = np.minimum.reduceat(pages.places[order], starts)
+    chosen = np.argsort(firsts)
+    chosen = chosen[sizes[chosen] > 1]  # a page that is alone in its scope is in no cluster
+    sizes = sizes[chosen]
+    ends = np.cumsum(sizes)
+    within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
+    return order[np.repeat(starts[chosen], sizes) + within], ends - sizes
+
+
+HOSTS_REMEMBERED = 65_536
+
+
+class Scope(StrEnum):
+    """Within what pages count as duplicates of each other."""
+
+    NONE = "none"
+    HOST = "host"
+    DOMAIN = "domain"
+
+
+def numbering(scope: Scope) -> Callable[[str], int]:
+    """Return the function from a URL to the 64-bit number of its scope; all have one with none."""
+    if scope is Scope.NONE:
+        return lambda _url: 0
+    name = host_of if scope is Scope.HOST else domain_of
+    return lambda url: mmh3.hash64(name(url).encode(errors="replace"), signed=False)[0]
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL in lower case, without a port; the URL itself where it has none."""
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".") or url
+    except ValueError:  # brackets that hold no IPv6 address
+        return url
+
+
+def domain_of(url: str) -> str:
+    """Return the registered domain of a URL; the host where it has none, as an IP address."""
+    return _domain(host_of(url))
+
+
+@lru_cache(maxsize=HOSTS_REMEMBERED)
+def _domain(host: str) -> str:
+    try:
+        ip_address(host)
+    except ValueError:
+        return _suffixes().privatesuffix(host) or host
+    return host
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> Any:  # noqa: ANN401 - of an extra
+    with needs_extra("analysis", "--scope domain"):
+        from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 - an extra
+
+    return PublicSuffixList()
+
+
+COLUMNS = ("cluster", "pages", "survivor", "url", "topic", "partition", "offset")
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One page of a cluster; clusters are numbered from 1, `pages` is how many it has."""
+
+    cluster: int
+    pages: int
+    survivor: bool
+    url: str
+    page: Location
+
+
+class Suspect(NamedTuple):
+    """A cluster with `share` of the pages of a source."""
+
+    source: str
+    pages: int
+    share: float
+    survivor: str
+
+
+def rows(path: Path, grouping: Grouping) -> Iterator[Row]:
+    """Yield the rows of all clusters of the verdict file at `path`, in the order of `grouping`."""
+    sizes = grouping.sizes.tolist()
+    with open_verdicts(path) as file:
+        places = iter(grouping.places.tolist())
+        for number, size in enumerate(sizes, 1):
+            for member in range(size):
+                url, page = _page_at(file, next(places))
+                yield Row(number, size, member == 0, url, page)
+
+
+def suspects(path: Path, grouping: Grouping, share_min: float) -> list[Suspect]:
+    """Return the clusters of 10 or more pages with at least `share_min` of a source's verdicts.
+
+    The largest shares come first. Pages without a verdict in the file do not count.
+    """
+    own = grouping.places >= 0
+    clusters = np.repeat(np.arange(len(grouping)), grouping.sizes)[own]
+    parts, counts = np.unique((clusters, grouping.sources[own]), axis=1, return_counts=True)
+    names = grouping.known.names()
+    found = []
+    with open_verdicts(path) as file:
+        for cluster, source, count in zip(*parts.tolist(), counts.tolist(), strict=True):
+            share = count / grouping.known.pages[source]
+            if count >= SUSPECT_PAGES_MIN and share >= share_min:
+                place = int(grouping.places[grouping.starts[cluster]])
+                found.append(Suspect(names[source], count, share, _page_at(file, place)[0]))
+    return sorted(found, key=lambda suspect: (-suspect.share, suspect.source))
+
+
+def write_jsonl(out: TextIO, table: Iterator[Row]) -> None:
+    """Write rows as JSON lines."""
+    encode = msgspec.json.Encoder().encode
+    out.writelines(encode(row).decode() + "\n" for row in table)
+
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+
+
+def write_csv(out: TextIO, table: Iterator[Row]) -> None:
+    """Write rows as CSV, after a line of column names; `survivor` is 1 or 0.
+
+    Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab
+    or a carriage return gets an apostrophe before it, and one that begins with an apostrophe too:
+    to remove one gives any cell back as it was.
+    """
+    plain = csv.writer(out, lineterminator="\n")
+    quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow(COLUMNS)
+    for row in table:
+        place = (_as_text(row.page.topic), row.page.partition, row.page.offset)
+        # A carriage return is quoted only where it ends lines.
+        writer = quoting if "\r" in row.url + row.page.topic else plain
+        writer.writerow((row.cluster, row.pages, int(row.survivor), _as_text(row.url), *place))
+
+
+def _as_text(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+
+
+WRITERS: dict[str, Callable[[TextIO, Iterator[Row]], None]] = {
+    ".csv": write_csv,
+    ".json": write_jsonl,
+    ".jsonl": write_jsonl,
+    ".ndjson": write_jsonl,
+}
+
+
+def _page_at(file: BinaryIO, place: int) -> tuple[str, Location]:
+    """Return the URL and place of a page by its line, or by ~place of one that names it."""
+    judged = verdict_at(file, place if place >= 0 else ~place)
+    if place >= 0:
+        assert judged.page is not None, place  # others are passed over
+        return judged.url, judged.page
+    assert judged.representative is not None, place
+    return judged.representative.url, place_of(judged.representative)

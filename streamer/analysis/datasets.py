@@ -1,0 +1,233 @@
+"""What can be evaluated on: page files, whatever labels lie beside them, and Reuters-21578.
+
+    pages.jsonl and truth.tsv        the sample crawl: how each page was made
+    pages.jsonl and truth_pairs.tsv  pairs of URLs with a label, such as `plagiarised`
+    *.sgm                            Reuters-21578, which becomes page messages here
+    any other JSON-lines page files  without labels
+
+True duplicates are in all of them those of exact resemblance, by the plain reference; labels are
+counted beside that.
+
+Reuters-21578 has no truth about near-duplicates; what is true is exact resemblance by the plain
+reference, as everywhere. An article's page is its title and body as plain text, without its
+dateline, under the number that the collection gives it (NEWID). Of an unprocessed article, whose
+parts are not marked (TYPE="UNPROC"), it is the whole text.
+
+A partition is a label for each page. The true one is that of a detector without error: each page
+goes to the kept page of the greatest exact resemblance, the earliest of several, or is kept.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from math import comb
+from pathlib import Path
+
+import msgspec
+
+from streamer.analysis.documents import page_texts
+from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
+from streamer.analysis.sample.reference import MIN_SHINGLES, Pages, read_pages
+from streamer.analysis.sample.score import KeptPages, Outcomes
+from streamer.errors import InputError
+from streamer.model import Page
+from streamer.pages.files import Source
+from streamer.pages.parse import PageParser
+from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.sketch.collection import count_words
+from streamer.text.words import CanonicalOptions
+
+ARTICLE = "reuters"
+TEXTS = frozenset({"title", "body"})
+WHOLE, UNMARKED = "text", "UNPROC"
+CHARSET = "latin-1"  # the files are ASCII but for a few stray bytes
+
+
+class _Articles(HTMLParser):
+    """Collect (number, text) of each article; `&#3;`, which ends a body, is no HTML character."""
+
+    # The parser takes a title for raw text up to its end tag, which serves here as well.
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, str]] = []
+        self._number: str | None = None
+        self._parts: list[str] = []
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == ARTICLE:
+            self._number, self._parts = dict(attrs).get("newid"), []
+        elif tag in TEXTS or (tag == WHOLE and dict(attrs).get("type") == UNMARKED):
+            self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = None
+            self._parts.append("\n")
+        elif tag == ARTICLE and self._number is not None:
+            self.found.append((self._number, "".join(self._parts).strip()))
+            self._number = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self._parts.append(data)
+
+
+def reuters_pages(files: Sequence[Path]) -> Iterator[Page]:
+    """Yield the articles that have a text.
+
+    Raises:
+        InputError: a file cannot be read, or has no article.
+    """
+    for path in files:
+        parser = _Articles()
+        try:
+            parser.feed(path.read_text(CHARSET))
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+        parser.close()
+        if not parser.found:
+            raise InputError(f"{path}: has no <REUTERS> document; give files of Reuters-21578")
+        for number, text in parser.found:
+            if text:
+                yield Page(url=f"reuters:{number}", body=text, content_type="text/plain")
+
+
+PAIRS_FILE = "truth_pairs.tsv"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Pages in the order of their files, with what is known about them.
+
+    Attributes:
+        reader: how its files are read.
+        kinds: how a page was made, by its ordinal in the first file.
+        labelled: pairs of pages that carry a label, each with the lower index first.
+    """
+
+    name: str
+    sources: Sequence[Source]
+    reader: PageReader
+    pages: Pages
+    kinds: dict[int, str] = field(default_factory=dict)
+    labelled: frozenset[tuple[int, int]] = frozenset()
+
+
+def open_dataset(path: Path, scratch: Path, reader: PageReader = DEFAULT_READER) -> Dataset:
+    """Return the dataset in a folder or file; `scratch` takes what is converted.
+
+    Raises:
+        StreamerError: it holds no pages, a file of it cannot be read, or as `PageReader.read`.
+    """
+    folder = path if path.is_dir() else path.parent
+    articles = sorted(path.glob("*.sgm")) if path.is_dir() else [path]
+    if articles and articles[0].suffix == ".sgm":
+        sources = reader.open([str(_converted(articles, scratch / path.stem))])
+        reader = replace(reader, parser=PageParser())  # they are converted to the default form
+    else:
+        sources = reader.open([str(path)])
+    pages = read_pages([source.name for source in sources], reader)
+    if not len(pages):
+        raise InputError(f"{path}: holds no page that can be judged; give page files")
+    truth, pairs = folder / TRUTH_FILE, folder / PAIRS_FILE
+    return Dataset(
+        path.stem if path.is_file() and path.name != PAGES_FILE else folder.resolve().name,
+        sources,
+        reader,
+        pages,
+        read_kinds(truth) if truth.is_file() else {},
+        frozenset(_labelled(pairs, pages)) if pairs.is_file() else frozenset(),
+    )
+
+
+def write_collection(dataset: Dataset, folder: Path) -> Path:
+    """Write the document frequencies of a dataset's own pages into `folder`; return their file."""
+    options = CanonicalOptions()
+    texts = page_texts(dataset.reader, dataset.sources, options)
+    path = folder / f"{dataset.name}.words.json"
+    path.write_bytes(count_words((page.words for page in texts), options).to_bytes())
+    return path
+
+
+def _converted(articles: Sequence[Path], folder: Path) -> Path:
+    """Write Reuters' articles as page messages; return their file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = msgspec.json.Encoder()
+    out = folder / PAGES_FILE
+    with out.open("wb") as file:
+        file.writelines(encoder.encode(page) + b"\n" for page in reuters_pages(articles))
+    return out
+
+
+def _labelled(path: Path, pages: Pages) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of a file that have a label and whose pages are both known."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, dialect="excel-tab"):
+                one, other = (pages.find(None, row[name]) for name in ("url_a", "url_b"))
+                if row["label"] and one is not None and other is not None:
+                    yield min(one, other), max(one, other)
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"{path}: not a file of labelled pairs ({error}); its columns are url_a, url_b, label"
+        ) from error
+
+
+Pair = tuple[int, int]
+
+
+def true_pairs(pages: Pages, threshold: float) -> frozenset[Pair]:
+    """Return all pairs of exact resemblance >= threshold, the earlier page first."""
+    index = KeptPages(pages.exact, threshold, MIN_SHINGLES)
+    found: list[Pair] = []
+    for page in range(len(pages)):
+        found += ((other, page) for other, _ in index.matches(page))
+        index.keep(page)
+    return frozenset(found)
+
+
+def true_labels(pages: Pages, threshold: float) -> list[int]:
+    """Return each page's representative, itself where it is kept, by a detector without error."""
+    index = KeptPages(pages.exact, threshold, MIN_SHINGLES)
+    labels: list[int] = []
+    for page in range(len(pages)):
+        best = min(index.matches(page), key=lambda one: (-one[1], one[0]), default=None)
+        if best is None:
+            index.keep(page)
+        labels.append(page if best is None else best[0])
+    return labels
+
+
+def pair_outcomes(labels: Sequence[int], true: Collection[Pair]) -> Outcomes:
+    """Count the pairs of pages under one label against the true pairs."""
+    said = _pairs(Counter(labels).values())
+    right = shared_pairs(labels, true)
+    wrong, missed = said - right, len(true) - right
+    return Outcomes(right, wrong, missed, comb(len(labels), 2) - right - wrong - missed)
+
+
+def shared_pairs(labels: Sequence[int], pairs: Iterable[Pair]) -> int:
+    """Return how many of the pairs are under one label."""
+    return sum(labels[one] == labels[other] for one, other in pairs)
+
+
+def adjusted_rand_index(one: Sequence[int], other: Sequence[int]) -> float:
+    """Return the adjusted Rand index of two partitions: 1 for equal ones, about 0 for chance.
+
+    Source: Hubert and Arabie 1985, Comparing partitions, equation 5. Two partitions that both put
+    every page, or no two pages, together are equal.
+    """
+    both = _pairs(Counter(zip(one, other, strict=True)).values())
+    first, second = _pairs(Counter(one).values()), _pairs(Counter(other).values())
+    expected = first * second / max(1, comb(len(one), 2))
+    greatest = (first + second) / 2
+    return 1.0 if greatest == expected else (both - expected) / (greatest - expected)
+
+
+def _pairs(sizes: Iterable[int]) -> int:
+    return sum(comb(size, 2) for size in sizes)

@@ -1,0 +1,348 @@
+"""The sample crawl: a sequence of records, some of them planted copies of earlier ones.
+
+Each record is drawn from a generator of its own, seeded by the crawl's seed and its ordinal, and
+from the originals so far: so a shorter crawl is the beginning of a longer one, byte for byte, on
+every machine. Memory is bounded: at most ORIGINS_MAX originals are kept to copy from, replaced at
+random.
+
+A kind says how a page was made, not what the detector must say of it: that is decided by exact
+resemblance alone. The value of a kind is its word in the truth file.
+
+The files of a crawl are `pages.jsonl`, and beside it `truth.tsv` with what was planted: one line
+for each line of the pages file, after a line of column names. It says how a page was made and from
+which one, and their exact resemblance by the plain reference. It does not say what a detector must
+answer: that depends on what the detector kept (score.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from random import Random
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streamer.analysis.sample.prose import (
+    Article,
+    delete_words,
+    insert_words,
+    move_paragraphs,
+    replace_words,
+    write_article,
+)
+from streamer.analysis.sample.reference import (
+    Shingler,
+    page_text,
+    read_page,
+    resemblance,
+    visible_text,
+)
+from streamer.analysis.sample.sites import Site, make_site
+from streamer.errors import InputError
+from streamer.model import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from streamer.analysis.sample.prose import Edit
+
+
+class Kind(StrEnum):
+    """How a page of the sample crawl was made."""
+
+    ORIGINAL = "original"
+    EXACT_COPY = "exact_copy"  # the same bytes on another host
+    SESSION_MIRROR = "session_mirror"  # session ids in the URL and in all links
+    PRINT_VIEW = "print_view"  # the same article in a bare layout
+    RECODED = "recoded"  # the same page in the language's old charset
+    RECRAWL = "recrawl"  # the same URL again, a little changed each time
+    REPLACED_01 = "replaced_01"  # 1 % of the words replaced
+    REPLACED_02 = "replaced_02"
+    REPLACED_05 = "replaced_05"
+    REPLACED_20 = "replaced_20"
+    INSERTED_02 = "inserted_02"  # a word inserted before 2 % of the words
+    DELETED_02 = "deleted_02"
+    MOVED_20 = "moved_20"  # 20 % of the paragraphs moved
+    BOILERPLATE = "boilerplate"  # a site's furniture with almost no text
+    TOO_SHORT = "too_short"  # two words
+    TOO_SHORT_COPY = "too_short_copy"  # the same two words elsewhere
+    INVALID_JSON = "invalid_json"  # a line cut in its middle
+    MISSING_BODY = "missing_body"
+    NOT_TEXT = "not_text"  # a PDF
+
+
+# Of 1,000 records; a little under half are originals, so a detector sees more repeats than news.
+PER_MILLE = {
+    Kind.ORIGINAL: 460,
+    Kind.EXACT_COPY: 60,
+    Kind.SESSION_MIRROR: 60,
+    Kind.PRINT_VIEW: 50,
+    Kind.RECODED: 30,
+    Kind.RECRAWL: 60,
+    Kind.REPLACED_01: 40,
+    Kind.REPLACED_02: 40,
+    Kind.REPLACED_05: 30,
+    Kind.REPLACED_20: 20,
+    Kind.INSERTED_02: 20,
+    Kind.DELETED_02: 20,
+    Kind.MOVED_20: 20,
+    Kind.BOILERPLATE: 35,
+    Kind.TOO_SHORT: 20,
+    Kind.TOO_SHORT_COPY: 15,
+    Kind.INVALID_JSON: 5,
+    Kind.MISSING_BODY: 5,
+    Kind.NOT_TEXT: 10,
+}
+
+EDITS: dict[Kind, tuple[Edit, float]] = {
+    Kind.RECRAWL: (replace_words, 0.015),
+    Kind.REPLACED_01: (replace_words, 0.01),
+    Kind.REPLACED_02: (replace_words, 0.02),
+    Kind.REPLACED_05: (replace_words, 0.05),
+    Kind.REPLACED_20: (replace_words, 0.20),
+    Kind.INSERTED_02: (insert_words, 0.02),
+    Kind.DELETED_02: (delete_words, 0.02),
+    Kind.MOVED_20: (move_paragraphs, 0.20),
+}
+
+
+SEED = 20_240_601
+SITES = 56  # eight of each language, two of each layout among them
+ORIGINS_MAX = 4_096
+START = datetime(2024, 6, 1, tzinfo=UTC)
+_PDF = base64.b64encode(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\n").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A page that others may be copies of."""
+
+    ordinal: int
+    url: str
+    site: Site
+    article: Article
+    is_bare: bool = False
+
+    def html(self) -> str:
+        """Return the page's HTML once more."""
+        return (self.site.bare_page if self.is_bare else self.site.render)(self.article)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One record of the crawl: its line (without a newline) and the truth about it."""
+
+    ordinal: int
+    url: str
+    kind: Kind
+    origin: Origin | None
+    line: bytes
+
+
+class Crawl:
+    """Make the records of a crawl, in order, once."""
+
+    def __init__(self, seed: int = SEED) -> None:
+        self._seed = seed
+        self._sites = [make_site(seed, number) for number in range(SITES)]
+        self._origins: list[Origin] = []
+        self._shorts: list[Origin] = []
+        self._originals = 0
+
+    def records(self, pages: int) -> Iterator[Planted]:
+        """Yield `pages` records."""
+        kinds, weights = list(PER_MILLE), list(PER_MILLE.values())
+        for ordinal in range(pages):
+            rng = Random(f"{self._seed}/{ordinal}")  # noqa: S311 - a repeatable crawl, not a secret
+            yield self._record(rng, ordinal, rng.choices(kinds, weights)[0])
+
+    def _record(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
+        """Make one record; a copy becomes an original while there is nothing to copy."""
+        if kind in (Kind.TOO_SHORT, Kind.TOO_SHORT_COPY):
+            return self._short(rng, ordinal, kind)
+        if kind is Kind.BOILERPLATE:
+            return self._boilerplate(rng, ordinal)
+        if kind in (Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT):
+            return self._no_page(rng, ordinal, kind)
+        if kind is Kind.ORIGINAL or not self._origins:
+            return self._original(rng, ordinal)
+        return self._copy(rng, ordinal, kind)
+
+    def _site(self, rng: Random) -> Site:
+        return self._sites[int(rng.random() * SITES)]
+
+    def _original(self, rng: Random, ordinal: int) -> Planted:
+        site = self._site(rng)
+        article = write_article(rng, site.language, _length(rng))
+        origin = Origin(ordinal, _address(rng, site.host), site, article)
+        self._originals += 1
+        if len(self._origins) < ORIGINS_MAX:
+            self._origins.append(origin)
+        elif (place := int(rng.random() * self._originals)) < ORIGINS_MAX:  # reservoir sampling
+            self._origins[place] = origin
+        charset = site.language.charset if rng.random() * 10 < 1 else None
+        line = _line(ordinal, origin.url, site.render(article), charset)
+        return Planted(ordinal, origin.url, Kind.ORIGINAL, None, line)
+
+    def _copy(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
+        place = int(rng.random() * len(self._origins))
+        origin = self._origins[place]
+        site, article = origin.site, origin.article
+        url, charset = _address(rng, site.host), None
+        if kind in EDITS:
+            edit, share = EDITS[kind]
+            article = edit(rng, article, share)
+        html = site.render(article)
+        if kind is Kind.EXACT_COPY:
+            url = origin.url.replace("www.", f"mirror{rng.getrandbits(8)}.", 1)
+        elif kind is Kind.SESSION_MIRROR:
+            session = f";jsessionid={rng.getrandbits(64):016X}"
+            url, html = origin.url + session, site.render(article, session)
+        elif kind is Kind.PRINT_VIEW:
+            url, html = f"{origin.url}?view=print", site.print_view(article)
+        elif kind is Kind.RECODED:
+            charset = site.language.charset
+        elif kind is Kind.RECRAWL:
+            url = origin.url
+            self._origins[place] = replace(origin, ordinal=ordinal, article=article)
+        return Planted(ordinal, url, kind, origin, _line(ordinal, url, html, charset))
+
+    def _boilerplate(self, rng: Random, ordinal: int) -> Planted:
+        site = self._site(rng)
+        text = write_article(rng, site.language, 4)
+        article = replace(text, title=site.name)
+        url = _address(rng, site.host)
+        line = _line(ordinal, url, site.render(article))
+        return Planted(ordinal, url, Kind.BOILERPLATE, None, line)
+
+    def _short(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
+        site = self._site(rng)
+        url = _address(rng, site.host)
+        if kind is Kind.TOO_SHORT_COPY and self._shorts:
+            origin = self._shorts[int(rng.random() * len(self._shorts))]
+            article = origin.article
+        else:
+            kind, origin = Kind.TOO_SHORT, None
+            article = write_article(rng, site.language, 2)
+            if len(self._shorts) < ORIGINS_MAX:
+                self._shorts.append(Origin(ordinal, url, site, article, is_bare=True))
+        return Planted(ordinal, url, kind, origin, _line(ordinal, url, site.bare_page(article)))
+
+    def _no_page(self, rng: Random, ordinal: int, kind: Kind) -> Planted:
+        site = self._site(rng)
+        url = _address(rng, site.host)
+        if kind is Kind.NOT_TEXT:
+            line = msgspec.json.encode(
+                Page(url=url, body_base64=_PDF, content_type="application/pdf")
+            )
+        elif kind is Kind.MISSING_BODY:
+            line = msgspec.json.encode({"url": url, "content_type": "text/html"})
+        else:
+            line = _line(ordinal, url, site.render(write_article(rng, site.language, 40)))
+            line = line[: len(line) // 2].removesuffix(b"\\")
+        return Planted(ordinal, url, kind, None, line)
+
+
+def _length(rng: Random) -> int:
+    """Draw an article's length in words: 100 to 1,500, short ones more often."""
+    return 100 + int(rng.random() * rng.random() * 1400)
+
+
+def _address(rng: Random, host: str) -> str:
+    return f"https://{host}/articles/{rng.getrandbits(48):012x}.html"
+
+
+def _line(ordinal: int, url: str, html: str, charset: str | None = None) -> bytes:
+    """Return a page message; with `charset` its body is bytes, not yet decoded."""
+    fetched = (START + timedelta(seconds=7 * ordinal)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if charset is None:
+        page = Page(url=url, body=html, content_type="text/html", fetched_at=fetched)
+    else:
+        encoded = base64.b64encode(html.encode(charset, "xmlcharrefreplace")).decode()
+        page = Page(
+            url=url,
+            body_base64=encoded,
+            content_type="text/html",
+            charset=charset,
+            fetched_at=fetched,
+        )
+    return msgspec.json.encode(page)
+
+
+PAGES_FILE = "pages.jsonl"
+TRUTH_FILE = "truth.tsv"
+COLUMNS = ("ordinal", "url", "kind", "origin", "origin_url", "resemblance")
+
+
+def write_crawl(
+    folder: Path,
+    pages: int,
+    seed: int = SEED,
+    progress: Callable[[int], None] = lambda _done: None,
+) -> Counter[Kind]:
+    """Write a crawl of `pages` records into `folder`; return how many there are of each kind.
+
+    `progress` is told after each record how many are done.
+
+    Raises:
+        InputError: the folder or a file in it cannot be written.
+    """
+    counts: Counter[Kind] = Counter()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            (folder / PAGES_FILE).open("wb") as lines,
+            (folder / TRUTH_FILE).open("w", encoding="utf-8", newline="") as truth,
+        ):
+            table = csv.writer(truth, "excel-tab", lineterminator="\n")
+            table.writerow(COLUMNS)
+            for planted in Crawl(seed).records(pages):
+                lines.write(planted.line + b"\n")
+                table.writerow(_row(planted))
+                counts[planted.kind] += 1
+                progress(counts.total())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}; choose another folder") from error
+    return counts
+
+
+def _row(planted: Planted) -> tuple[object, ...]:
+    """Return one line of the truth file; the last three columns are empty without an origin."""
+    first = (planted.ordinal, planted.url, planted.kind.value)
+    origin = planted.origin
+    if origin is None:
+        return (*first, "", "", "")
+    return (*first, origin.ordinal, origin.url, f"{_resemblance(planted.line, origin.html()):.6f}")
+
+
+def _resemblance(line: bytes, origin_html: str) -> float:
+    """Return the exact resemblance of a copy to its origin."""
+    page = read_page(line)
+    text = page and page_text(page)
+    assert isinstance(text, str), line[:200]  # copies are readable pages
+    shingler = Shingler()
+    return resemblance(shingler.exact(text), shingler.exact(visible_text(origin_html)))
+
+
+def read_kinds(path: Path) -> dict[int, str]:
+    """Return the kind of each ordinal in a truth file.
+
+    Raises:
+        InputError: the file cannot be read as a truth file.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {
+                int(row["ordinal"]): row["kind"]
+                for row in csv.DictReader(file, dialect="excel-tab")
+            }
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
+        raise InputError(f"{path}: not a truth file ({error}); write the crawl again") from error

@@ -1,0 +1,302 @@
+"""One method over one dataset: a pass through the replay, and how right its verdicts are.
+
+The pass is that of `streamer replay --method`, with a temporary index and one signing thread, so
+verdicts are the same. The key is fixed by a seed: the same seed, the same verdicts. Speed is pages
+a second of CPU time of the process, so that what else runs on the machine counts little.
+
+On the command line NAME is a method or a preset. NAME+ACCEPT takes the keys of one and the decision
+of the other, as Henzinger combined them. Either may be followed by parameters:
+`digests:variant=con:keywords=8`; `minhash:exact` is minhash with --exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from streamer.analysis.datasets import (
+    Dataset,
+    adjusted_rand_index,
+    pair_outcomes,
+    shared_pairs,
+    true_labels,
+    true_pairs,
+)
+from streamer.analysis.sample.reference import Pages
+from streamer.analysis.sample.score import (
+    THRESHOLD,
+    Outcomes,
+    ratio_text,
+    read_verdicts,
+    score_pages,
+)
+from streamer.errors import SettingsError
+from streamer.index.settings import IndexSettings
+from streamer.model import Decision
+from streamer.run.catalogue import Catalogue
+from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
+from streamer.run.outputs import OutputFile
+from streamer.run.reading import FileInput
+from streamer.run.replay import Checks, Replay
+from streamer.run.warm import warm_kernels
+from streamer.sketch.method_signer import make_signer
+from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
+from streamer.sketch.settings import SECRET_BYTES, SignatureSettings
+from streamer.sketch.signer import PageSigner, Signatures
+from streamer.text.visible import Buffer
+
+ALL = "all"
+COMBINATIONS = ("simhash+minhash", "minhash+simhash")
+COLLECTION = "collection"
+EXACT = "exact"
+
+
+class Selected(NamedTuple):
+    """A method with everything that its pass needs."""
+
+    name: str
+    signature: SignatureSettings
+    rules: IndexSettings
+
+
+def select(names: Iterable[str], collection: Path | None = None) -> list[Selected]:
+    """Return the methods of `names`; `all` stands for every method and both combinations.
+
+    A method that weighs words takes them from the file `collection`, where there is one.
+
+    Raises:
+        SettingsError: there is no such method or parameter, or no name at all.
+    """
+    wanted: dict[str, None] = {}
+    for given in names:
+        for name in filter(None, given.split(",")):
+            more = [*methods(), *COMBINATIONS] if name == ALL else [name]
+            wanted.update(dict.fromkeys(more))
+    if not wanted:
+        raise SettingsError("No method is named; leave --methods out for all of them.")
+    return [_selected(name, collection) for name in wanted]
+
+
+def _selected(name: str, collection: Path | None) -> Selected:
+    both, *options = name.split(":")
+    exact = EXACT in options
+    options = [option for option in options if option != EXACT]
+    first, _, accept = both.partition("+")
+    preset = PRESETS.get(first)
+    if collection is not None:
+        own = preset.method if preset else first
+        options = [*_collection_options(own, accept, collection), *options]
+    signature = choose(both, options=options).model_copy(update={"exact": exact})
+    check_exact(signature)
+    rules = IndexSettings(
+        threshold=signature.threshold,
+        measure=signature.measure,
+        shingles_min=signature.min_shingles,
+        exact=signature.exact,
+    )
+    return Selected(name, signature, rules)
+
+
+def _collection_options(first: str, accept: str, collection: Path) -> list[str]:
+    prefixes: Mapping[str, str] = {first: "", **({accept: ACCEPT} if accept else {})}
+    return [
+        f"{prefix}{COLLECTION}={collection}"
+        for method, prefix in prefixes.items()
+        if COLLECTION in method_class(method).defaults.model_fields
+    ]
+
+
+KEY_BYTES = 8
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """Precision, recall and F1, with how many decisions were said, wrong and missed."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    said: int
+    wrong: int
+    missed: int
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The result of a method on a dataset.
+
+    Attributes:
+        pages: decisions on pages, each against the pages kept before; pairs: two pages of one
+            cluster, against all pairs at the threshold.
+        rand_index: of the clusters, against those of a detector without error.
+        labelled: how many of the labelled pairs lie in one cluster, and how many there are; None
+            without labels.
+        kinds: decisions on pages by planted kind.
+        pages_per_second: of CPU time.
+        signature_bytes: a page, mean: its keys, its sketch up to the last word that is not 0, and
+            its set of shingles, with --exact.
+    """
+
+    dataset: str
+    method: str
+    pages: Ratios
+    pairs: Ratios
+    rand_index: float
+    labelled: tuple[int, int] | None
+    kinds: dict[str, Ratios]
+    pages_per_second: float
+    signature_bytes: float
+
+    def cells(self) -> list[str]:
+        """Return the method's row of a table: its name, and all figures but those of kinds.
+
+        Their order: precision, recall and F1 of pages, of pairs, the Rand index, the labelled pairs
+        in one cluster (no cell without labels), pages a second, bytes.
+        """
+        pages, pairs = self.pages, self.pairs
+        shares = (pages.precision, pages.recall, pages.f1, pairs.precision, pairs.recall, pairs.f1)
+        return [
+            self.method,
+            *(ratio_text(value, 3) for value in (*shares, self.rand_index)),
+            *([f"{self.labelled[0]:,}"] if self.labelled else []),
+            f"{self.pages_per_second:,.0f}",
+            f"{self.signature_bytes:,.0f}",
+        ]
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A dataset with what is true at a threshold, which all methods are held against."""
+
+    dataset: Dataset
+    threshold: float = THRESHOLD
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """Return the true pairs."""
+        return true_pairs(self.dataset.pages, self.threshold)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """Return the true clusters, as labels."""
+        return true_labels(self.dataset.pages, self.threshold)
+
+
+class _Measuring:
+    """A signer that counts the bytes of what it signs."""
+
+    def __init__(self, signer: PageSigner) -> None:
+        self._signer = signer
+        self.pages = self.bytes = 0
+
+    def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
+        """Sign, and count."""
+        signatures = self._signer.sign(bodies, flags)
+        used = signatures.sketches != 0
+        words = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
+        self.pages += len(signatures.keys)
+        self.bytes += KEY_BYTES * (signatures.keys.size + int(words.sum()))
+        self.bytes += sum(map(len, signatures.shingles or ()))
+        return signatures
+
+
+def try_method(
+    yardstick: Yardstick,
+    method: Selected,
+    *,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda _pages: None,
+) -> Trial:
+    """Judge a dataset by a method; `progress` is told the pages judged so far.
+
+    Raises:
+        StreamerError: as a replay raises it.
+    """
+    dataset = yardstick.dataset
+    with TemporaryDirectory(prefix="streamer-") as scratch:
+        verdicts = Path(scratch) / "verdicts.jsonl"
+        signer, seconds = _judge(dataset, method, seed, verdicts, progress)
+        scored = score_pages(dataset.pages, verdicts, yardstick.threshold, dataset.kinds)
+        labels = said_labels(dataset.pages, verdicts)
+    return Trial(
+        dataset.name,
+        method.name,
+        ratios(scored.outcomes),
+        ratios(pair_outcomes(labels, yardstick.pairs)),
+        adjusted_rand_index(labels, yardstick.labels),
+        (shared_pairs(labels, dataset.labelled), len(dataset.labelled))
+        if dataset.labelled
+        else None,
+        {kind: ratios(one) for kind, one in sorted(scored.kinds.items())},
+        len(dataset.pages) / seconds,
+        signer.bytes / max(1, signer.pages),
+    )
+
+
+def secret_of(seed: int) -> bytes:
+    """Return the secret that a seed stands for; not for indexes that others write pages into."""
+    return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
+
+
+def ratios(outcomes: Outcomes) -> Ratios:
+    """Return the ratios of outcomes."""
+    return Ratios(
+        outcomes.precision,
+        outcomes.recall,
+        outcomes.f1,
+        outcomes.duplicates,
+        outcomes.false_positive,
+        outcomes.false_negative,
+    )
+
+
+def said_labels(pages: Pages, verdicts: Path) -> list[int]:
+    """Return each page's representative by its verdict, itself where it was kept."""
+    labels = list(range(len(pages)))
+    for said in read_verdicts(verdicts):
+        page = pages.find(said.page, said.url)
+        other = said.representative
+        if page is not None and other is not None and said.verdict is Decision.DUPLICATE:
+            kept = pages.find(other.page, other.url)
+            labels[page] = page if kept is None else kept
+    return labels
+
+
+def _judge(
+    dataset: Dataset,
+    method: Selected,
+    seed: int,
+    verdicts: Path,
+    progress: Callable[[int], None],
+) -> tuple[_Measuring, float]:
+    """Write the verdicts; return the signer with its counts, and seconds of CPU time."""
+    key_file = verdicts.with_name("key")
+    key_file.write_text(secret_of(seed).hex())
+    key_file.chmod(0o600)
+    _, signature, rules = method
+    folder = IndexFolder.open(verdicts.with_name("index"), signature, rules.shards, key_file)
+    judge = replay_judge(folder, rules)
+    output = OutputFile.open(str(verdicts), None, index=None)
+    try:
+        signer = _Measuring(make_signer(signature, folder.secret))
+        warm_kernels(signature)  # else the first method's time has the compiling in it
+        checks = Checks(keep_going=True)
+        job = Replay(
+            judge, Catalogue(), dataset.reader.parser, lambda: signer, folder.fingerprint, 1, checks
+        )
+        started = time.process_time()
+        job.run(
+            FileInput(dataset.sources), output, None, lambda _amount, records: progress(records)
+        )
+        return signer, time.process_time() - started
+    finally:
+        output.close()
+        judge.close()

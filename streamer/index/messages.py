@@ -1,0 +1,268 @@
+"""What goes into the shards of an index and comes out: records of pages, decisions, and verdicts.
+
+One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
+sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else
+it passes the record over: seen before, or a hole. Pages are numbered by their source (offset,
+ordinal); what a shard emits is numbered by the shard, for each destination.
+
+What is to be forgotten comes by a FORGET record; a command does not number it, since nobody does so
+for all commands, and to forget twice does no harm.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.settings import Corpus, IndexSettings
+from streamer.model import SEQUENCE_MASK, Location
+
+CONFIG = "config"  # the source of settings
+
+FORGET = "forget"  # the source of what commands ask for; its records are not numbered
+
+VERDICTS = -1  # the destination of verdicts; others are shards, by number
+
+Keys = npt.NDArray[np.uint64]
+
+Times = npt.NDArray[np.int64]
+
+
+def shard_name(shard: int) -> str:
+    """Return the name of a shard as a source in the positions."""
+    return f"shard:{shard}"
+
+
+def destination_name(destination: int) -> str:
+    """Return the name of a destination in a shard's state."""
+    return "verdicts" if destination == VERDICTS else shard_name(destination)
+
+
+def source_name(source: int) -> str:
+    """Return the name of a page source in the positions, by its number in the catalogue."""
+    return f"pages:{source}"
+
+
+@dataclass(slots=True)
+class Columns:
+    """Entries in columns: each field is an array or a list of them, or None."""
+
+    def take(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Self:
+        """Return the entries at `places`, in that order."""
+        where = np.asarray(places, np.int64)
+        listed = where.tolist()
+
+        def taken(column: Any) -> Any:  # noqa: ANN401 - an array, a list or None, as it was
+            if isinstance(column, list):
+                return [column[i] for i in listed]
+            return None if column is None else column[where]
+
+        return type(self)(*(taken(getattr(self, each.name)) for each in fields(self)))
+
+
+@dataclass(slots=True)
+class Pages(Columns):
+    """Signed pages in columns, n entries each.
+
+    Attributes:
+        refs: uint64, page refs.
+        keys: uint64[n, bands + 1], band keys, then the content key.
+        sketches: uint64[n, 33], see sketch/resemblance.py.
+        distinct: uint8, distinct shingles as far as they are counted.
+        tokens: uint32.
+        text_bytes: int64.
+        urls, message_keys, carried: bytes; a message key may be None.
+        times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
+        watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
+        main: bool, whether the main text was signed; None where none was asked for.
+        shingles: their sets (sketch/hash_sets.py); None where none were asked for.
+        changes: int32, what each is to the last version of its URL, as shard 0 has found it
+            (url_versions.py); None where that is not asked for.
+        replacements: int64, of a page that was held, how many pages had replaced what their URLs
+            had when it arrived; -1 or None: all that have until now.
+    """
+
+    refs: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]
+    sketches: npt.NDArray[np.uint64]
+    distinct: npt.NDArray[np.uint8]
+    tokens: npt.NDArray[np.uint32]
+    text_bytes: npt.NDArray[np.int64]
+    urls: list[bytes]
+    message_keys: list[bytes | None]
+    carried: list[bytes]
+    times: Times
+    watermarks: Times
+    main: npt.NDArray[np.bool_] | None = None
+    shingles: list[bytes] | None = None
+    changes: npt.NDArray[np.int32] | None = None
+    replacements: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+
+@dataclass(slots=True)
+class Decisions(Columns):
+    """What became of pages further along: kept (True) or dropped."""
+
+    refs: npt.NDArray[np.uint64]
+    kept: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+
+class Other(Protocol):
+    """Another index that pages are compared with, as it was at one moment."""
+
+    @property
+    def corpus(self) -> Corpus:
+        """Return its name and what identifies it."""
+
+    def locate(self, ref: int) -> Location:
+        """Return where a page of it was read."""
+
+
+Term = tuple[str, bytes | int]
+
+"""A kind of forgetting.py, and its value."""
+
+
+@dataclass(slots=True)
+class Forget:
+    """What is to be forgotten of all that came before; `ask` is the command that wants it, if any.
+
+    Attributes:
+        terms: a page is forgotten if one of them names it.
+    """
+
+    terms: list[Term]
+    ask: str = ""
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def take(self, places: Sequence[int]) -> Forget:
+        """Return the terms at `places`, in that order."""
+        return Forget([self.terms[i] for i in places], self.ask)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """Verdicts in columns; representatives hold 0 and b"" where the page is unique.
+
+    Attributes:
+        pages: the judged pages, all of one index.
+        similarities: int32, ten-thousandths; -1 where the page is unique.
+        basis: uint8, see rule.py.
+        representative_refs: uint64.
+        representative_urls: bytes.
+        exact: bool, whether a similarity is that of sets; None where the index has none.
+        others: the index that has the representative, None: this one; None if all are of this one.
+    """
+
+    pages: Pages
+    similarities: npt.NDArray[np.int32]
+    basis: npt.NDArray[np.uint8]
+    representative_refs: npt.NDArray[np.uint64]
+    representative_urls: list[bytes]
+    exact: npt.NDArray[np.bool_] | None = None
+    others: list[Other | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+
+Items = Pages | Decisions | IndexSettings | Forget
+
+
+@dataclass(slots=True)
+class Record:
+    """One record of a shard's log: [start, end) of `source`, and the items numbered in it."""
+
+    source: str
+    start: int
+    end: int
+    numbers: npt.NDArray[np.int64]
+    items: Items
+
+
+def page_record(
+    source: int,
+    start: int,
+    end: int,
+    pages: Pages,
+    numbers: npt.NDArray[np.int64] | None = None,
+) -> Record:
+    """Return the record of the pages in [start, end) of a page source.
+
+    `numbers` are theirs in the source, where their refs are of other ones.
+    """
+    if numbers is None:
+        numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+    return Record(source_name(source), start, end, numbers, pages)
+
+
+def config_record(settings: IndexSettings, number: int) -> Record:
+    """Return settings as a record, the one with this number."""
+    return Record(CONFIG, number, number + 1, np.array([number]), settings)
+
+
+def forget_record(forget: Forget) -> Record:
+    """Return what a command wants as a record."""
+    return Record(FORGET, 0, 1, np.zeros(len(forget), np.int64), forget)
+
+
+Tombstone = tuple[int, bytes]
+
+"""The number of a message without a value, and its key: the URL of what is to be forgotten."""
+
+
+def source_records(
+    source: int, start: int, end: int, pages: Pages, tombstones: Sequence[Tombstone]
+) -> Iterator[Record]:
+    """Yield the records of what was read in [start, end) of a page source, each of one kind."""
+    if not tombstones:
+        yield page_record(source, start, end, pages)
+        return
+    numbers = (pages.refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+    places = np.searchsorted(numbers, [number for number, _ in tombstones]).tolist()
+    first = 0
+    for place, group in itertools.groupby(zip(places, tombstones, strict=True), lambda one: one[0]):
+        found = [tombstone for _, tombstone in group]
+        if first < place:
+            before, start = start, found[0][0]
+            yield page_record(source, before, start, pages.take(range(first, place)))
+        stop = int(numbers[place]) if place < len(numbers) else end
+        terms: list[Term] = [("url", url) for _, url in found]
+        own = np.array([number for number, _ in found], np.int64)
+        yield Record(source_name(source), start, stop, own, Forget(terms))
+        first, start = place, stop
+    if start < end:
+        yield page_record(source, start, end, pages.take(range(first, len(pages))))
+
+
+@dataclass(slots=True)
+class Output:
+    """Items for one destination, VERDICTS or a shard, numbered from `start` on without gaps."""
+
+    destination: int
+    start: int
+    items: Pages | Decisions | Forget | Verdicts
+
+    @property
+    def end(self) -> int:
+        """Return the number after the last item's."""
+        return self.start + len(self.items)
+
+    def record(self, sender: int) -> Record:
+        """Return what shard `sender` emitted for another one as a record of that one's log."""
+        assert not isinstance(self.items, Verdicts), "verdicts go to no shard"
+        numbers = np.arange(self.start, self.end)
+        return Record(shard_name(sender), self.start, self.end, numbers, self.items)

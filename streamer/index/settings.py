@@ -1,0 +1,143 @@
+"""What an index is told once, and again when it changes: the settings of its verdicts, its shards.
+
+Settings that change a verdict but not a signature come by a CONFIG record, and hold from its place
+in the log on: a replay of the log gives what was given, whatever the settings or the version of the
+program that replays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from streamer.model import SIMILARITY_ONE
+from streamer.rules import Rule, rule_finder, rule_for
+from streamer.sketch.method import Measure
+from streamer.sketch.signer import DISTINCT_MAX
+
+# Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
+# indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
+# to the sketches; 4 also hid what was replaced from held pages that had arrived before.
+MACHINE_VERSION = 5
+
+SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
+
+RETIRES_BY_ARRIVAL = 5  # the first version in which a held page sees what it saw when it arrived
+
+Leasts = npt.NDArray[np.int32]
+
+
+class Corpus(BaseModel):
+    """Another index that pages are compared with: its name, and a digest of its whole state."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.digest})"
+
+
+class IndexSettings(BaseModel):
+    """The settings of a CONFIG record."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threshold: float = Field(default=0.8, gt=0, le=1, description="least resemblance of duplicates")
+    shingles_min: int = Field(
+        default=5,
+        ge=1,
+        le=DISTINCT_MAX,
+        description="distinct shingles below which only equal content matches",
+    )
+    bucket_max: int = Field(
+        default=64, ge=1, le=4096, description="postings a bucket; the earliest stay"
+    )
+    candidates_max: int = Field(
+        default=1024, ge=1, le=4096, description="candidates verified a page; the earliest"
+    )
+    expire_after_ms: int = Field(
+        default=0, ge=0, description="age at which a page answers no other any more; 0: none"
+    )
+    keep_pages: int = Field(
+        default=0, ge=0, description="the newest kept pages of a shard that answer; 0: all"
+    )
+    shards: int = Field(default=1, ge=1, le=64, description="shards that the bands are split over")
+    measure: Measure = Field(
+        default=Measure.RESEMBLANCE, description="how sketches compare; the method's, for good"
+    )
+    exact: bool = Field(
+        default=False, description="whether sets of shingles decide what sketches leave in doubt"
+    )
+    rules: tuple[Rule, ...] = Field(
+        default=(), description="what holds for the pages of some sites; the first that fits"
+    )
+    track_changes: bool = Field(
+        default=False, description="tell what a page is to the last version of its URL"
+    )
+    version: int = Field(
+        default=MACHINE_VERSION, description="version of the state machine's rules"
+    )
+    also: tuple[Corpus, ...] = Field(
+        default=(), description="other indexes whose pages are representatives, too"
+    )
+    retire_replaced: bool = Field(
+        default=False, description="with track_changes: what a page replaces answers no other"
+    )
+
+    @property
+    def similarity_min(self) -> int:
+        """Return the threshold in ten-thousandths."""
+        return round(self.threshold * SIMILARITY_ONE)
+
+    def of_url(self, url: str) -> IndexSettings:
+        """Return what holds for the page with this URL."""
+        rule = rule_for(self.rules, url)
+        if rule is None:
+            return self
+        own = {"threshold": rule.threshold, "shingles_min": rule.min_shingles}
+        return self.model_copy(update={n: value for n, value in own.items() if value is not None})
+
+    def least_of(self, urls: Sequence[bytes]) -> tuple[Leasts, Leasts]:
+        """Return for each page the similarity and the distinct shingles that it must have."""
+        least = np.full(len(urls), self.similarity_min, np.int32)
+        shingles = np.full(len(urls), self.shingles_min, np.int32)
+        rule_of = rule_finder(self.rules)
+        for i in range(len(urls) if self.rules else 0):
+            if (rule := rule_of(urls[i].decode())) is None:
+                continue
+            if rule.threshold is not None:
+                least[i] = round(rule.threshold * SIMILARITY_ONE)
+            if rule.min_shingles is not None:
+                shingles[i] = rule.min_shingles
+        return least, shingles
+
+    @property
+    def similarity_bounds(self) -> tuple[int, int]:
+        """Return the least and the greatest threshold of any page, in ten-thousandths."""
+        own = [one.threshold for one in self.rules if one.threshold is not None]
+        bounds = [round(each * SIMILARITY_ONE) for each in (self.threshold, *own)]
+        return min(bounds), max(bounds)
+
+    @property
+    def shingles_max(self) -> int:
+        """Return the greatest number of shingles below which only equal content matches."""
+        own = (one.min_shingles for one in self.rules if one.min_shingles is not None)
+        return max([self.shingles_min, *own])
+
+
+def bands_of(shard: int, shards: int, bands: int) -> tuple[int, int]:
+    """Return the first band that `shard` owns and the one after its last."""
+    return shard * bands // shards, (shard + 1) * bands // shards
+
+
+def key_columns(shard: int, shards: int, bands: int) -> list[int]:
+    """Return which columns of keys[n, bands + 1] `shard` owns: the first one the content key's too.
+
+    They are in the order in which the shard has its own keys and their marks.
+    """
+    return [*range(*bands_of(shard, shards, bands)), *([bands] if shard == 0 else [])]

@@ -1,1 +1,0 @@
-"""The laboratory: what measures, compares and explains. Nothing that judges pages imports it."""

@@ -1,0 +1,471 @@
+"""The database of an index: RocksDB, opened for writing or looked at without a trace.
+
+Rows and keys have column families of their own, in which entries only come behind the others; the
+state is one key. What little a flush brings goes through RocksDB's log, all in one batch. Much of
+it goes past the log: sorted files are written and synced first, and the state after them, so that
+after a kill there may be rows that no state counts, and never the other way. In neither case does
+RocksDB hold the interpreter while it waits for the disk, which `sync` in a batch would.
+
+Versions of URLs come in any order, and over those that are there. So they go by RocksDB's log in
+one batch with the state, and RocksDB merges their files by its own rules.
+
+Files of neighbouring entries are merged, or each flush and each start would leave some: as soon as
+there are sixteen at the end that are about as large as those behind them or smaller, they become
+one, until that has 128 MB. So a row is written again once where heads are full, and eight times
+where it came alone. This module is the only one that knows RocksDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    BottommostLevelCompaction,
+    Checkpoint,
+    ChecksumType,
+    CompactOptions,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
+
+from streamer.errors import StoreUnavailable, StreamerError, damaged, database_error, explained
+from streamer.index.codec import BANDS, KEYS, ROWS, SHINGLES, URLS, Entry, entry_key, entry_keys
+from streamer.stored.witness import make_folder
+
+_log = logging.getLogger(__name__)
+
+FAMILIES = {ROWS: "rows", KEYS: "keys", BANDS: "bands", SHINGLES: "shingles", URLS: "urls"}
+KEYS_ABOUT = "rocksdb.estimate-num-keys"
+ERRORS = "rocksdb.background-errors"  # since it was opened; those of all families
+STATE = "default"  # the family that each database has
+LOGGED_BYTES_MAX = 4 << 20  # of a flush; more is not written twice
+LOG_BYTES_MAX = 64 << 20  # which an open reads
+BUFFER_BYTES = 32 << 20
+BLOCK_BYTES = 2048  # fewer than most entries have: each is read, and checked, alone
+URL_BLOCK_BYTES = 4096  # some ten versions: fewer would make the index of their blocks longer
+FILTER_BITS = 10  # a version: one in a hundred is looked for in vain
+BATCH_BYTES = 1 << 20  # written in one call, which holds the interpreter
+READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the interpreter
+MERGED_FILES = 16
+MERGED_BYTES = 128 << 20  # a file of so many stays
+_STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
+_CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
+
+
+class Database:
+    """An open database; from any thread.
+
+    Where a file of it is damaged, every function raises StoreDamaged; StoreUnavailable, where the
+    disk refuses.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        opened: Any,  # noqa: ANN401 - rocksdict has no types
+        families: Sequence[bytes],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._path = path
+        self._failed = failed
+        self._opened = opened
+        self._families = {each: opened.get_column_family(FAMILIES[each]) for each in families}
+        self._merger = ThreadPoolExecutor(1, "merge")
+        self._merging: Future[None] | None = None
+
+    @classmethod
+    def look(cls, path: Path) -> Database:
+        """Open the database in `path` for reading, as it is now; nothing is written there.
+
+        rocksdict writes a file of its own into any folder that it opens. So it is given a folder of
+        links to the files that matter; all of them are open when that is removed again.
+
+        Raises:
+            StoreDamaged: a file is missing or damaged.
+            StoreUnavailable: the system refuses.
+        """
+        with _links_to(path) as links, _explained(path, links):
+            there = Rdict.list_cf(links)  # none of ours in other formats
+            families = [each for each, name in FAMILIES.items() if name in there]
+            return cls(path, _open(links, AccessType.read_only(False), families), families)
+
+    @classmethod
+    def write_to(cls, path: Path, failed: Callable[[], None] = lambda: None) -> Database:
+        """Open or create the database in `path` for writing; `failed` is called for failed merges.
+
+        Raises:
+            StoreDamaged: a file is missing or damaged.
+            StoreUnavailable: another process has it open, or the system refuses.
+        """
+        with explained(path):
+            make_folder(path)
+        with _explained(path):
+            families = list(FAMILIES)
+            database = cls(
+                path, _open(str(path), AccessType.read_write(), families), families, failed
+            )
+        database.merge()
+        return database
+
+    def last(self) -> Entry | None:
+        """Return the last key of the state and its value; None where nothing was written."""
+        with _explained(self._path):
+            cursor = self._opened.iter()
+            cursor.seek_to_last()
+            if cursor.valid():
+                return cursor.key(), cursor.value()
+            cursor.status()  # raises what has kept it from being valid, if anything has
+            return None
+
+    def note(self, key: bytes) -> bytes | None:
+        """Return what is noted under a key, beside the state."""
+        with _explained(self._path):
+            value: bytes | None = self._opened.get(key)
+            return value
+
+    def put_note(self, key: bytes, value: bytes) -> None:
+        """Note a value under a key that lies before the state's, on the disk; none removes it."""
+        with _explained(self._path):
+            batch = WriteBatch(raw_mode=True)
+            if value:
+                batch.put(key, value)
+            else:
+                batch.delete(key)
+            self._commit(batch)
+
+    def values(self, family: bytes, blocks: Sequence[int]) -> list[bytes]:
+        """Return blocks of a family, all of which must be there."""
+        found: list[Any] = []  # bytes, None where there is no such block
+        for start in range(0, len(blocks), READ_AT_ONCE):
+            found += self.newest(family, entry_keys(family, blocks[start : start + READ_AT_ONCE]))
+        if None in found:
+            block = blocks[found.index(None)]
+            raise damaged(self._path, f"block {block} of its {FAMILIES[family]} is missing")
+        return found
+
+    def newest(self, family: bytes, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of keys, None of one that is not there."""
+        entries = self._families.get(family)
+        with _explained(self._path):
+            return [None] * len(keys) if entries is None else entries.get(list(keys))
+
+    def count(self, family: bytes) -> int:
+        """Return how many entries a family has, about."""
+        entries = self._families.get(family)
+        return 0 if entries is None else entries.property_int_value(KEYS_ABOUT) or 0
+
+    def scan(self, family: bytes) -> Iterator[Entry]:
+        """Yield all entries of a family, by their keys."""
+        if family not in self._families:
+            return
+        with _explained(self._path):
+            cursor = self._families[family].iter()
+            cursor.seek_to_first()
+            while cursor.valid():
+                yield cursor.key(), cursor.value()
+                cursor.next()
+            cursor.status()  # raises what has kept it from being valid, if anything has
+
+    def write(
+        self,
+        entries: Sequence[Sequence[Entry]],
+        state: Entry,
+        *,
+        notes: Sequence[Entry] = (),
+        replaced: Sequence[Entry] = (),
+        in_place: bool = False,
+    ) -> None:
+        """Write entries, each list of one family, notes and the state, to the disk: all or none.
+
+        Those that go past the log may be there without the state: not where others are `in_place`,
+        nor those that are `replaced`. Where the disk refuses, the state is not there.
+        """
+        size = sum(len(value) for own in entries for _, value in own)
+        with _explained(self._path):
+            batch = WriteBatch(raw_mode=True)
+            for own in filter(None, entries):
+                if size <= LOGGED_BYTES_MAX or in_place:
+                    self._put(batch, own)
+                else:
+                    self.write_apart(own[0][0][:1], own)
+            if replaced:
+                self._put(batch, replaced)
+            for note in (*notes, state):
+                batch.put(*note)
+            self._commit(batch)
+        self.merge()
+
+    def _commit(self, batch: WriteBatch) -> None:
+        """Write a batch to the disk by the log."""
+        self._opened.write(batch)
+        self._opened.flush_wal(True)
+
+    def _put(self, batch: WriteBatch, entries: Sequence[Entry]) -> None:
+        handle = self._opened.get_column_family_handle(FAMILIES[entries[0][0][:1]])
+        for key, value in entries:
+            batch.put(key, value, handle)
+
+    def write_apart(self, family: bytes, entries: Iterable[Entry]) -> None:
+        """Write entries of a family past the log, and sync them; no state goes with them.
+
+        Raises:
+            StoreUnavailable: the disk refuses. Some may be there then.
+        """
+        options = WriteOptions()
+        options.disable_wal = True  # type: ignore[assignment, method-assign]  # it is a property
+        with _explained(self._path):
+            for own in _batches(entries):
+                batch = WriteBatch(raw_mode=True)
+                self._put(batch, own)
+                self._opened.write(batch, options)
+            self._families[family].flush()
+
+    def delete(self, family: bytes, ranges: Sequence[tuple[int, int]]) -> None:
+        """Delete blocks [start, end) of a family, and have their space given back in a thread.
+
+        The note of what is deleted goes into a file of its own: in one with new entries it would
+        reach from the oldest to the newest, and all between would be merged with it.
+        """
+        entries = self._families[family]
+        limits = [(entry_key(family, start), entry_key(family, end)) for start, end in ranges]
+        with _explained(self._path):
+            limits = [each for each in limits if _has_entries(entries, *each)]
+            if limits:
+                entries.flush()
+                for each in limits:
+                    entries.delete_range(*each)
+                entries.flush()
+        for each in limits:
+            self._merger.submit(self._compact, entries, *each)
+
+    def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
+        """Delete entries by their keys; `settle` has them gone from the disk."""
+        with _explained(self._path):
+            batch = WriteBatch(raw_mode=True)
+            handle = self._opened.get_column_family_handle(FAMILIES[family])
+            for key in keys:
+                batch.delete(key, handle)
+            self._commit(batch)
+
+    def settle(self, blocks: Mapping[bytes, range] | None = None) -> None:
+        """Write entries anew, without those that were written over or deleted.
+
+        These are all entries, or the state and some blocks of families.
+        """
+        with _explained(self._path):
+            for entries in (self._opened, *self._families.values()):  # the log goes with the last
+                entries.flush()
+            self._rewrite(self._opened)
+            for family, entries in self._families.items():
+                if blocks is None:
+                    self._rewrite(entries)
+                elif own := blocks.get(family):
+                    limits = entry_key(family, own.start), entry_key(family, own.stop)
+                    self._rewrite(entries, *limits)
+
+    def _compact(self, entries: Any, first: bytes, last: bytes) -> None:  # noqa: ANN401 - rocksdict has no types
+        with self._reported("give back the space of dropped pages"), _explained(self._path):
+            self._rewrite(entries, first, last)
+
+    def _rewrite(self, entries: Any, first: bytes | None = None, last: bytes | None = None) -> None:  # noqa: ANN401 - rocksdict has no types
+        """Write entries of a family again, in files without what was written over.
+
+        Raises:
+            StoreUnavailable: it failed, which `compact_range` does not say.
+        """
+        before = self._opened.property_int_value(ERRORS)
+        entries.compact_range(first, last, _merging())
+        if self._opened.property_int_value(ERRORS) != before:
+            raise StoreUnavailable(
+                f"RocksDB could not merge files of the index {self._path}; {self._path / 'LOG'} "
+                "says why. Check that the disk has room."
+            )
+
+    def merge(self) -> None:
+        """Begin to merge files that are many for what they hold, in a thread."""
+        if self._merging is None or self._merging.done():
+            with contextlib.suppress(RuntimeError):  # the interpreter ends: another process does it
+                self._merging = self._merger.submit(self._merge)
+
+    @contextlib.contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Log and count a failure of work in a thread of its own, which no flush depends on."""
+        try:
+            yield
+        except StreamerError as error:
+            _log.warning("The index could not %s; it is unchanged. %s", what, error)
+            self._failed()
+
+    def _merge(self) -> None:
+        with self._reported("merge files"), _explained(self._path):
+            files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
+            for family in (ROWS, KEYS):  # bands are merged by whoever writes them
+                entries = self._families[family]
+                own = [file for file in files if file["start_key"].startswith(family)]
+                count = files_to_merge([file["size"] for file in own])
+                if count:
+                    first, last = own[-count]["start_key"], own[-1]["end_key"]
+                    self._rewrite(entries, first, last)
+
+    def checkpoint(self, folder: Path) -> None:
+        """Make the same database in `folder`, which must not be there yet, out of links to files.
+
+        What is in memory is filed first: to make the links holds the interpreter.
+        """
+        with _explained(self._path):
+            for family in (*self._families.values(), self._opened):
+                family.flush()
+            Checkpoint(self._opened).create_checkpoint(str(folder))
+
+    def figure(self, name: str) -> int | None:
+        """Return a figure of RocksDB's own of all families, None where it knows none so named."""
+        values = [
+            each.property_int_value(name) for each in (self._opened, *self._families.values())
+        ]
+        return None if None in values else sum(values)
+
+    def close(self) -> None:
+        """Release the database. What it could not file by then stands in its log."""
+        self._merger.shutdown()
+        families, self._families = list(self._families.values()), {}
+        with contextlib.suppress(StreamerError), _explained(self._path):
+            while families:  # all of them, or it stays open
+                families.pop(0).close()
+        with contextlib.suppress(StreamerError), _explained(self._path):
+            self._opened.close()
+        self._opened = None
+
+
+def _has_entries(entries: Any, start: bytes, end: bytes) -> bool:  # noqa: ANN401 - rocksdict has no types
+    cursor = entries.iter()
+    cursor.seek(start)
+    return bool(cursor.valid() and cursor.key() < end)
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Yield entries in lists of about as many bytes as are written in one call."""
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        batch.append(entry)
+        size += len(entry[1])
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def files_to_merge(sizes: Sequence[int]) -> int:
+    """Return how many files at the end are to become one; 0 if they are few or large.
+
+    `sizes` are those of all files, in the order of what they hold. Each that is merged has at most
+    twice as many bytes as all behind it together.
+    """
+    behind = count = 0
+    for size in reversed(sizes):
+        if size >= MERGED_BYTES or (count and size > 2 * behind):
+            break
+        behind, count = behind + size, count + 1
+    return count if count >= MERGED_FILES else 0
+
+
+def state_files(path: Path) -> Iterator[Path]:
+    """Yield the files of the database in `path` that hold its state."""
+    return itertools.chain.from_iterable(map(path.glob, _STATE_FILES))
+
+
+def remove_copy(path: Path) -> bool:
+    """Remove a copy that `checkpoint` has made; tell whether nothing is there any more.
+
+    What holds anything else than the files of a database is no such copy, and stays.
+    """
+    if path.is_symlink() or not path.is_dir():
+        return not os.path.lexists(path)
+    own = {*state_files(path), *path.glob("OPTIONS-*"), path / _CONFIG}
+    files = [*path.iterdir()]
+    is_own = own.issuperset(files) and all(file.is_file() for file in files)
+    if is_own:
+        shutil.rmtree(path, ignore_errors=True)
+    return is_own
+
+
+@contextlib.contextmanager
+def _links_to(path: Path) -> Iterator[str]:
+    """Yield a folder of links to the files in `path` that hold the state."""
+    with contextlib.ExitStack() as stack:
+        try:
+            links = stack.enter_context(TemporaryDirectory(prefix="streamer-"))
+            for file in state_files(path):
+                Path(links, file.name).symlink_to(file.absolute())
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Cannot make links to the index {path} in a temporary folder: {error}. "
+                "Name another folder for that with TMPDIR."
+            ) from error
+        yield links
+
+
+def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # noqa: ANN401 - rocksdict has no types
+    # All families are given, since rocksdict would take their options from a file in the folder.
+    named = {STATE: _options()}
+    named |= {FAMILIES[family]: _options(by_key=family == URLS) for family in families}
+    return Rdict(path, _options(), named, access)
+
+
+def _options(*, by_key: bool = False) -> Options:
+    """Return the options of a family; `by_key` of one that is asked for keys it may not have."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    table = BlockBasedOptions()
+    table.disable_cache()  # the system has one, and hardly anything is read twice
+    table.set_block_size(URL_BLOCK_BYTES if by_key else BLOCK_BYTES)
+    if by_key:
+        table.set_bloom_filter(FILTER_BITS, block_based=False)
+    table.set_checksum_type(ChecksumType.xxh3())
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.none())  # sketches and hashes do not compress
+    options.set_write_buffer_size(BUFFER_BYTES)
+    options.set_atomic_flush(True)  # of all families: no keys are filed before their rows
+    options.set_max_total_wal_size(LOG_BYTES_MAX)
+    options.set_target_file_size_base(2 * MERGED_BYTES)
+    options.set_max_manifest_file_size(4 << 20)
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(-1)  # all at once: a reader keeps those that the writer removes
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)  # a page of its own log every ten minutes
+    return options
+
+
+def _merging() -> CompactOptions:
+    options = CompactOptions()
+    options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+    return options
+
+
+@contextlib.contextmanager
+def _explained(path: Path, links: str = "") -> Iterator[None]:
+    """Turn RocksDB's failures into ours; `links` stand in its texts for `path`."""
+    try:
+        yield
+    except Exception as error:
+        if type(error) is not Exception:  # rocksdict raises Exception itself
+            raise
+        text = str(error)
+        raise database_error(path, text.replace(links, str(path)) if links else text) from error

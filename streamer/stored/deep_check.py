@@ -1,0 +1,187 @@
+"""Every byte of an index, read once: what is damaged, and whether rows and keys agree.
+
+RocksDB compares each block that it reads with its checksum, and reads the rest of a file when it
+opens it. So all that is to be done is to ask for every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from streamer.errors import StoreDamaged
+from streamer.stored.frozen import read_generation, read_note
+from streamer.stored.row_blocks import (
+    PADDING,
+    ROWS_A_BLOCK,
+    SLOTS_A_KEY_BLOCK,
+    RowKeys,
+    gather_marks,
+    rows_at,
+)
+from streamer.stored.store import Store
+from streamer.stored.witness import NAME as WITNESS
+from streamer.stored.witness import read_places
+
+_DAMAGES_MAX = 20  # of a part that are told: more of them say no more
+
+Progress = Callable[[int], None]
+Result = TypeVar("Result")
+
+
+class Finding(msgspec.Struct):
+    """What was found in a part of an index: how many bytes it has, and each damage in words."""
+
+    part: str
+    size: int
+    damage: list[str] = []
+
+
+def index_bytes(folder: Path) -> int:
+    """Return how many bytes a check of all rows and keys reads, about."""
+    return sum(map(_size, (folder / "store").glob("*.sst")))
+
+
+def check_index(folder: Path, progress: Progress = lambda _bytes: None) -> list[Finding]:
+    """Return what is found in the index in `folder`, which is opened for reading.
+
+    `progress` is told how many of `index_bytes` are read. Where the state cannot be read nobody
+    knows what else there should be, and it is not looked at.
+
+    Raises:
+        StoreMismatch: its format is not ours.
+        StoreUnavailable: there is no index, or the system refuses.
+    """
+    path = folder / "store"
+    findings = [
+        Finding(WITNESS, _size(folder / WITNESS), _witness_damage(folder)),
+        Finding(path.name, sum(map(_size, path.glob("*")))),
+    ]
+    try:
+        store = Store.open(path, writable=False)
+    except StoreDamaged as error:
+        part = Path(error.part).relative_to(folder)
+        if str(part) != WITNESS:
+            findings.append(Finding(str(part), _size(folder / part), [error.what]))
+        return findings
+    try:
+        return findings + _Check(store, progress).findings()
+    finally:
+        store.close()
+
+
+def _witness_damage(folder: Path) -> list[str]:
+    places = read_places(folder)
+    if places is None:
+        return ["it is missing"]
+    return [f"place {i} of {len(places)}" for i, n in enumerate(places, 1) if n is None]
+
+
+class _Check:
+    """The check of a store's rows and keys."""
+
+    def __init__(self, store: Store, progress: Progress) -> None:
+        self._store = store
+        self._progress = progress
+        self._read = 0
+
+    def findings(self) -> list[Finding]:
+        """Read all, shard by shard."""
+        shards = self._store.meta.shards if self._store.meta else []
+        rows = [Finding(f"rows of shard {i}", 0) for i in range(len(shards))]
+        keys = [Finding(f"keys of shard {i}", 0) for i in range(len(shards))]
+        sets = [Finding(f"shingles of shard {i}", 0) for i in range(len(shards))]
+        for shard, meta in enumerate(shards):
+            count = posted = 0
+            for part in self._keys(shard, keys[shard]):
+                count += len(part.rows)
+                posted += int(np.bitwise_count(part.masks).sum())
+                self._rows(part, rows[shard])
+                self._sets(part, sets[shard])
+            if not keys[shard].damage and (count, posted) != (meta.rows, meta.postings):
+                told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
+                _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
+        kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
+        findings = [each for own in zip(*kinds, strict=True) for each in own]
+        frozen = (self._frozen(shard) for shard in range(len(shards)))
+        return findings + [each for each in frozen if each is not None] + self._urls()
+
+    def _frozen(self, shard: int) -> Finding | None:
+        """Read the frozen keys of a shard, if there are some."""
+        note = read_note(self._store, shard)
+        finding = Finding(f"frozen keys of shard {shard}", 0)
+        for generation in note.generations:
+            try:
+                for size in read_generation(self._store, shard, generation):
+                    self._advance(finding, size)
+            except StoreDamaged as error:
+                _note(finding, error.what)
+        return finding if note.generations else None
+
+    def _urls(self) -> list[Finding]:
+        """Read all versions of URLs, if there are any."""
+        finding = Finding("versions of URLs", 0)
+        try:
+            for key, version in self._store.scan_urls():
+                self._advance(finding, len(key) + len(version))
+        except StoreDamaged as error:
+            _note(finding, error.what)
+        return [finding] if finding.size or finding.damage else []
+
+    def _keys(self, shard: int, finding: Finding) -> Iterator[RowKeys]:
+        for block in self._store.key_blocks:
+            part = _tried(finding, self._keys_of, shard, range(block, block + 1))
+            if part is not None:
+                self._advance(finding, 5 * part.keys.size + 6 * len(part.rows))
+                yield part
+
+    def _keys_of(self, shard: int, blocks: range) -> RowKeys | None:
+        return self._store.read_keys(shard, blocks, whole=False)
+
+    def _rows(self, part: RowKeys, finding: Finding) -> None:
+        """Read the rows of a block of keys, and compare their marks."""
+        try:
+            rows = rows_at(part.slots, self._store.row_blocks)
+        except StoreDamaged:
+            for number in np.unique(part.slots // ROWS_A_BLOCK).tolist():
+                _tried(finding, self._store.row_blocks, [number])
+            return
+        self._advance(finding, len(rows.data) - len(PADDING))
+        marks = gather_marks(rows, part.keys.shape[1])
+        posted = part.masks[:, None] >> np.arange(marks.shape[1], dtype=np.uint64) & np.uint64(1)
+        if not np.array_equal(marks, (posted * part.whole(marks).keys).astype(np.uint32)):
+            first = int(part.slots[0]) // SLOTS_A_KEY_BLOCK
+            _note(finding, f"those of block {first} have other keys than that says")
+
+    def _sets(self, part: RowKeys, finding: Finding) -> None:
+        """Read the sets of shingles of a block of keys, if there are any."""
+        for slot in part.slots.tolist() if self._store.has_shingles else ():
+            found = _tried(finding, self._store.shingles, [slot])
+            self._advance(finding, sum(map(len, found or ())))
+
+    def _advance(self, finding: Finding, size: int) -> None:
+        finding.size += size
+        self._read += size
+        self._progress(self._read)
+
+
+def _tried(finding: Finding, read: Callable[..., Result], *what: object) -> Result | None:
+    """Return what is read; None where it is damaged, which is noted."""
+    try:
+        return read(*what)
+    except StoreDamaged as error:
+        _note(finding, error.what)
+        return None
+
+
+def _note(finding: Finding, damage: str) -> None:
+    if len(finding.damage) < _DAMAGES_MAX:
+        finding.damage.append(damage)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -1,0 +1,273 @@
+"""Forgetting kept pages that are stored: found by a scan, and written over.
+
+A row that is forgotten leaves its slot empty: no number, no key, no URL, no sketch. Blocks are
+written anew, some at a time, together with what the state says of them; so a kill leaves an index
+that has forgotten some of the pages, and whoever began it begins again. In the end the files of
+these blocks are written anew, or the old bytes would stay in them.
+
+It stands in the shards' states until all is done. A log puts it there, and a sweep comes behind a
+flush; while nobody judges, a command puts it there and sweeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.codec import (
+    SHINGLES,
+    Entry,
+    ShardMeta,
+    ShardState,
+    Stretch,
+    entry_key,
+    pack_state,
+    unpack_state,
+)
+from streamer.index.forgetting import Forgetting, Terms
+from streamer.index.messages import Forget
+from streamer.index.ports import BEFORE_ALL, FlushedRows, KeptRows
+from streamer.index.url_versions import is_hidden
+from streamer.stored.frozen import thaw
+from streamer.stored.row_blocks import (
+    NO_ROW,
+    ROWS_A_BLOCK,
+    SLOTS_A_KEY_BLOCK,
+    RowKeys,
+    gather_rows,
+    key_entries,
+    row_entries,
+    rows_at,
+)
+from streamer.stored.store import Store
+
+_BLOCKS_AT_ONCE = 8  # of keys, and of the rows that belong to them: some 2 MB
+_VERSIONS_AT_ONCE = 4096
+_UNFINISHED = b"forgetting"  # the note that there is while a command forgets
+
+Mask = npt.NDArray[np.bool_]
+Progress = Callable[[int], None]  # is told how many blocks of keys are read
+
+
+def forget(
+    store: Store, wanted: Forget, *, dry_run: bool, progress: Progress = lambda _blocks: None
+) -> int:
+    """Forget kept pages while nobody judges, or only count them; return how many they are.
+
+    They are put into the states, as a log would do it, and swept. The versions of URLs that are
+    named go with them, and so does what was retired. When this returns, nothing of the pages is in
+    the store. Where nothing is named, nothing is written.
+
+    Raises:
+        StoreDamaged: something of the index cannot be read.
+        StoreUnavailable: the disk refuses; some of the pages may be forgotten then.
+    """
+    if store.meta is None:
+        return 0
+    pages, any_named = _look(store, Terms.of(wanted), progress)
+    if dry_run or not (any_named or _is_unfinished(store)):
+        return pages
+    store.put_note(_UNFINISHED, b"1")
+    for shard in range(len(store.meta.shards)):
+        thaw(store, shard)  # what is frozen has their keys
+    _order(store, wanted)
+    sweep(store, again=True)
+    store.put_note(_UNFINISHED, b"")
+    store.renew()  # the list of files that there were has keys of their first and last entries
+    return pages
+
+
+def _look(store: Store, wanted: Terms, progress: Progress) -> tuple[int, bool]:
+    """Return how many kept pages are named, and whether anything is that must be swept."""
+    any_named = False
+    states = _states(store)
+    hidden = [Forgetting(state.forgotten) for state in states]
+    counts: list[Counter[str]] = [Counter() for _ in states]
+    for done, block in enumerate(store.key_blocks, 1):
+        one = range(block, block + 1)
+        for shard, own in enumerate(hidden):
+            any_named |= any(list(_found(store, shard, one, wanted, counts[shard], own)))
+        progress(done)
+    any_named = (
+        any_named
+        or any(wanted.names_any(state.forgotten.retired) for state in states)
+        or any(is_hidden(wanted, version) for _, version in store.scan_urls())
+    )
+    return counts[0].total(), any_named
+
+
+def _is_unfinished(store: Store) -> bool:
+    """Tell whether a process was killed before it had swept all that was to be forgotten."""
+    states = _states(store)
+    return store.note(_UNFINISHED) is not None or any(each.forgotten.terms for each in states)
+
+
+def _order(store: Store, wanted: Forget) -> None:
+    """Have the states say what is to be forgotten, as a record of a log would."""
+    states = _states(store)
+    for state in states:
+        own = Forgetting(state.forgotten)
+        own.records += 1
+        own.take(wanted, Terms.of(wanted, state.next_row, own.records))
+        state.forgotten = own.packed()
+    _put_states(store, states)
+
+
+def _states(store: Store) -> list[ShardState]:
+    return [unpack_state(shard.state) for shard in store.meta.shards] if store.meta else []
+
+
+def _put_states(store: Store, states: Sequence[ShardState]) -> None:
+    assert store.meta is not None, "a store without a flush has no states"
+    shards = [
+        msgspec.structs.replace(shard, state=pack_state(state))
+        for shard, state in zip(store.meta.shards, states, strict=True)
+    ]
+    store.replace([], shards, store.meta.stretches)
+
+
+def sweep(store: Store, *, again: bool) -> list[Counter[str]]:
+    """Have nothing stored any more of what the states say is to be forgotten, nor in the states.
+
+    It is done `again` where a process may have ended in the midst of it. Others may look up
+    meanwhile. Return for each shard how many rows that were, by the commands that wanted it.
+
+    Raises:
+        StoreDamaged, StoreUnavailable: as `forget`.
+    """
+    states = _states(store)
+    own = [Forgetting(state.forgotten) for state in states]
+    terms = [Terms.unpack(state.forgotten) for state in states]
+    found, blocks = _write_over_all(store, terms)
+    versions = _forget_versions(store, terms[0])  # shard 0 has them, or none here
+    store.settle(None if again else blocks, urls=versions)
+    for state, each, counts in zip(states, own, found, strict=True):
+        each.begin_sweep()
+        each.end_sweep(counts)
+        state.forgotten = each.packed()
+    _put_states(store, states)
+    store.settle(range(0))  # what the states before have named
+    return found
+
+
+def _write_over_all(store: Store, terms: Sequence[Terms]) -> tuple[list[Counter[str]], range]:
+    """Write over what the terms of each shard name; return counts, and what blocks these are in."""
+    counts: list[Counter[str]] = [Counter() for _ in terms]
+    blocks, written = store.key_blocks, list[int]()
+    for first in blocks[::_BLOCKS_AT_ONCE] if any(map(len, terms)) else ():
+        part = range(first, min(first + _BLOCKS_AT_ONCE, blocks.stop))
+        for shard, wanted in enumerate(terms):
+            found = list(_found(store, shard, part, wanted, counts[shard])) if len(wanted) else []
+            if found:
+                _write_over(store, shard, found)
+                written += [part.start, part.stop]
+    return counts, range(min(written, default=0), max(written, default=0))
+
+
+def _forget_versions(store: Store, wanted: Terms) -> bool:
+    """Forget the versions of URLs that are named; tell whether there were any."""
+    any_named = False
+    versions = store.scan_urls() if wanted.named else iter(())
+    while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):
+        named = [key for key, version in part if is_hidden(wanted, version)]
+        store.forget_urls(named)
+        any_named |= bool(named)
+    return any_named
+
+
+Found = tuple[RowKeys, KeptRows, Mask]
+
+
+def _found(
+    store: Store, shard: int, blocks: range, wanted: Terms, counts: Counter[str],
+    hidden: Forgetting | None = None,
+) -> Iterator[Found]:  # fmt: skip
+    """Yield each block of keys with its rows, and which of them are to be forgotten, if any.
+
+    Those that answer pages until now are counted: not what has expired, or is `hidden`.
+    """
+    assert store.meta is not None, "a store without a flush has no rows"
+    horizon = store.meta.shards[shard].horizon
+    for number in blocks:
+        keys = store.read_keys(shard, range(number, number + 1))
+        if keys is None or not len(keys.rows):
+            continue
+        kept = gather_rows(rows_at(keys.slots, store.row_blocks))
+        if named := wanted.find(keys.rows, np.array(kept.refs, np.uint64), kept.urls, kept.times):
+            times = hidden.hide(kept, keys.rows).times if hidden is not None else kept.times
+            answers = horizon.has(times, keys.rows) & (times > BEFORE_ALL)
+            counts.update(ask for place, ask in named.items() if answers[place])
+            gone = np.zeros(len(keys.rows), np.bool_)
+            gone[[*named]] = True
+            yield keys, kept, gone
+
+
+def _write_over(store: Store, shard: int, found: list[Found]) -> None:
+    meta = store.meta
+    assert meta is not None, "a store without a flush has no rows"
+    shards, stretches = meta.shards, meta.stretches
+    rows_of: list[Entry] = []
+    keys_of: list[Entry] = []
+    sets_of: list[Entry] = []
+    for keys, kept, gone in found:
+        first = int(keys.slots[0]) // SLOTS_A_KEY_BLOCK * SLOTS_A_KEY_BLOCK
+        left = _without(keys, kept, gone, first)
+        rows_of += row_entries(left, first)
+        keys_of += key_entries(shard, left, first)
+        if store.has_shingles:
+            sets_of += ((entry_key(SHINGLES, slot), b"") for slot in keys.slots[gone].tolist())
+        rows, postings = int(gone.sum()), int(np.bitwise_count(keys.masks[gone]).sum())
+        shards = [
+            _fewer(each, rows, postings) if i == shard else each for i, each in enumerate(shards)
+        ]
+        stretches = _fewer_in(stretches, first, shard, rows, postings)
+    store.replace([sets_of, rows_of, keys_of], shards, stretches)
+
+
+def _without(keys: RowKeys, kept: KeptRows, gone: Mask, first: int) -> FlushedRows:
+    """Return the rows of a block that begins with slot `first`, those empty that are gone."""
+    # Blocks never become shorter: who looks up may still ask for a row that was the last of one.
+    count = -(-(int(keys.slots[-1]) + 1 - first) // ROWS_A_BLOCK) * ROWS_A_BLOCK
+    there = ~gone
+    at = keys.slots[there] - first
+    left = FlushedRows(
+        np.full(count, NO_ROW),
+        np.zeros(count, np.uint64),
+        np.zeros((count, kept.sketches.shape[1]), np.uint64),
+        np.zeros((count, keys.keys.shape[1]), np.uint64),
+        np.zeros(count, np.uint64),
+        [b""] * count,
+        np.full(count, BEFORE_ALL),
+        b"",
+    )
+    stays = kept.take(np.flatnonzero(there))
+    left.rows[at], left.keys[at], left.masks[at] = (
+        keys.rows[there], keys.keys[there], keys.masks[there],
+    )  # fmt: skip
+    left.refs[at], left.sketches[at], left.times[at] = stays.refs, stays.sketches, stays.times
+    for place, url in zip(at.tolist(), stays.urls, strict=True):
+        left.urls[place] = url
+    return left
+
+
+def _fewer(meta: ShardMeta, rows: int, postings: int) -> ShardMeta:
+    return msgspec.structs.replace(
+        meta, rows=meta.rows - rows, postings=meta.postings - postings,
+        forgotten=meta.forgotten + rows,
+    )  # fmt: skip
+
+
+def _fewer_in(
+    stretches: list[Stretch], slot: int, shard: int, rows: int, postings: int
+) -> list[Stretch]:
+    """Return the stretches, with fewer rows and postings of a shard in the one that has a slot."""
+    place = next(i for i, stretch in enumerate(stretches) if slot < stretch.end)
+    shards = list(stretches[place].shards)
+    count, posted, newest, last = shards[shard]
+    shards[shard] = count - rows, posted - postings, newest, last
+    return [*stretches[:place], Stretch(stretches[place].end, shards), *stretches[place + 1 :]]

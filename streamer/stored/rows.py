@@ -1,0 +1,248 @@
+"""Reading kept rows by their numbers: from the slots that a flush gave them, a block at a time.
+
+A batch asks more than once for the same rows: whether they are posted under a key, and for what a
+verdict needs. So the blocks of a batch are remembered until the next.
+
+Row numbers have gaps where shards further along dropped pages, and a row that was undecided for
+long comes with a later flush than its neighbours. So all rows are held as runs, by their first row:
+one binary search finds a row, however many flushes there are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streamer.index.forgetting import Forgetting
+from streamer.index.ports import BEFORE_ALL, KeptRows
+from streamer.sketch.resemblance import SKETCH_WORDS
+from streamer.stored.row_blocks import (
+    ROWS_A_BLOCK,
+    RowPlaces,
+    agree,
+    gather_marks,
+    gather_rows,
+    joined_blocks,
+    rows_at,
+)
+from streamer.stored.store import Store
+
+ROWS_A_PART = 4096
+BLOCKS_KEPT = 4096  # of a batch, about 13 MB
+
+RowNumbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class RowSlots:
+    """The slots of a shard's rows: a run is rows [first, end) in consecutive slots.
+
+    Any thread may ask; one at a time may `take`, `put` and `drop`. Rows before `dropped_end` may
+    have been dropped.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.dropped_end = 0
+        # Runs in memory that grows by doubling, behind one that no row is in.
+        self._room = np.array([[-1], [-1], [0]]).repeat(64, axis=1)
+        self._used = 1
+
+    @property
+    def _runs(self) -> RowNumbers:
+        """Return the runs, by their first rows: these, their ends, and the first slots."""
+        return self._room[:, 1 : self._used]
+
+    def _write(self, at: int, runs: RowNumbers) -> None:
+        """Write runs over those from the place `at` on; the last is the last."""
+        self._used = end = at + runs.shape[1]
+        if end > self._room.shape[1]:
+            room = np.empty((3, 2 * end - at), np.int64)
+            self._room = np.concatenate((self._room[:, :at], room), axis=1)
+        self._room[:, at:end] = runs
+
+    def take(self, rows: RowNumbers, slots: RowNumbers) -> None:
+        """Take up rows, and the slots that they have; slots ascend."""
+        gaps = np.flatnonzero((np.diff(rows) != 1) | (np.diff(slots) != 1)) + 1
+        starts, ends = np.append(0, gaps), np.append(gaps, len(rows))
+        self.put(np.stack((rows[starts], rows[ends - 1] + 1, slots[starts])))
+
+    def put(self, runs: RowNumbers) -> None:
+        """Take up runs: their first rows, their ends, and the first slots, int64[3, n]."""
+        if not runs.shape[1]:
+            return
+        with self._lock:
+            # Only the last of those that are there come behind one of the new ones.
+            at = 1 + int(np.searchsorted(self._runs[0], runs[0].min()))
+            both = np.concatenate((self._room[:, at : self._used], runs), axis=1)
+            self._write(at, both[:, np.argsort(both[0], kind="stable")])
+
+    def drop(self, first_slot: int) -> None:
+        """Let go of the rows in slots before this one."""
+        with self._lock:
+            first, end, slot = self._runs
+            length = np.clip(first_slot - slot, 0, end - first)
+            self.dropped_end = max(self.dropped_end, int((first + length).max(initial=0)))
+            left = np.stack((first + length, end, slot + length))
+            self._write(1, left[:, left[0] < end])
+
+    def runs_from(self, slot: int, end: int) -> RowNumbers:
+        """Return the runs in slots from this one on, before the end, as `put` takes them."""
+        with self._lock:
+            runs = self._runs
+            return runs[:, (runs[2] >= slot) & (runs[2] < end)]
+
+    @property
+    def count(self) -> int:
+        """Return how many rows were taken up, and not dropped."""
+        first, end, _ = self._runs
+        return int((end - first).sum())
+
+    @property
+    def first_row(self) -> int:
+        """Return the lowest row that is there; where there is none, the one after the dropped."""
+        firsts = self._runs[0]
+        return int(firsts[0]) if len(firsts) else self.dropped_end
+
+    def of(self, rows: RowNumbers) -> RowNumbers:
+        """Return the slot of each row, -1 of one that was not taken up, or dropped."""
+        with self._lock:
+            first, end, slot = self._room[:, : self._used]
+            run = np.searchsorted(first, rows, side="right") - 1
+            slots: RowNumbers = slot[run] + rows - first[run]
+            slots[rows >= end[run]] = -1
+            return slots
+
+
+class Blocks(NamedTuple):
+    """Blocks that were read: their numbers, ascending, their bytes, and where each begins."""
+
+    numbers: RowNumbers
+    data: npt.NDArray[np.uint8]
+    starts: RowNumbers
+
+
+_NO_BLOCKS = Blocks(np.empty(0, np.int64), np.empty(0, np.uint8), np.empty(0, np.int64))
+
+
+class StoredRows:
+    """The rows of one shard in an open store, as far as `slots` has them; from any thread."""
+
+    def __init__(self, store: Store, shard: int) -> None:
+        self._store = store
+        self._shard = shard
+        self._local = threading.local()
+        self.slots = RowSlots()
+
+    def read_anew(self) -> None:
+        """Let go of all blocks that threads remember; while none of them reads."""
+        self._local = threading.local()
+
+    def known(self, rows: RowNumbers) -> Mask:
+        """Tell which rows were taken up, and not dropped."""
+        return self.slots.of(rows) >= 0
+
+    def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
+        """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
+        slots = self._slots_of(rows)
+        there = slots >= 0
+        told = np.zeros(len(rows), np.bool_)
+        told[there] = agree(self._read(slots[there]), keys[there])
+        return told
+
+    def marks(self, rows: RowNumbers, keys: int) -> npt.NDArray[np.uint32]:
+        """Return the marks of rows, of so many keys each; of one that was dropped, zeros."""
+        slots = self._slots_of(rows)
+        there = slots >= 0
+        marks = np.zeros((len(rows), keys), np.uint32)
+        marks[there] = gather_marks(self._read(slots[there]), keys)
+        return marks
+
+    def begin_batch(self) -> None:
+        """Forget the blocks of the last batch in this thread."""
+        self._local.blocks = _NO_BLOCKS
+
+    def rows(self, rows: RowNumbers) -> KeptRows:
+        """Return the rows of these numbers, in that order."""
+        slots = self._slots_of(rows)
+        there = np.flatnonzero(slots >= 0)
+        found = gather_rows(self._read(slots[there]))
+        if len(there) == len(rows):
+            return found
+        count = len(rows)  # some have been dropped since they were found
+        kept = KeptRows(
+            np.zeros((count, SKETCH_WORDS), np.uint64), [0] * count, [b""] * count,
+            np.full(count, BEFORE_ALL),
+        )  # fmt: skip
+        kept.sketches[there], kept.times[there] = found.sketches, found.times
+        for i, place in enumerate(there.tolist()):
+            kept.refs[place], kept.urls[place] = found.refs[i], found.urls[i]
+        return kept
+
+    def shingles(self, rows: RowNumbers) -> list[bytes]:
+        """Return the sets of shingles of these rows; none of one that has been dropped."""
+        slots = self._slots_of(rows)
+        found = iter(self._store.shingles(slots[slots >= 0].tolist()))
+        return [next(found) if slot >= 0 else b"" for slot in slots.tolist()]
+
+    def _slots_of(self, rows: RowNumbers) -> RowNumbers:
+        """Return the slot of each row, -1 of one that was dropped."""
+        slots = self.slots.of(rows)
+        missing = rows[(slots < 0) & ((rows < 0) | (rows >= self.slots.dropped_end))]
+        assert not len(missing), f"row {missing[0]} of shard {self._shard} is in no flush"
+        return slots
+
+    def _read(self, slots: RowNumbers) -> RowPlaces:
+        """Read the blocks of slots, if they are not there yet."""
+        blocks: Blocks = getattr(self._local, "blocks", _NO_BLOCKS)
+        numbers, places = np.divmod(slots, ROWS_A_BLOCK)
+        new = np.setdiff1d(numbers, blocks.numbers)
+        if len(blocks.numbers) + len(new) > BLOCKS_KEPT:
+            blocks, new = _NO_BLOCKS, np.unique(numbers)
+        if len(new):
+            data, starts = joined_blocks(self._store.row_blocks(new.tolist()))
+            blocks = self._local.blocks = _joined(blocks, Blocks(new, data, starts[:-1]))
+        at = np.searchsorted(blocks.numbers, numbers)
+        return RowPlaces(blocks.data, blocks.starts[at], places)
+
+
+def _joined(some: Blocks, others: Blocks) -> Blocks:
+    if not len(some.numbers):
+        return others
+    numbers = np.concatenate((some.numbers, others.numbers))
+    starts = np.concatenate((some.starts, others.starts + len(some.data)))
+    order = np.argsort(numbers)
+    return Blocks(numbers[order], np.concatenate((some.data, others.data)), starts[order])
+
+
+class ScannedRows(NamedTuple):
+    """Some rows, the marks of their keys at this shard, and their slots.
+
+    Marks are uint32[n, keys]; 0: not posted.
+    """
+
+    rows: KeptRows
+    marks: npt.NDArray[np.uint32]
+    slots: RowNumbers
+
+
+def scan_rows(
+    store: Store, shard: int, forgetting: Forgetting | None = None
+) -> Iterator[ScannedRows]:
+    """Yield the rows of a shard that have not expired, some thousand at a time, as they came.
+
+    With `forgetting` of that shard, those that it hides are left out.
+    """
+    for part in store.keys(shard, ROWS_A_PART, whole=False):
+        rows = rows_at(part.slots, store.row_blocks)
+        found, marks = gather_rows(rows), gather_marks(rows, part.keys.shape[1])
+        assert store.meta is not None, "a store without a flush has no rows"
+        if forgetting is not None:
+            found = forgetting.hide(found, part.rows)
+        left = store.meta.shards[shard].horizon.has(found.times, part.rows)
+        left &= found.times > BEFORE_ALL
+        yield ScannedRows(found.take(np.flatnonzero(left)), marks[left], part.slots[left])

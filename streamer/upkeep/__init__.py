@@ -1,0 +1,1 @@
+"""What is done to an index beside judging: snapshots, restoring, another number of shards."""

@@ -1,0 +1,178 @@
+"""A place for snapshots in an object store: S3, or one that speaks as it does, Google's, Azure's.
+
+An object appears when its upload has ended. There is no lock: of two who make the same object the
+later one is refused, and only what has been there for a day is removed, since another may be about
+to need it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+import obstore.store
+
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.upkeep.snapshot_places import (
+    COPIED_BYTES,
+    another_writes,
+    blocks_of,
+    checked,
+    is_unneeded,
+    write_copy,
+)
+
+if TYPE_CHECKING:
+    from obstore import ListResult, ObjectMeta
+
+_PATIENCE = timedelta(minutes=1)  # with a store that fails
+_S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
+    {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+    {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"},
+    {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"},
+    {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"},
+    {"AWS_METADATA_ENDPOINT"},
+    {"AWS_SKIP_SIGNATURE"},
+)
+_YOUNG = timedelta(days=1)  # no upload takes so long
+
+
+class Bucket:
+    """A place in an object store, by its URL: s3://BUCKET/PATH, or one of gs: or az:.
+
+    Credentials and the address of the store come from the environment, as AWS_* for s3:; for gs:
+    and az: also from the machine.
+
+    Raises:
+        SettingsError: the URL cannot be used, or credentials are missing.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = url.rstrip("/")
+        _check_credentials(url)
+        try:
+            # A large file takes as long as it takes; a store that says nothing does not.
+            options: obstore.store.ClientConfig = {
+                "timeout": "1h",
+                "connect_timeout": "10s",
+                "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
+            }
+            retries: obstore.store.RetryConfig = {"max_retries": 5, "retry_timeout": _PATIENCE}
+            self._store = obstore.store.from_url(
+                self.name, client_options=options, retry_config=retries
+            )
+        except obstore.exceptions.BaseError as error:
+            raise SettingsError(
+                f"Snapshots cannot be put to {url}: {_first_line(error)}. Name a folder, or "
+                "s3://BUCKET/PATH."
+            ) from error
+
+    def below(self, part: str) -> Bucket:
+        """Return what lies below `part` of it."""
+        return Bucket(f"{self.name}/{part}")
+
+    def parts(self) -> list[str]:
+        """Return the names of what lies one step below it."""
+        return [path.rpartition("/")[2] for path in self._listed("")["common_prefixes"]]
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return its objects with their sizes."""
+        return {_last(found): found["size"] for found in self._listed(folder)["objects"]}
+
+    def _listed(self, folder: str) -> ListResult[Sequence[ObjectMeta]]:
+        with self._explained():
+            return obstore.list_with_delimiter(self._store, folder)
+
+    def read(self, name: str) -> bytes:
+        """Return what is in an object."""
+        with self._explained():
+            return obstore.get(self._store, name).bytes().to_bytes()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Do nothing: there is no lock."""
+        return nullcontext()
+
+    def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
+        """Upload a file."""
+        with self._explained():
+            obstore.put(self._store, name, checked(blocks_of(source, stopping), digest, source))
+
+    def create(self, name: str, data: bytes) -> None:
+        """Upload an object.
+
+        Raises:
+            StoreUnavailable: there is one.
+        """
+        with self._explained():
+            try:
+                obstore.put(self._store, name, data, mode="create")
+            except obstore.exceptions.AlreadyExistsError as error:
+                raise another_writes(self.name) from error
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        with self._explained():
+            obstore.delete(self._store, name)
+
+    def sweep(self, folder: str, needed: Collection[str]) -> None:
+        """Remove the other objects with digests for names that have been there for a day."""
+        old = datetime.now(UTC) - _YOUNG
+        for found in self._listed(folder)["objects"]:
+            if is_unneeded(_last(found), needed) and found["last_modified"] < old:
+                self.remove(f"{folder}/{_last(found)}")
+
+    def fetch(self, name: str, target: Path, digest: str) -> None:
+        """Download an object; nobody but its owner may read the copy."""
+        target.touch(0o600)
+        write_copy(target, 0o600, self._checked(name, digest))
+
+    def _checked(self, name: str, digest: str) -> Iterator[bytes]:
+        with self._explained():  # nothing of what happens to those who take the bytes
+            blocks = obstore.get(self._store, name).stream(min_chunk_size=COPIED_BYTES)
+            yield from checked(blocks, digest, f"{self.name}/{name}")
+
+    def lend(self, name: str, target: Path, digest: str) -> None:
+        """Do as `fetch`: there is nothing to link to."""
+        self.fetch(name, target, digest)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise StoreUnavailable(
+                f"Snapshots in {self.name} cannot be used: {_first_line(error)} Check the name, "
+                "the rights, and whether the store can be reached."
+            ) from error
+
+
+def _check_credentials(url: str) -> None:
+    """Raise SettingsError where only the machine's metadata service could give credentials for S3.
+
+    Its address may be anyone's in the network that the process runs in, so it is asked only where
+    the environment names it.
+    """
+    if not url.startswith(("s3:", "s3a:")):
+        return
+    given = {name for name in os.environ if os.environ[name]}
+    if any(needed <= given for needed in _S3_CREDENTIALS):
+        return
+    raise SettingsError(
+        f"Snapshots in {url} need credentials, and the environment has none. Set AWS_ACCESS_KEY_ID "
+        "and AWS_SECRET_ACCESS_KEY; or AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN; or, to use "
+        "the role of the machine, AWS_METADATA_ENDPOINT=http://169.254.169.254."
+    )
+
+
+def _last(found: ObjectMeta) -> str:
+    return found["path"].rpartition("/")[2]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,277 @@
+"""Where snapshots are put: a folder of this machine, or a place in an object store.
+
+Both hold files by names as `files/DIGEST`. A file is there as a whole or not at all: a folder gets
+it under another name, synced, and renamed. A folder has a lock; snapshot_bucket.py is the other.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import xxhash
+
+from streamer.errors import StoreDamaged, StoreUnavailable, needs_extra
+from streamer.stored.witness import make_folder, sync_folder
+
+COPIED_BYTES = 1 << 20  # at once
+DIGEST = re.compile(r"[0-9a-f]{32}")
+_OWN_FILE = re.compile(r"[0-9a-f]{32}(\.new)?")  # the second while it is written
+_REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
+
+
+class Stopped(Exception):  # noqa: N818 - nothing has failed
+    """Tell that a snapshot was given up, since the process ends."""
+
+
+class Place(Protocol):
+    """What holds snapshots. Where it cannot be used, each function raises StoreUnavailable."""
+
+    @property
+    def name(self) -> str:
+        """Return what the user calls it."""
+
+    def below(self, part: str) -> Place:
+        """Return the place of one shard."""
+
+    def parts(self) -> list[str]:
+        """Return the names of what lies one step below, as far as it holds files itself."""
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return the files of a folder, without those below, with their sizes; none if missing."""
+
+    def read(self, name: str) -> bytes:
+        """Return what is in a small file."""
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Keep others from writing, where that can be had."""
+
+    def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
+        """Bring a file here; raise StoreDamaged if it has another digest, Stopped if told to."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """Bring a small file here, after all that was put before; it must not be there."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+
+    def sweep(self, folder: str, needed: Collection[str]) -> None:
+        """Remove what nobody needs any more; what has another form of name stays."""
+
+    def fetch(self, name: str, target: Path, digest: str) -> None:
+        """Make a copy for this machine; raise StoreDamaged if it has another digest.
+
+        Where `target` cannot be written, this raises OSError.
+        """
+
+    def lend(self, name: str, target: Path, digest: str) -> None:
+        """Do as `fetch`, for a look only: it may be a link."""
+
+
+def place_of(name: str | Path) -> Place:
+    """Return the place with this name: a folder's path, or the URL of a place in an object store.
+
+    Raises:
+        SettingsError: it is no URL of an object store, or the extra that it needs is missing.
+    """
+    if "://" not in str(name):
+        return Folder(Path(name))
+    with needs_extra("object-store", f"A snapshot in {name}"):
+        from streamer.upkeep.snapshot_bucket import Bucket  # noqa: PLC0415 - stands on an extra
+    return Bucket(str(name))
+
+
+def digest_of(source: Path, stopping: threading.Event | None = None) -> str:
+    """Return the digest of a file's bytes; raise Stopped if told to."""
+    digest = xxhash.xxh3_128()
+    for data in blocks_of(source, stopping):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def damaged(name: object) -> StoreDamaged:
+    """Return the error about a file of a snapshot."""
+    return StoreDamaged(str(name), "it is not what was written", _REMEDY)
+
+
+class Folder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """Return the folder's path."""
+        return str(self.path)
+
+    def below(self, part: str) -> Folder:
+        """Return the folder `part` of it."""
+        return Folder(self.path / part)
+
+    def parts(self) -> list[str]:
+        """Return the names of the folders in it."""
+        with self._explained():
+            return [path.name for path in self.path.glob("*") if path.is_dir()]
+
+    def sizes(self, folder: str = "") -> dict[str, int]:
+        """Return its files with their sizes."""
+        with self._explained():
+            files = [path for path in (self.path / folder).glob("*") if path.is_file()]
+            return {path.name: path.stat().st_size for path in files}
+
+    def read(self, name: str) -> bytes:
+        """Return what is in a file."""
+        with self._explained():
+            return (self.path / name).read_bytes()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock.
+
+        Raises:
+            StoreUnavailable: another process has it.
+        """
+        with self._explained():
+            make_folder(self.path)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._take(lock)
+            with self._explained():
+                yield
+        finally:
+            os.close(lock)
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise another_writes(self.name) from error
+
+    def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
+        """Copy a file into it."""
+        with self._explained():
+            path = self.path / name
+            make_folder(path.parent)
+            self._check_no_link(path.parent)
+            new = path.with_name(f"{path.name}.new")
+            mode = source.stat().st_mode
+            write_copy(new, mode, checked(blocks_of(source, stopping), digest, source))
+            new.rename(path)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a file, and bring it to the disk after all that was put before."""
+        with self._explained():
+            for folder in self.path.glob("*/"):
+                sync_folder(folder)
+            new = (self.path / name).with_suffix(".new")
+            with new.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            new.rename(self.path / name)
+            sync_folder(self.path)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, from the disk when this returns."""
+        with self._explained():
+            (self.path / name).unlink()
+            sync_folder(self.path)
+
+    def sweep(self, folder: str, needed: Collection[str]) -> None:
+        """Remove the other files that have a digest for a name."""
+        with self._explained():
+            self._check_no_link(self.path / folder)
+            for file in (self.path / folder).iterdir():
+                if is_unneeded(file.name, needed) and file.is_file() and not file.is_symlink():
+                    file.unlink()
+
+    def _check_no_link(self, folder: Path) -> None:
+        if folder.is_symlink():  # files of somebody else may be there, with digests for names
+            raise StoreUnavailable(
+                f"{folder} is a link, which could lead to the files of others: nothing is written "
+                "there. Name another folder for the snapshots."
+            )
+
+    def fetch(self, name: str, target: Path, digest: str) -> None:
+        """Copy a file."""
+        source = self.path / name
+        with self._explained():
+            mode = source.stat().st_mode
+        write_copy(target, mode, self._checked(source, digest))
+
+    def _checked(self, source: Path, digest: str) -> Iterator[bytes]:
+        with self._explained():  # nothing of what happens to those who take the bytes
+            yield from checked(blocks_of(source, None), digest, source)
+
+    def lend(self, name: str, target: Path, digest: str) -> None:
+        """Read a file, and make a link to it."""
+        source = self.path / name
+        with self._explained():
+            if digest_of(source) != digest:
+                raise damaged(source)
+            target.symlink_to(source.absolute())
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Snapshots in {self.name} cannot be used: {error.strerror or error} "
+                f"({error.filename}). Free space there, fix the permissions, or name another "
+                "folder."
+            ) from error
+
+
+def another_writes(name: str) -> StoreUnavailable:
+    """Return the error about a place that another process is writing to."""
+    return StoreUnavailable(
+        f"Another process writes snapshots to {name}. Wait until that has ended, or use another "
+        "folder."
+    )
+
+
+def blocks_of(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
+    """Yield a file's bytes; raise Stopped if told to."""
+    with source.open("rb", buffering=0) as file:
+        while data := file.read(COPIED_BYTES):
+            if stopping is not None and stopping.is_set():
+                raise Stopped
+            yield data
+
+
+def checked(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[bytes]:
+    """Yield the bytes of a file; raise StoreDamaged at its end if they have another digest."""
+    found = xxhash.xxh3_128()
+    for data in blocks:
+        found.update(data)
+        yield data
+    if found.hexdigest() != digest:
+        raise damaged(name)
+
+
+def is_unneeded(name: str, needed: Collection[str]) -> bool:
+    """Tell whether a file has the name of one of ours, and is not needed."""
+    return name not in needed and _OWN_FILE.fullmatch(name) is not None
+
+
+def write_copy(target: Path, mode: int, blocks: Iterable[bytes]) -> None:
+    """Bring the bytes of a file to the disk, with the rights in `mode`.
+
+    Raises:
+        OSError: the disk of `target` refuses.
+    """
+    with target.open("wb", buffering=0) as file:
+        target.chmod(mode & 0o666)
+        for data in blocks:
+            view = memoryview(data)
+            while view:  # a disk that is nearly full takes a part
+                view = view[file.write(view) :]
+        os.fsync(file.fileno())

@@ -1,0 +1,117 @@
+"""A folder in which a command prepares an index, next to the place where the index goes.
+
+    INDEX.restoring/streamer-work  what the command does; locked while it runs
+    INDEX.restoring/index/         the index, until it is renamed
+
+A kill leaves the folder behind, and the next command removes it. A folder without the marker, or
+with anything else in it, was made by somebody else: it is refused, and nothing in it is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from streamer.errors import StoreUnavailable
+from streamer.stored.witness import make_folder
+
+MARKER = "streamer-work"
+_INDEX = "index"
+
+
+class WorkFolder:
+    """A folder that one command works in, from `begin` to `end`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._made: list[Path] = []  # folders above it that were missing, innermost first
+
+    @property
+    def index(self) -> Path:
+        """Return where the index is prepared."""
+        return self.path / _INDEX
+
+    @property
+    def _marker(self) -> Path:
+        return self.path / MARKER
+
+    def check(self) -> None:
+        """Raise StoreUnavailable if something else than the work of a killed command is there."""
+        if os.path.lexists(self.path) and not self._is_own():
+            raise StoreUnavailable(
+                f"{self.path} is in the way: it was not left by a command that was killed. Move it "
+                "elsewhere, or name another index folder."
+            )
+
+    def purpose(self) -> str | None:
+        """Return what a command that was killed was to do here; None if there is no such work."""
+        return self._marker.read_text() if self._is_own() and self._marker.exists() else None
+
+    def _is_own(self) -> bool:
+        """Tell whether the folder is there, with nothing that a command did not put into it."""
+        if self.path.is_symlink() or not self.path.is_dir():
+            return False
+        found = {each.name: each for each in self.path.iterdir()}
+        has_links = any(each.is_symlink() for each in found.values())
+        return not found or (MARKER in found and found.keys() <= {MARKER, _INDEX} and not has_links)
+
+    def begin(self, purpose: str) -> None:
+        """Make the folder, and remove what a killed command has left in it.
+
+        Raises:
+            OSError: the disk refuses.
+            StoreUnavailable: something else is there, or another process works in it.
+        """
+        self.check()
+        self._made = [each for each in self.path.parents if not each.exists()]
+        make_folder(self.path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            lock = os.open(self._marker, flags, 0o644)
+        except OSError:
+            self._remove_empty()
+            raise
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise StoreUnavailable(
+                f"Another process works in {self.path}. Wait until that has ended."
+            ) from error
+        self._lock = lock
+        if self.index.exists():
+            shutil.rmtree(self.index)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, purpose.encode(), 0)
+
+    def remove_left(self) -> None:
+        """Remove what a killed command has left, when its index is where it belongs."""
+        self.begin(self.purpose() or "")
+        self.end()
+
+    def discard(self) -> None:
+        """Remove the index that was begun, and end."""
+        if self._lock is not None:
+            shutil.rmtree(self.index, ignore_errors=True)
+        self.end()
+
+    def end(self) -> None:
+        """Remove the folder, unless an index is still in it, and release it."""
+        if self._lock is None:
+            return
+        if not self.index.exists():
+            with suppress(OSError):
+                self._marker.unlink()
+            self._remove_empty()
+        os.close(self._lock)
+        self._lock = None
+
+    def _remove_empty(self) -> None:
+        """Remove the folder, and those above it that were made for it, as far as they are empty."""
+        with suppress(OSError):
+            for folder in (self.path, *self._made):
+                folder.rmdir()

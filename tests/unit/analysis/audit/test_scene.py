@@ -1,0 +1,100 @@
+"""The parts of an audit: the table of pages, the reading of a log, columns and examples."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.analysis.audit.scene import (
+    DEAD,
+    EXAMPLES_MAX,
+    VERDICT,
+    Check,
+    Column,
+    LogReading,
+    PageTable,
+    digest,
+)
+from streamer.index.messages import Decisions, Record
+from streamer.model import page_ref
+
+ENDS = st.dictionaries(st.integers(0, 6), st.integers(0, 5))
+
+
+@given(ENDS)
+def test_each_record_has_a_place_of_its_own_and_is_found_by_it(ends: dict[int, int]) -> None:
+    table = PageTable(ends, 2)
+    refs = [page_ref(p, offset) for p in sorted(ends) for offset in range(ends[p])]
+    assert len(table.flags) == len(table.arrivals[1]) == len(refs)
+    places = table.places(np.array(refs, np.uint64)).tolist()
+    assert places == list(range(len(refs)))
+    assert [table.ref(place) for place in places] == refs
+    assert [table.place(ref >> 40, ref & 0xFFFF) for ref in refs] == places
+
+
+@given(ENDS, st.integers(0, 1 << 23), st.integers(0, 1 << 39))
+def test_a_record_that_cannot_be_has_no_place(
+    ends: dict[int, int], partition: int, offset: int
+) -> None:
+    table = PageTable(ends, 1)
+    beyond = offset + ends.get(partition, 0)
+    assert table.place(partition, beyond) == table.place(partition, -1) == -1
+    assert table.place(-1, 0) == -1
+    assert table.places(np.array([page_ref(partition, beyond)], np.uint64)).tolist() == [-1]
+
+
+def test_flags_add_up_and_pages_without_a_place_are_passed_over() -> None:
+    table = PageTable({0: 3}, 1)
+    table.mark(np.array([0, 2, -1, 0]), VERDICT)
+    table.mark(np.array([0]), DEAD)
+    assert table.flags.tolist() == [VERDICT | DEAD, 0, VERDICT]
+
+
+def record(start: int, end: int, *numbers: int, source: str = "pages:0") -> Record:
+    count = len(numbers)
+    items = Decisions(np.zeros(count, np.uint64), np.zeros(count, np.bool_))
+    return Record(source, start, end, np.array(numbers, np.int64), items)
+
+
+def test_a_log_is_read_by_the_rule_of_intervals() -> None:
+    reading = LogReading()
+    taken = [
+        reading.accept(record(*each))
+        for each in ((0, 3, 1), (2, 5, 2, 4), (0, 4, 1), (7, 9, 7), (5, 5), (5, 7), (7, 8))
+    ]
+    assert taken == [0, 1, None, None, None, 0, 0]
+    assert (reading.records, reading.repeats, reading.ahead) == (7, 2, 1)
+    assert reading.mark("pages:0") == 8
+    assert reading.unfilled() == [("pages:0", 8, 9)]
+    assert reading.accept(record(6, 10, 8)) == 0
+    assert reading.unfilled() == []
+
+
+def test_a_source_of_which_only_a_hole_is_known_counts() -> None:
+    reading = LogReading()
+    assert reading.accept(record(4, 5, source="shard:1")) is None
+    assert reading.sources == 1
+    assert reading.unfilled() == [("shard:1", 0, 5)]
+
+
+@given(st.lists(st.lists(st.integers(0, 255), max_size=700), max_size=8))
+def test_a_column_holds_what_was_added(parts: list[list[int]]) -> None:
+    column = Column(np.uint8)
+    for part in parts:
+        column.append(part)
+    assert column.array().tolist() == [value for part in parts for value in part]
+    assert len(column) == sum(map(len, parts))
+
+
+def test_a_digest_tells_none_from_nothing_and_one_cut_from_another() -> None:
+    parts = [(None, b""), (b"", None), (b"", b""), (b"ab", b""), (b"a", b"b"), (b"", b"ab")]
+    assert len({digest(*each) for each in parts}) == len(parts)
+
+
+def test_only_a_few_examples_are_kept() -> None:
+    check = Check("a promise")
+    for number in range(EXAMPLES_MAX + 2):
+        check.violate(str(number), 3)
+    assert check.violations == 3 * (EXAMPLES_MAX + 2)
+    assert check.examples == [str(number) for number in range(EXAMPLES_MAX)]

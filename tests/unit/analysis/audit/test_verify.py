@@ -1,0 +1,435 @@
+"""The audit of an index: clean where it is right, and each way of being wrong is noticed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from streamer.analysis.audit.shard_log import KeptPages
+from streamer.errors import StoreMismatch
+from streamer.index.messages import CONFIG, Decisions, Pages, Record
+from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
+from tests.helpers.audited_index import (
+    IDENTITY,
+    PARTITIONS,
+    VERDICT_PARTITIONS,
+    Message,
+    SmallIndex,
+    small_index,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def index() -> SmallIndex:
+    return small_index()
+
+
+@pytest.fixture
+def three() -> SmallIndex:
+    return small_index(shards=3)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5])
+def test_an_index_at_rest_is_clean_and_all_of_it_is_looked_at(shards: int) -> None:
+    index = small_index(shards, shards=shards)
+    report = index.audit(settled=True)
+    assert report.broken == []
+    assert report.settled is not None
+    assert report.settled.looked_at == report.outcomes.looked_at == len(index.records)
+    counts = report.counts
+    assert counts["pages unique"] + counts["pages duplicate"] == len(index.verdicts) == 120
+    assert report.representatives.looked_at == counts["pages duplicate"] > 20
+    assert counts["pages dead-lettered"] == len(index.dead_letters)
+    assert counts["skipped: deletion"] == 6
+    assert report.numbers.looked_at == report.verdict_bytes.looked_at == 120
+    assert (report.log_items.looked_at > 0) == (shards > 1)
+    assert report.kept_pairs.looked_at > 50
+    assert 0 < counts["kept pages"] <= counts["pages unique"]
+    assert report.as_json()["clean"] is True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_index_in_motion_is_clean_and_what_is_open_is_counted(seed: int) -> None:
+    random = Random(seed)
+    shards = random.choice((1, 2, 3, 4))
+    index = small_index(seed, shards=shards, steps=random.randrange(10, 60))
+    index.applied = [random.randint(max(0, at - 5), at) for at in index.applied]
+    index.signed = {p: random.randint(0, end) for p, end in index.signed.items()}
+    index.verdicts = [
+        message
+        for message in index.verdicts
+        if index.emitted_at[message.number] < index.applied[message.number[0]]
+    ]
+    report = index.audit()
+    assert report.broken == []
+    judged = len(index.verdicts)
+    pages_open = report.counts["open: in the index"] + report.counts["open: not read"]
+    bad = len(index.dead_letters) + report.counts["skipped: deletion"]
+    assert pages_open == len(index.records) - judged - bad > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_page_that_was_held_until_it_had_expired_for_another_is_no_violation(seed: int) -> None:
+    """The other came behind it and overtook it, and the two met only where they first came."""
+    index = small_index(seed, shards=3, threshold=0.5, expire_after_ms=4_000)
+    report = index.audit(settled=True)
+    assert report.broken == []
+    assert report.counts["kept pairs that match, excused by the limits"] > 0
+
+
+def test_open_pages_are_violations_where_a_settled_index_is_asked_for() -> None:
+    index = small_index(steps=8)
+    report = index.audit(settled=True)
+    assert report.broken == ["settled"]
+    assert report.settled is not None
+    opened = report.counts["open: in the index"] + report.counts["open: not read"]
+    assert report.settled.violations == opened > 0
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_kept_pages_that_match_are_excused_where_one_was_retired(
+    monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    index = small_index(
+        7, shards=shards, urls=30, track_changes=True, retire_replaced=True, threshold=0.5
+    )
+    report = index.audit(settled=True)
+    assert report.broken == []
+    assert report.counts["kept pages that were forgotten"] > 20
+    monkeypatch.setattr(KeptPages, "forget", lambda *_, **__: None)  # they are not known
+    assert index.audit().broken == ["kept_pairs"]
+
+
+def test_a_page_that_is_still_answered_by_what_was_retired_is_noticed() -> None:
+    index = small_index(7, urls=30, track_changes=True, retire_replaced=True)
+    told = replace(index, settings=index.settings.model_copy(update={"retire_replaced": False}))
+    other = small_index(7, urls=30, track_changes=True)
+    assert [m.json for m in other.verdicts] != [m.json for m in index.verdicts]
+    told.verdicts = other.verdicts
+    assert "verdict_bytes" in told.audit().broken
+
+
+# ---- outcomes ------------------------------------------------------------------------------------
+
+
+def test_a_lost_verdict_is_noticed(index: SmallIndex) -> None:
+    lost = index.verdicts.pop(-1)
+    report = index.audit()
+    assert report.broken == ["outcomes", "numbers"]
+    assert report.outcomes.violations == report.numbers.violations == 1
+    assert f"offset {lost.json['page']['offset']}:" in report.outcomes.examples[0]
+    assert "{}:{} ".format(*lost.number) in report.numbers.examples[0]
+
+
+def test_a_dead_letter_of_another_index_is_none_of_this_one(index: SmallIndex) -> None:
+    letter = index.dead_letters.pop()
+    other = tuple((name, b"other" if name == "streamer.index" else v) for name, v in letter.headers)
+    index.dead_letters.append(replace(letter, headers=other))
+    report = index.audit()
+    assert report.broken == ["outcomes"]
+    assert report.counts["dead letters of others"] == 1
+
+
+def _letter_of(index: SmallIndex, partition: int, offset: int) -> Message:
+    changed = {
+        "__connect.errors.partition": b"%d" % partition,
+        "__connect.errors.offset": b"%d" % offset,
+    }
+    letter = index.dead_letters[0]
+    return replace(letter, headers=tuple((n, changed.get(n, v)) for n, v in letter.headers))
+
+
+def test_a_page_that_was_committed_and_never_came_to_the_log_is_lost(index: SmallIndex) -> None:
+    end = max(m.offset for m in index.records if m.partition == 1) + 1
+    late = Message(1, end, None, b'{"url": "http://a.example", "body": "b"}')
+    index.records.append(late)
+    assert index.audit().counts["open: not read"] == 1
+    index.signed[1] = end + 1
+    report = index.audit()
+    assert report.broken == ["outcomes"]
+    assert "committed, but not in the log" in report.outcomes.examples[0]
+
+
+def test_verdicts_of_records_that_have_expired_are_counted(index: SmallIndex) -> None:
+    gone = [m for m in index.records if m.partition == 0 and m.offset < 10]
+    index.records = [m for m in index.records if m not in gone]
+    ends = {p: max(m.offset for m in index.records if m.partition == p) + 1 for p in (0, 1, 2)}
+    bounds = {p: (10 if p == 0 else 0, ends[p]) for p in ends}
+    report = index.audit(page_bounds=bounds)
+    assert report.broken == []
+    outcomes = [m for m in gone if m.value is not None]
+    assert report.counts["outcomes of records that have expired"] == len(outcomes) > 0
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+
+def _forge(index: SmallIndex, **page: Any) -> None:
+    """Publish a verdict on a page that is not there."""
+    place = {"topic": "pages", "partition": 0, **page}
+    forged = index.verdicts[index.place("unique")].with_json(page=place)
+    index.verdicts.append(replace(forged, partition=place["partition"] % VERDICT_PARTITIONS))
+
+
+def _gap(index: SmallIndex) -> int:
+    there = {m.offset for m in index.records if m.partition == 0}
+    return min(set(range(max(there))) - there)
+
+
+def _repeat(index: SmallIndex, **changed: Any) -> None:
+    index.verdicts.append(replace(index.verdicts[3], **changed))
+
+
+def _number(index: SmallIndex, *headers: bytes) -> None:
+    """Publish a verdict again under other numbers; b"": without one."""
+    for each in headers:
+        _repeat(index, headers=(("streamer.sequence", each),) if each else ())
+
+
+def _put(index: SmallIndex, **fields: Any) -> None:
+    """Change the first verdict of a duplicate."""
+    place = index.place("duplicate")
+    index.verdicts[place] = index.verdicts[place].with_json(**fields)
+
+
+def _name_last(index: SmallIndex, kind: str) -> None:
+    """Name the last page of a kind as the representative of the first duplicate."""
+    last = [m for m in index.verdicts if m.json["verdict"] == kind][-1]
+    _put(index, representative={"page": last.json["page"], "url": "u"})
+
+
+def _name_a_duplicate(index: SmallIndex) -> None:
+    index.verdicts.reverse()  # the first duplicate is the last page now, which may name any other
+    _name_last(index, "duplicate")
+
+
+def _letter(index: SmallIndex, *offsets: int) -> None:
+    index.dead_letters += [_letter_of(index, 0, offset) for offset in offsets]
+
+
+NOWHERE = {"page": {"topic": "pages", "partition": 0, "offset": 9999}}
+WRONG: dict[str, tuple[Callable[[SmallIndex], object], str, int, str]] = {
+    "a lost dead letter": (
+        lambda i: i.dead_letters.pop(), "outcomes", 1, "nothing became of it"),
+    "dead letters of no record": (lambda i: _letter(i, 10_000, -1), "existing", 2, "no such"),
+    "a repeat of another value": (
+        lambda i: _repeat(i, value=i.verdicts[3].with_json(text_bytes=77).value),
+        "repeats verdict_bytes", 2, "another one than before"),
+    "a repeat of another key": (
+        lambda i: _repeat(i, key=b"other"), "repeats verdict_bytes", 2, "another one than before"),
+    "another partition": (
+        lambda i: _repeat(i, partition=1 - i.verdicts[3].partition), "places", 1, "whose place"),
+    "beyond the end": (
+        lambda i: _forge(i, offset=10_000), "existing verdict_bytes", 2, "there is no record"),
+    "in a gap": (lambda i: _forge(i, offset=_gap(i)), "existing verdict_bytes", 2, "no such"),
+    "of another topic": (
+        lambda i: _forge(i, topic="other", offset=1), "existing verdict_bytes", 2, "is no record"),
+    "beyond the partitions": (
+        lambda i: _forge(i, partition=PARTITIONS, offset=1), "existing verdict_bytes", 2,
+        "there is no record"),
+    "numbers that no fold gives": (
+        lambda i: _number(i, b"0:120", b"1:0"), "numbers", 2, "the fold gives no verdict 1:0"),
+    "no numbers": (
+        lambda i: _number(i, b"", b"0", b"0:-1", b"0:1x", b"0:%d" % 10**18), "verdict_bytes", 5,
+        "no number, but b'0:1x'"),
+    "another verdict in its place": (
+        lambda i: _put(i, same_url=True), "verdict_bytes", 1, "not the verdict 0:"),
+    "a representative that is none": (
+        _name_a_duplicate, "representatives verdict_bytes", 2, "is not kept itself"),
+    "a representative that came later": (
+        lambda i: _name_last(i, "unique"), "representatives verdict_bytes", 2, "indexed before"),
+    "a page that represents itself": (
+        lambda i: _put(i, representative={
+            "page": i.verdicts[i.place("duplicate")].json["page"], "url": "u"}),
+        "representatives verdict_bytes", 3, "is not kept itself"),
+    "no representative": (
+        lambda i: _put(i, representative=None), "representatives verdict_bytes", 2,
+        "no page that exists"),
+    "a representative that is nowhere": (
+        lambda i: _put(i, representative=NOWHERE), "representatives verdict_bytes", 2,
+        "no page that exists"),
+    **{
+        f"no verdict: {value!r}": (
+            partial(_repeat, value=value), "verdict_bytes", 1,
+            "no verdict of this schema")
+        for value in (None, b"", b"{", b"{}", b"[]", b'{"page": 1}')
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_noticed_and_nothing_else_is(index: SmallIndex, what: str) -> None:
+    change, broken, violations, example = WRONG[what]
+    change(index)
+    report = index.audit()
+    assert report.broken == broken.split()
+    checks = [report.checks[name] for name in report.broken]
+    assert sum(check.violations for check in checks) == violations
+    assert example in " ".join(each for check in checks for each in check.examples)
+
+
+def test_an_identical_repeat_is_fine_and_a_verdict_beats_a_dead_letter(index: SmallIndex) -> None:
+    index.verdicts += index.verdicts[3:9]
+    page = index.verdicts[0].json["page"]
+    index.dead_letters.append(_letter_of(index, page["partition"], page["offset"]))
+    report = index.audit()
+    assert report.broken == []
+    assert report.repeats.looked_at == 6
+    assert report.counts["dead letters that a verdict beats"] == 1
+
+
+# ---- representatives -----------------------------------------------------------------------------
+
+
+def test_the_verdict_of_a_representative_may_be_on_its_way_but_not_lost(three: SmallIndex) -> None:
+    page = three.verdicts[three.place("duplicate")].json["representative"]["page"]
+    kept = next(m for m in three.verdicts if m.json["page"] == page)
+    three.verdicts.remove(kept)
+    lost = three.audit()
+    assert lost.broken == ["outcomes", "representatives", "numbers"]
+    three.applied[kept.number[0]] = three.emitted_at[kept.number]
+    assert three.audit().broken == []
+
+
+def test_a_similarity_below_the_threshold_is_noticed(index: SmallIndex) -> None:
+    place = index.place("duplicate")
+    right = index.verdicts[place]
+    for similarity, broken in (
+        (0.8, ["verdict_bytes"]),
+        (0.7999, ["representatives", "verdict_bytes"]),
+    ):
+        assert similarity != right.json["similarity"]
+        index.verdicts[place] = right.with_json(similarity=similarity)
+        assert index.audit().broken == broken
+
+
+def test_the_threshold_is_that_in_force_where_the_page_came() -> None:
+    index = small_index(threshold=0.5)
+    stricter = index.settings.model_copy(update={"threshold": 0.99})
+    index.logs[0].append(pack_record(Record(CONFIG, 1, 2, np.array([1]), stricter), IDENTITY))
+    index.applied[0] += 1
+    assert any((m.json["similarity"] or 1) < 0.8 for m in index.verdicts)
+    assert index.audit().broken == []
+
+
+def test_a_page_that_was_held_has_the_threshold_of_then() -> None:
+    for seed in range(40):
+        index = small_index(seed, shards=3, stricter_after=30, threshold=0.6)
+        stricter = [
+            next(i for i, data in enumerate(log[1:], 1) if unpack_record(data).source == CONFIG)
+            for log in index.logs
+        ]
+        if any(
+            m.json["similarity"] is not None
+            and m.json["similarity"] < 0.99
+            and index.emitted_at[m.number] > stricter[m.number[0]]
+            for m in index.verdicts
+        ):
+            assert index.audit().broken == []
+            return
+    pytest.fail("no page was held while the threshold changed")
+
+
+# ---- logs ----------------------------------------------------------------------------------------
+
+
+def test_a_record_that_is_missing_in_a_log_is_noticed(index: SmallIndex) -> None:
+    at = next(i for i in range(3, 99) if len(unpack_record(index.logs[0][i]).numbers))
+    del index.logs[0][at]
+    report = index.audit()
+    assert {"holes", "numbers", "verdict_bytes"} <= set(report.broken)
+    assert report.holes.violations == 1
+
+
+def test_records_that_were_seen_before_are_counted(index: SmallIndex) -> None:
+    index.logs[0] += index.logs[0][1:4]
+    index.applied[0] += 3
+    report = index.audit()
+    assert report.broken == []
+    assert report.counts["log records passed over, seen before"] == 3
+
+
+def test_a_hole_that_is_filled_later_is_counted(index: SmallIndex) -> None:
+    log = index.logs[0]
+    of_one = [i for i, data in enumerate(log) if unpack_record(data).source == "pages:0"]
+    log.insert(of_one[2], log[of_one[4]])
+    index.applied[0] += 1
+    report = index.audit()
+    assert report.broken == []
+    assert report.counts["log records passed over, behind a hole"] == 1
+
+
+def _place_in(log: list[bytes], kind: type) -> int:
+    places = (i for i, data in enumerate(log) if isinstance(unpack_record(data).items, kind))
+    return next(places)
+
+
+@pytest.mark.parametrize(("shard", "kind"), [(1, Pages), (0, Decisions)])
+def test_a_record_between_shards_that_is_missing_is_noticed(
+    three: SmallIndex, shard: int, kind: type
+) -> None:
+    if kind is Pages:
+        place = _place_in(three.logs[shard], kind)
+    else:
+        place = [i for i, d in enumerate(three.logs[0]) if unpack_record(d).source == "shard:2"][-1]
+    del three.logs[shard][place]
+    three.applied[shard] -= 1
+    report = three.audit()
+    assert "log_items" in report.broken
+    assert "not in the log" in " ".join(report.log_items.examples)
+
+
+def test_an_altered_decision_is_noticed(three: SmallIndex) -> None:
+    place = _place_in(three.logs[0], Decisions)
+    record = unpack_record(three.logs[0][place])
+    assert isinstance(record.items, Decisions)
+    record.items = Decisions(record.items.refs, ~record.items.kept)
+    three.logs[0][place] = pack_record(record, IDENTITY)
+    report = three.audit()
+    assert report.log_items.violations >= len(record.items)
+    assert "another than the fold gives" in report.log_items.examples[0]
+
+
+@pytest.mark.parametrize("column", ["keys", "sketches", "distinct", "tokens", "text_bytes"])
+def test_an_altered_page_between_shards_is_noticed(three: SmallIndex, column: str) -> None:
+    place = _place_in(three.logs[2], Pages)
+    record = unpack_record(three.logs[2][place])
+    values = getattr(record.items, column)
+    values.reshape(-1)[-1:] += 1
+    three.logs[2][place] = pack_record(record, IDENTITY)
+    report = three.audit()
+    assert report.log_items.violations >= 1
+
+
+def test_an_item_that_no_fold_gives_is_noticed(three: SmallIndex) -> None:
+    end = max(r.end for r in map(unpack_record, three.logs[0]) if r.source == "shard:2")
+    made_up = Decisions(np.array([5], np.uint64), np.array([True]))
+    record = Record("shard:2", end, end + 1, np.array([end]), made_up)
+    three.logs[0].append(pack_record(record, IDENTITY))
+    ahead = [len(log) for log in three.logs]
+    ahead[0] -= 1
+    assert three.audit(judged_ends=ahead).broken == []
+    report = three.audit()
+    assert report.broken == ["log_items"]
+    assert "that the fold lacks" in report.log_items.examples[0]
+
+
+def test_a_log_without_its_beginning_is_refused(index: SmallIndex) -> None:
+    del index.logs[0][0]
+    with pytest.raises(StoreMismatch, match="its beginning is lost"):
+        index.audit()
+
+
+def test_a_record_of_another_index_is_refused(index: SmallIndex) -> None:
+    record = unpack_record(index.logs[0][1])
+    index.logs[0][1] = pack_record(record, LogIdentity("another", IDENTITY.origin))
+    with pytest.raises(StoreMismatch, match="written with the fingerprint another"):
+        index.audit()

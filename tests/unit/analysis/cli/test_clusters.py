@@ -1,0 +1,118 @@
+"""The command `clusters`: its outputs, its warnings and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from backports import zstd
+from typer.testing import CliRunner
+
+from streamer.analysis.cli.clusters import clusters
+from streamer.analysis.clusters import Policy, Scope, group, numbering, ranking
+from streamer.errors import InputError, SettingsError
+from tests.unit.analysis.test_clusters import verdict, write
+
+app = typer.Typer()
+app.command()(clusters)
+runner = CliRunner()
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Path:
+    """Write 20 verdicts; the last twelve pages are duplicates of the first, one by https."""
+    said = [verdict(n) for n in range(8)]
+    said += [verdict(n, of=0) for n in range(8, 19)]
+    return write(tmp_path / "verdicts.jsonl", [*said, verdict(19, 0, "https://a.example/19")])
+
+
+def test_json_lines_go_to_standard_output_and_the_summary_beside_it(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts)])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(lines) == 13
+    assert [line["url"] for line in lines if line["survivor"]] == ["http://a.example/0"]
+    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
+    assert summary[:6] == [
+        "verdicts 20", "of duplicates 12", "clusters 1", "pages in them 13",
+        "pages to drop 12", "largest cluster 13",
+    ]  # fmt: skip
+
+
+def test_the_output_is_csv_by_its_ending(verdicts: Path) -> None:
+    out = verdicts.with_name("out.CSV")
+    result = runner.invoke(app, [str(verdicts), "--out", str(out), "--policy", "https"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    table = list(csv.DictReader(out.read_text("utf-8").splitlines()))
+    assert [row["url"] for row in table if row["survivor"] == "1"] == ["https://a.example/19"]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("zst", zstd.compress)])
+def test_the_clusters_of_a_compressed_file_are_those_of_the_plain_one(
+    verdicts: Path, ending: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = verdicts.with_name(f"verdicts.jsonl.{ending}")
+    packed.write_bytes(pack(verdicts.read_bytes()))
+    plain = runner.invoke(app, [str(verdicts)]).stdout
+    assert (runner.invoke(app, [str(packed)]).stdout, len(plain.splitlines())) == (plain, 13)
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(InputError, match=rf"verdicts\.jsonl\.{ending}: is damaged"):
+        group(packed, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+
+
+def test_a_large_cluster_is_warned_of_with_source_share_and_survivor(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts)])
+    assert (
+        "one cluster holds 65% of pages.jsonl (13 pages); its survivor is http://a" in result.stderr
+    )
+    quiet = runner.invoke(app, [str(verdicts), "--warn-share", "0.66"])
+    assert "Warning" not in quiet.stderr
+
+
+def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--policy", "nutch", "--warn-share", "1"])
+    assert result.exit_code == 0, result.output
+    warnings = [line for line in result.stderr.splitlines() if "Warning" in line]
+    assert len(warnings) == 2
+    assert "13 of 13 verdicts in clusters carry no score" in warnings[0]
+    assert "make them with --carry fetched_at" in warnings[1]
+    lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        line["carried"] = {"score": 1, "at": None if number == 9 else "2020-01-01T00:00:00Z"}
+    write(verdicts, lines)
+    options = ["--policy", "nutch", "--time-field", "at", "--warn-share", "1"]
+    found = runner.invoke(app, [str(verdicts), *options]).stderr
+    assert "Warning: 1 of 13 verdicts in clusters carry no at," in found
+    assert found.count("Warning") == 1
+    quiet = runner.invoke(app, [str(verdicts), "--policy", "longest", "--warn-share", "1"])
+    assert "Warning" not in quiet.stderr
+
+
+@pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
+def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
+    verdicts: Path, out: str
+) -> None:
+    before = verdicts.read_bytes()
+    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.with_name(out))])
+    assert isinstance(result.exception, SettingsError)
+    assert verdicts.read_bytes() == before
+
+
+def test_an_output_that_cannot_be_written_is_an_error_with_its_name(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--out", str(verdicts.parent / "no" / "out.csv")])
+    assert isinstance(result.exception, SettingsError)
+    assert "out.csv" in str(result.exception)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"url": "http://a.example/", "body": "a page"}\n', "utf-8")
+    result = runner.invoke(app, [str(pages)])
+    assert isinstance(result.exception, InputError)
+    assert "has no verdict" in str(result.exception)

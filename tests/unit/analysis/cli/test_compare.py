@@ -1,0 +1,395 @@
+"""`compare` and `uniqueness` as their users meet them."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from lxml import etree
+from typer.testing import CliRunner
+
+from streamer.analysis.cli.compare import compare, uniqueness
+from streamer.analysis.comparison import Panel
+from streamer.cli.replay import replay
+from streamer.errors import InputError, SettingsError, StoreMismatch, StreamerError
+from streamer.run.explanation import KeptIndex, Near
+from streamer.sketch.collection import count_words
+from streamer.sketch.method import PageText
+from streamer.text.words import CanonicalOptions
+
+app = typer.Typer()
+for command in (compare, uniqueness, replay):
+    app.command()(command)
+runner = CliRunner()
+
+ONE = "He said: «my war is over» <script>alert(1)</script> & left the room."
+OTHER = "«My war is over!» & left the room, \x1b[31mred."
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    one, other = tmp_path / "one<i>.txt", tmp_path / "other.txt"
+    one.write_text(ONE, "utf-8")
+    other.write_text(OTHER, "utf-8")
+    return one, other
+
+
+def run(*arguments: str | Path) -> str:
+    result = runner.invoke(app, [*map(str, arguments)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def refusal(*arguments: str | Path) -> StreamerError:
+    result = runner.invoke(app, [*map(str, arguments)])
+    assert isinstance(result.exception, StreamerError), result.output
+    return result.exception
+
+
+def judge(
+    folder: Path, pages: dict[str, str], *options: str | Path, kind: str | None = None
+) -> list[str | Path]:
+    """Judge `pages` in their order; return the options that name the index."""
+    lines = [
+        json.dumps({"url": url, "body": text, "content_type": kind}) for url, text in pages.items()
+    ]
+    (folder / "pages.jsonl").write_text("\n".join((*lines, "")), "utf-8")
+    index: list[str | Path] = ["--index", folder / "index"]
+    run("replay", folder / "pages.jsonl", "--verdicts", folder / "v.jsonl", *index, *options)
+    return index
+
+
+def test_two_texts_are_compared_exactly_and_by_the_methods_named(files: tuple[Path, Path]) -> None:
+    options = ["--shingle-width", "3", "--method", "simhash", "--method", "bottom_k"]
+    report = json.loads(run("compare", *files, *options, "--json"))
+    assert report["exact"]["shared"] == 3
+    assert report["exact"]["dice_percentage"] == pytest.approx(100 * 2 * 3 / (11 + 6))
+    assert report["exact"]["covered"] == [pytest.approx(7 / 13), pytest.approx(7 / 8)]
+    assert report["exact"]["bag"] == pytest.approx(7 / 14)
+    assert [one["name"] for one in report["methods"]] == ["simhash", "bottom_k"]
+    spans = [(ONE[slice(*one["a"])], OTHER[slice(*one["b"])]) for one in report["fragments"]]
+    assert spans == [("my war is over", "My war is over"), ("left the room", "left the room")]
+
+
+def test_every_method_calls_a_text_a_duplicate_of_itself(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    sentences = [f"Sentence {n} tells of matter {n * n} and of thing {n * 7}." for n in range(60)]
+    text.write_text(" ".join(sentences), "utf-8")
+    said = json.loads(run("compare", text, text, "--method", "all", "--json"))["methods"]
+    assert {one["name"] for one in said if not one["unavailable"]} >= {"minhash", "simhash"}
+    able = [one for one in said if not one["unavailable"]]
+    assert [one["name"] for one in able if not one["duplicate"] or one["similarity"] < 1] == []
+
+
+def test_two_equal_blocks_of_six_are_a_duplicate_as_in_the_stream() -> None:
+    panel, words = Panel(["supershingles"], {}), [f"w{i}" for i in range(400)]
+    for changed in range(1, 60):
+        other = [f"x{i}" if i < changed else word for i, word in enumerate(words)]
+        [said] = panel.ask(
+            *(PageText(" ".join(each), "", CanonicalOptions()) for each in (words, other))
+        )
+        if said.similarity == 0.3333:
+            break
+    assert (said.similarity, said.threshold, said.duplicate) == (0.3333, 1 / 3, True)
+
+
+def test_shares_of_texts_without_words_are_none(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("!", "utf-8")
+    for text, jaccard, containment in (("?", None, [None, None]), ("a b", 0.0, [None, 0.0])):
+        other.write_text(text, "utf-8")
+        exact = json.loads(run("compare", one, other, "--json"))["exact"]
+        assert (exact["jaccard"], exact["containment"]) == (jaccard, containment)
+        assert (exact["bag"], exact["covered"]) == (jaccard, containment)
+        shown = run("compare", one, other)
+        assert ("0.0000" in shown) == (jaccard is not None)
+
+
+def test_on_a_terminal_nothing_of_a_text_steers_it(files: tuple[Path, Path]) -> None:
+    shown = run("compare", *files, "--method", "simhash", "--shingle-width", "3")
+    assert "\x1b" not in shown
+    assert "Jaccard similarity" in shown
+    assert re.search(r"words of A covered +\S+ %?", shown)
+    assert re.search(r"same words, any order +0\.\d{4}\b", shown)
+    assert "left" in shown
+
+
+def test_texts_of_equal_words_are_duplicates_for_a_method_that_finds_no_key(
+    tmp_path: Path,
+) -> None:
+    one, other = tmp_path / "one.txt", tmp_path / "other.txt"
+    one.write_text("qqq, www!", "utf-8")
+    other.write_text("QQQ www", "utf-8")
+    said = json.loads(run("compare", one, other, "--method", "lexicon", "--json"))["methods"]
+    assert [(result["shared_keys"], result["duplicate"]) for result in said] == [(0, True)]
+
+
+def said_of(tmp_path: Path, one: str, other: str, *options: str) -> list[dict[str, Any]]:
+    texts = tmp_path / "one.html", tmp_path / "other.html"
+    for path, text in zip(texts, (one, other), strict=True):
+        path.write_text(text, "utf-8")
+    methods: list[dict[str, Any]] = json.loads(run("compare", *texts, *options, "--json"))[
+        "methods"
+    ]
+    return methods
+
+
+def test_a_preset_and_two_methods_in_sequence_are_asked_like_any_other(tmp_path: Path) -> None:
+    words = [f"word{n}" for n in range(40)]
+    options = ["--method", "short-texts", "--method", "minhash+simhash",
+               "--method-option", "minhash+simhash.accept.distance=9"]  # fmt: skip
+    short, both = said_of(tmp_path, " ".join(words), " ".join(words[1:]), *options)
+    assert (short["name"], short["threshold"], short["keys"]) == ("short-texts", 0.4, 24)
+    assert short["similarity"] == pytest.approx(38 / 39, abs=1e-4)
+    assert (both["name"], both["keys"]) == ("minhash+simhash", 14)
+    assert both["threshold"] == pytest.approx((64 - 9) / 64, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "least"),
+    [("minhash", "5 distinct shingles"), ("bottom_k", "5 distinct words"),
+     ("short-texts", "3 distinct words")],
+)  # fmt: skip
+def test_texts_too_short_for_a_verdict_are_called_so(
+    tmp_path: Path, method: str, least: str
+) -> None:
+    (said,) = said_of(tmp_path, "one two", "one two one", "--method", method)
+    assert (said["duplicate"], said["unavailable"]) == (False, f"Fewer than {least}.")
+    (same,) = said_of(tmp_path, "one two", "One, two!", "--method", method)
+    assert (same["duplicate"], same["unavailable"], same["similarity"]) == (True, "", 1.0)
+
+
+def test_what_the_canonical_form_keeps_apart_is_no_duplicate_of_equal_words(
+    tmp_path: Path,
+) -> None:
+    texts = "my war is now over.", "my war is now over!"
+    (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
+    keep = ["--method", "exact_content", "--canonical", "keep_punctuation=true"]
+    (strict,) = said_of(tmp_path, *texts, *keep)
+    assert (plain["duplicate"], strict["duplicate"]) == (True, False)
+
+
+@pytest.mark.parametrize("option", [["--keep-tags"], ["--canonical", "keep_tags=true"]])
+def test_with_tags_kept_texts_differ_by_their_markup(tmp_path: Path, option: list[str]) -> None:
+    texts = "<p>my war is now over</p>", "<div>my war is now over</div>"
+    (plain,) = said_of(tmp_path, *texts, "--method", "exact_content")
+    (kept,) = said_of(tmp_path, *texts, "--method", "exact_content", *option)
+    assert (plain["duplicate"], kept["duplicate"]) == (True, False)
+
+
+def page_of(files: tuple[Path, Path], out: Path) -> Any:
+    run("compare", *files, "--method", "simhash", "--shingle-width", "3", "--html", out)
+    return etree.HTML(out.read_text("utf-8"))
+
+
+def test_the_page_holds_both_texts_escaped_and_loads_nothing(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tree = page_of(files, tmp_path / "out.html")
+    texts = ["".join(div.itertext()) for div in tree.iterfind(".//div[@class='text']")]
+    assert texts == [ONE, OTHER.replace("\x1b", "\ufffd")]
+    assert [name.text for name in tree.iterfind(".//h2")] == [str(files[0]), str(files[1])]
+    assert {"script", "img", "link", "iframe"}.isdisjoint(one.tag for one in tree.iter())
+    assert all(link.get("href").startswith("#") for link in tree.iterfind(".//a"))
+
+
+def test_a_fragment_links_to_its_counterpart_and_has_its_colour(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    tree = page_of(files, tmp_path / "out.html")
+    links = tree.findall(".//a")
+    by_id = {link.get("id"): link for link in links}
+    assert [link.text for link in links[:2]] == ["my war is over", "left the room"]
+    for link in links:
+        opposite = by_id[link.get("href")[1:]]
+        assert opposite.text.lower() == link.text.lower()
+        assert opposite.get("class") == link.get("class")
+        assert f".{link.get('class')} {{ background" in tree.findtext(".//style")
+
+
+def test_pairs_come_from_columns_and_from_json_lines(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs"
+    pairs.write_text('one two three\tone two four\n\n{"a": "five six", "b": "five six"}\n', "utf-8")
+    command: list[str | Path] = [
+        "compare",
+        "--pairs",
+        pairs,
+        "--method",
+        "exact_content",
+        "--shingle-width",
+        "2",
+    ]
+    reports = [json.loads(line) for line in run(*command, "--json").splitlines()]
+    assert [one["exact"]["jaccard"] for one in reports] == [1 / 3, 1.0]
+    assert [one["a"] for one in reports] == ["line 1", "line 3"]
+    lines = run(*command).splitlines()
+    assert lines[0].endswith("duplicates for: none")
+    assert lines[1].endswith("duplicates for: exact_content")
+    assert lines[2] == "2 pairs; duplicates for at least one method: 1"
+
+
+@pytest.mark.parametrize("line", ["one column", "a\tb\tc", '{"a": "b"}'])
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pairs").write_text(f"a\tb\n{line}\n", "utf-8")
+    error = refusal("compare", "--pairs", tmp_path / "pairs", "--method", "exact_content")
+    assert isinstance(error, InputError)
+    assert "line 2" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare"], "name both files"),
+        (["compare", "a", "b", "--pairs", "c"], "leave those out"),
+        (["compare", "a", "b", "--method", "none"], "There is no method none"),
+        (["compare", "a", "b", "--method-option", "x=1"], "names no method"),
+        (
+            ["compare", "a", "b", "--method", "simhash", "--method-option", "minhash.rows=2"],
+            "has options but is not asked",
+        ),
+        (["compare", "a", "b", "--canonical", "stem=none"], "no stemmer"),
+        (["compare", "a", "b", "--method", "minhash+short-texts"], "short-texts is a preset"),
+        (["uniqueness", "a"], "either --against or --index"),
+        (["uniqueness", "a", "--against", "b", "--index", "c"], "either --against or --index"),
+    ],
+)
+def test_a_command_that_cannot_be_says_what_to_change(arguments: list[str], message: str) -> None:
+    error = refusal(*arguments)
+    assert isinstance(error, SettingsError)
+    assert message in str(error)
+
+
+def test_uniqueness_names_the_sources_of_what_is_not(tmp_path: Path) -> None:
+    words = [f"w{n}" for n in range(102)]
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "text.txt").write_text(" ".join(words), "utf-8")
+    (folder / "source.txt").write_text(" ".join(words[20:27]), "utf-8")
+    page = {"url": "http://a.example/", "body": " ".join(words[20:23])}
+    (folder / "pages.jsonl").write_text(json.dumps(page) + "\n", "utf-8")
+    command: list[str | Path] = [
+        "uniqueness",
+        folder / "text.txt",
+        "--against",
+        folder,
+        "--shingle-width",
+        "3",
+    ]
+    report = json.loads(run(*command, "--json"))
+    assert (report["shingles"], report["unique"], report["percentage"]) == (100, 95, 95.0)
+    assert report["sources"] == [
+        {"source": str(folder / "source.txt"), "shingles": 5},
+        {"source": "http://a.example/", "shingles": 1},
+    ]
+    assert "95.00 % unique" in run(*command)
+
+
+def test_a_text_without_words_has_no_uniqueness(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(" ...\n", "utf-8")
+    (tmp_path / "other.txt").write_text("one two three", "utf-8")
+    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path / "other.txt")
+    assert "has no words" in str(error)
+
+
+def test_a_text_is_not_looked_for_in_itself(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three", "utf-8")
+    error = refusal("uniqueness", tmp_path / "text.txt", "--against", tmp_path)
+    assert "nothing to look through but the text itself" in str(error)
+
+
+@pytest.mark.parametrize("options", [[], ["--shards", "2"], ["--method", "simhash"]])
+def test_an_index_tells_the_kept_pages_that_a_text_is_near(
+    tmp_path: Path, options: list[str]
+) -> None:
+    bodies = [" ".join(f"word{n * i}" for n in range(80)) for i in range(1, 6)]
+    # A key of its own would, now and then, put no key of the two texts in common.
+    (tmp_path / "key").write_text("5a" * 32, "utf-8")
+    key = "--key-file", tmp_path / "key"
+    pages = {f"http://a.example/{i}": body for i, body in enumerate(bodies)}
+    index = [*judge(tmp_path, pages, *key, *options), *key]
+    (tmp_path / "text.txt").write_text(bodies[3] + " more", "utf-8")
+    report = json.loads(run("uniqueness", tmp_path / "text.txt", *index, "--json"))
+    nearest = report["nearest"][0]
+    assert nearest["url"] == "http://a.example/3"
+    assert 0.8 < nearest["similarity"] <= 1.0
+    assert nearest["shared_keys"] > 0
+    assert report["method"] == ("simhash" if "simhash" in options else "minhash")
+    shown = run("uniqueness", tmp_path / "text.txt", *index)
+    assert "An index has signatures, not texts" in shown
+    assert "http://a.example/3" in shown
+
+
+def test_an_index_of_descriptions_is_asked_by_the_description_of_the_page(tmp_path: Path) -> None:
+    html = "<html><head><meta name=description content='In short'></head><p>{} of many words</p>"
+    options = ["--method", "digests", "--method-option", "variant=description"]
+    pages = {"http://a.example/": html.format("one body")}
+    index = judge(tmp_path, pages, *options, kind="text/html")
+    (tmp_path / "text.html").write_text(html.format("another body"), "utf-8")
+    (near,) = json.loads(run("uniqueness", tmp_path / "text.html", *index, "--json"))["nearest"]
+    assert (near["url"], near["similarity"], near["shared_keys"]) == ("http://a.example/", 1.0, 1)
+
+
+def test_an_index_by_a_collection_is_refused_as_it_does_not_have_that(tmp_path: Path) -> None:
+    words = tmp_path / "words.json"
+    words.write_bytes(count_words([["one", "page"]], CanonicalOptions()).to_bytes())
+    options = ["--method", "lexicon", "--method-option", f"collection={words}"]
+    index = judge(tmp_path, {"u": "one page"}, *options)
+    error = refusal("uniqueness", tmp_path / "pages.jsonl", *index)
+    assert isinstance(error, StoreMismatch)
+    assert "--against" in str(error)
+
+
+# ---- in which order kept pages near a text come, and how near each is said to be -----------------
+
+PIECES, PIECE_WORDS = 10, 20
+TEXT = [f"word{n}" for n in range(PIECES * PIECE_WORDS)]
+
+
+def near(folder: Path, pages: dict[str, list[str]], *options: str) -> list[Near]:
+    """Judge `pages` in their order, and look up TEXT in the index."""
+    judge(folder, {url: " ".join(words) for url, words in pages.items()}, *options)
+    with closing(KeptIndex(folder / "index")) as kept:
+        return kept.near(" ".join(TEXT).encode())
+
+
+def changed(name: str, pieces: int, every: int = 1) -> list[str]:
+    """Return TEXT with each `every`-th word of its first pieces replaced by one of its own."""
+    last = pieces * PIECE_WORDS
+    return [f"{name}{n}" if n < last and n % every == 0 else word for n, word in enumerate(TEXT)]
+
+
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_the_most_similar_page_comes_first_and_a_stranger_not_at_all(
+    tmp_path: Path, shards: str
+) -> None:
+    pages = {name: changed(name, pieces) for name, pieces in (("a", 8), ("b", 6), ("c", 7))}
+    pages["stranger"] = changed("stranger", PIECES)
+    found = near(tmp_path, pages, "--method", "segments", "--shards", shards)
+    assert found == [Near("b", 0.4, 4), Near("c", 0.3, 3), Near("a", 0.2, 2)]
+
+
+def test_similarity_goes_before_shared_keys_and_these_before_the_place(tmp_path: Path) -> None:
+    pages = {
+        "few": changed("few", 6),
+        "more": changed("more", 6, every=PIECE_WORDS),
+        "nearer": changed("nearer", 5),
+    }
+    options = ["--method", "banding", "--accept", "segments", "--bands", "48", "--rows", "1"]
+    nearer, more, few = near(tmp_path, pages, *options)
+    assert (nearer.url, nearer.similarity) == ("nearer", 0.5)
+    assert (more.url, more.similarity) == ("more", 0.4)
+    assert (few.url, few.similarity) == ("few", 0.4)
+    assert more.shared_keys > nearer.shared_keys
+    assert more.shared_keys > few.shared_keys
+
+
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_of_pages_alike_in_all_the_earlier_one_comes_first(tmp_path: Path, shards: str) -> None:
+    pages = {name: changed(name, 6) for name in ("z", "m", "a")}
+    found = near(tmp_path, pages, "--method", "segments", "--shards", shards)
+    assert found == [Near(name, 0.4, 4) for name in ("z", "m", "a")]

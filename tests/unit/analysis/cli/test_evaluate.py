@@ -1,0 +1,139 @@
+"""The commands `evaluate` and `tune`: what they print, draw and refuse."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamer.analysis.cli.evaluate import tune
+from streamer.analysis.sample.crawl import Kind, write_crawl
+from streamer.analysis.trial import Trial
+from streamer.analysis.tuning import WEIGHT_FP, rank_bandings, weighed_banding
+from streamer.cli.main import app
+from streamer.config import load_settings
+from streamer.errors import InputError, SettingsError
+
+tune_app = typer.Typer()
+tune_app.command()(tune)
+runner = CliRunner()
+
+
+def rows_of(output: str) -> list[list[str]]:
+    """Return the cells of the lines that begin with bands and rows."""
+    return [line.split() for line in output.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
+
+
+def test_the_command_prints_a_table_a_dataset_and_draws_a_plot(
+    labelled: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib", reason="the plot is an extra")
+    plot = tmp_path / "plot.svg"
+    arguments = ["evaluate", str(labelled), "--methods", "minhash,exact_content", "--plot"]
+    done = runner.invoke(app, [*arguments, str(plot)], env={"COLUMNS": "140"})
+    assert done.exit_code == 0, done.output
+    for word in ("labelled: duplicates", "exact_content", "ARI", str(plot)):
+        assert word in done.stdout
+    assert plot.read_text("utf-8").count("exact_content") == 1
+
+
+def test_the_command_prints_json_and_counts_the_words_of_the_dataset(labelled: Path) -> None:
+    arguments = ["evaluate", str(labelled), "--methods", "idf_string", "--own-collection"]
+    done = runner.invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    (trial,) = msgspec.json.decode(done.stdout, type=list[Trial])
+    assert (trial.dataset, trial.method) == ("labelled", "idf_string")
+
+
+def test_the_best_bandings_come_in_order_with_their_areas() -> None:
+    result = runner.invoke(tune_app, ["--threshold", "0.7", "--hashes", "60", "--best", "3"])
+    assert result.exit_code == 0, result.output
+    shown = [[int(row[0]), int(row[1]), float(row[4])] for row in rows_of(result.stdout)]
+    best = [*rank_bandings(0.7, 60)[:3], weighed_banding(0.7, 14, 6, WEIGHT_FP)]
+    assert shown == [[one.bands, one.rows, round(one.error, 4)] for one in best]
+    assert [row[-1] for row in rows_of(result.stdout)].index("*") == 3
+
+
+def test_without_weights_the_default_is_the_best_for_its_threshold() -> None:
+    result = runner.invoke(tune_app, [])
+    assert result.exit_code == 0, result.output
+    [*_, mark] = rows_of(result.stdout)[0]
+    assert rows_of(result.stdout)[0][:2] == ["14", "6"]
+    assert mark == "*"
+    assert sum(row[-1] == "*" for row in rows_of(result.stdout)) == 1
+    assert "* the default" in result.stdout
+    assert "--threshold 0.8 --bands 14 --rows 6\n" in result.stdout
+
+
+def test_the_settings_to_paste_are_those_of_the_best_banding(tmp_path: Path) -> None:
+    result = runner.invoke(tune_app, ["--threshold", "0.9", "--weight-fp", "0.1"])
+    best = rank_bandings(0.9, 84, 0.1)[0]
+    text = result.stdout.partition("Settings file:\n")[2].partition("Flags:")[0]
+    file = tmp_path / "settings.toml"
+    file.write_text(text, "utf-8")
+    expected = {"threshold": 0.9, "bands": best.bands, "rows": best.rows}
+    assert tomllib.loads(text) == expected
+    assert load_settings(file).bands == best.bands
+    assert f"--threshold 0.9 --bands {best.bands} --rows {best.rows}\n" in result.stdout
+
+
+def test_candidates_are_counted_on_the_sample(tmp_path: Path) -> None:
+    kinds = write_crawl(tmp_path / "crawl", 150, seed=3)
+    pages = 150 - sum(kinds[kind] for kind in (Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT))
+    result = runner.invoke(tune_app, ["--sample", str(tmp_path / "crawl"), "--best", "2"])
+    assert result.exit_code == 0, result.output
+    assert f"candidates on the sample of {pages} pages" in " ".join(result.stdout.split())
+    for row in rows_of(result.stdout)[2:]:
+        candidates, true, below, recall = map(float, row[2:6])
+        assert candidates > 0
+        assert true > 0
+        assert below >= 0
+        assert 0.5 < recall <= 1
+
+
+def test_curves_are_drawn_as_svg_and_as_png_and_an_svg_is_always_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
+    files = [tmp_path / name for name in ("one.svg", "two.svg", "curve.png")]
+    for file in files:
+        result = runner.invoke(tune_app, ["--plot", str(file), "--best", "2"])
+        assert result.exit_code == 0, result.output
+    best = rank_bandings(0.8, 84)[0]
+    svg = files[0].read_text("utf-8")
+    assert svg == files[1].read_text("utf-8")
+    assert f"{best.bands} x {best.rows}" in svg
+    assert files[2].read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_one_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = runner.invoke(tune_app, ["--plot", str(tmp_path / "curve.png")])
+    assert isinstance(result.exception, SettingsError)
+    assert "pip install 'streamer-dedup[plot]'" in str(result.exception)
+    assert result.stdout == ""  # before any work
+
+
+@pytest.mark.parametrize("plot", ["curve.pdf", "no/curve.svg"])
+def test_a_plot_that_cannot_be_written_is_an_error_with_its_name(tmp_path: Path, plot: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
+    result = runner.invoke(tune_app, ["--plot", str(tmp_path / plot)])
+    assert isinstance(result.exception, SettingsError)
+    assert plot in str(result.exception)
+
+
+def test_a_threshold_that_cannot_be_is_a_usage_error() -> None:
+    assert runner.invoke(tune_app, ["--threshold", "1"]).exit_code == 2
+
+
+def test_a_sample_without_pages_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_text("no page\n", "utf-8")
+    result = runner.invoke(tune_app, ["--keep-going", "--sample", str(tmp_path / "pages.jsonl")])
+    assert isinstance(result.exception, InputError)
+    assert "no page that can be judged" in str(result.exception)

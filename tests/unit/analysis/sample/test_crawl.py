@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from streamer.analysis.sample.crawl import (
+    COLUMNS,
+    PAGES_FILE,
+    PER_MILLE,
+    SITES,
+    TRUTH_FILE,
+    Crawl,
+    Kind,
+    read_kinds,
+    write_crawl,
+)
+from streamer.analysis.sample.reference import Shingler, page_text, read_page, resemblance
+from streamer.analysis.sample.sites import make_site
+from streamer.errors import InputError
+
+NO_PAGES = {Kind.INVALID_JSON, Kind.MISSING_BODY, Kind.NOT_TEXT}
+EQUAL = {Kind.EXACT_COPY, Kind.SESSION_MIRROR, Kind.RECODED, Kind.TOO_SHORT_COPY}
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("crawl")
+    write_crawl(folder, 1000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(crawl: Path) -> list[dict[str, str]]:
+    with (crawl / TRUTH_FILE).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, dialect="excel-tab"))
+
+
+@pytest.fixture(scope="module")
+def page_lines(crawl: Path) -> list[bytes]:
+    return (crawl / PAGES_FILE).read_bytes().splitlines()
+
+
+def test_a_seed_gives_these_bytes_on_every_machine() -> None:
+    digest = hashlib.sha256()
+    for planted in Crawl().records(200):
+        digest.update(planted.line + b"\n")
+    assert digest.hexdigest() == "c332a2c4141263343cf0e8e33d48be697f67800de57248947671d1c0e70074bf"
+
+
+def test_a_shorter_crawl_is_the_beginning_of_a_longer_one() -> None:
+    assert list(Crawl().records(30)) == list(Crawl().records(90))[:30]
+
+
+def test_another_seed_gives_other_pages() -> None:
+    first, other = ({p.line for p in Crawl(seed).records(50)} for seed in (1, 2))
+    assert not first & other
+
+
+def test_truth_has_one_line_for_each_line_of_pages(
+    truth: list[dict[str, str]], page_lines: list[bytes]
+) -> None:
+    assert tuple(truth[0]) == COLUMNS
+    assert (
+        [int(row["ordinal"]) for row in truth] == list(range(len(page_lines))) == list(range(1000))
+    )
+
+
+def test_truth_names_the_url_of_each_page(
+    truth: list[dict[str, str]], page_lines: list[bytes]
+) -> None:
+    pages = [(row, read_page(line)) for row, line in zip(truth, page_lines, strict=True)]
+    assert [row["url"] for row, page in pages if page] == [page.url for _, page in pages if page]
+
+
+def test_all_kinds_are_planted_about_as_often_as_stated(truth: list[dict[str, str]]) -> None:
+    counts = Counter(row["kind"] for row in truth)
+    for kind, share in PER_MILLE.items():
+        assert abs(counts[kind.value] - share) < 4 * math.sqrt(share), kind
+        assert counts[kind.value], kind
+
+
+def test_an_origin_is_an_earlier_page_with_that_url(truth: list[dict[str, str]]) -> None:
+    copies = [row for row in truth if row["origin"]]
+    assert len(copies) > 300
+    for row in copies:
+        origin = truth[int(row["origin"])]
+        assert int(row["origin"]) < int(row["ordinal"])
+        assert origin["url"] == row["origin_url"]
+
+
+def test_truth_has_the_exact_resemblance_of_the_written_pages(
+    truth: list[dict[str, str]], page_lines: list[bytes]
+) -> None:
+    shingler = Shingler()
+
+    def exact(ordinal: str) -> object:
+        page = read_page(page_lines[int(ordinal)])
+        return shingler.exact((page and page_text(page)) or "")
+
+    for row in [row for row in truth if row["origin"]][::5]:
+        found = resemblance(exact(row["ordinal"]), exact(row["origin"]))  # type: ignore[arg-type]
+        assert float(row["resemblance"]) == pytest.approx(found, abs=1e-6), row
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        *((kind, 1.0, 1.0) for kind in sorted(EQUAL)),
+        (Kind.PRINT_VIEW, 0.3, 0.99),
+        (Kind.RECRAWL, 0.8, 0.99),
+        (Kind.REPLACED_01, 0.88, 0.99),
+        (Kind.REPLACED_02, 0.8, 0.98),
+        (Kind.REPLACED_05, 0.55, 0.92),
+        (Kind.REPLACED_20, 0.1, 0.8),
+        (Kind.INSERTED_02, 0.8, 0.98),
+        (Kind.DELETED_02, 0.8, 0.98),
+        (Kind.MOVED_20, 0.85, 1.0),
+    ],
+)
+def test_a_kind_of_copy_resembles_its_origin_as_planted(
+    truth: list[dict[str, str]], kind: Kind, least: float, most: float
+) -> None:
+    values = [float(row["resemblance"]) for row in truth if row["kind"] == kind and row["origin"]]
+    assert values
+    assert min(values) >= least
+    assert max(values) <= most
+
+
+def test_records_that_are_no_pages_cannot_be_read_as_text(
+    truth: list[dict[str, str]], page_lines: list[bytes]
+) -> None:
+    for row, line in zip(truth, page_lines, strict=True):
+        page = read_page(line)
+        readable = page is not None and page_text(page) is not None
+        assert readable == (row["kind"] not in NO_PAGES), row
+
+
+def test_copies_are_told_from_origins_by_what_their_kind_says(
+    truth: list[dict[str, str]], page_lines: list[bytes]
+) -> None:
+    pages = dict(enumerate(map(read_page, page_lines)))
+    for row in truth:
+        page, origin = pages[int(row["ordinal"])], pages.get(int(row["origin"] or -1))
+        if row["kind"] == Kind.RECRAWL and page and origin:
+            assert page.url == origin.url
+        elif row["kind"] == Kind.SESSION_MIRROR and page and origin:
+            assert ";jsessionid=" in page.url
+            assert isinstance(page.body, str)
+            assert page.body.count(page.url.partition(";")[2]) > 5
+        elif row["kind"] == Kind.EXACT_COPY and page and origin:
+            assert page.url.partition("/articles/")[2] == origin.url.partition("/articles/")[2]
+            assert page.url != origin.url
+        elif row["kind"] == Kind.RECODED and page:
+            assert page.charset
+            assert isinstance(page.body_base64, str)
+
+
+def test_pages_are_as_large_as_real_ones(page_lines: list[bytes]) -> None:
+    sizes = sorted(len(line) for line in page_lines)
+    assert sizes[len(sizes) // 5] > 5_000
+    assert sizes[-1] < 60_000
+
+
+def test_all_languages_and_layouts_take_part() -> None:
+    sites = [make_site(1, number) for number in range(SITES)]
+    assert len({(site.language.code, site.layout) for site in sites}) == 28
+
+
+def test_copies_come_from_the_whole_past() -> None:
+    gaps = [p.ordinal - p.origin.ordinal for p in Crawl(3).records(600) if p.origin]
+    assert min(gaps) < 30
+    assert max(gaps) > 400
+
+
+def test_memory_of_origins_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamer.analysis.sample.crawl.ORIGINS_MAX", 10)
+    copies = [r.origin for r in Crawl().records(800) if r.origin and r.ordinal >= 400]
+    late = [origin for origin in copies if not origin.is_bare]
+    assert len(late) > 120
+    assert len({origin.url for origin in late}) < 40
+
+
+def test_a_folder_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="choose another folder"):
+        write_crawl(tmp_path / "file", 1)
+
+
+def test_progress_is_told_of_each_record(tmp_path: Path) -> None:
+    told: list[int] = []
+    counts = write_crawl(tmp_path, 12, progress=told.append)
+    assert told == list(range(1, 13))
+    assert counts.total() == 12
+
+
+def test_kinds_are_read_back_from_the_truth_file(crawl: Path, truth: list[dict[str, str]]) -> None:
+    assert read_kinds(crawl / TRUTH_FILE) == {int(row["ordinal"]): row["kind"] for row in truth}
+
+
+@pytest.mark.parametrize(
+    "text", ["a\tb\n1\t2\n", "ordinal\tkind\nx\ty\n", "ordinal\tkind\n1\n\xff"]
+)
+def test_a_file_that_is_no_truth_file_is_an_input_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "truth.tsv"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(InputError, match="truth"):
+        read_kinds(path)

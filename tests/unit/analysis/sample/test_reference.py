@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import base64
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamer.analysis.sample.reference import (
+    Shingler,
+    page_text,
+    read_page,
+    resemblance,
+    tokens,
+    visible_text,
+)
+from streamer.model import Page
+
+texts = st.text("ab 漢か", max_size=40)
+
+
+def test_script_style_template_noscript_and_svg_are_not_seen() -> None:
+    hidden = ("script", "style", "template", "noscript", "svg")
+    html = "a" + "".join(f"<{tag}>b</{tag}>" for tag in hidden) + "c"
+    assert visible_text(html) == "ac"
+
+
+def test_the_title_is_seen() -> None:
+    assert visible_text("<head><title>x</title></head>y").split() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("html", "words"),
+    [
+        ("a<b>b</b>c", ["abc"]),
+        ("<li>a<li>b", ["a", "b"]),
+        ("a<br>b", ["a", "b"]),
+        ("<td>a</td><td>b</td>", ["a", "b"]),
+        ("a&amp;b &eacute;", ["a&b", "é"]),
+    ],
+)
+def test_only_block_tags_separate_words(html: str, words: list[str]) -> None:
+    assert visible_text(html).split() == words
+
+
+def test_the_text_before_a_malformed_declaration_is_seen() -> None:
+    assert visible_text("a<p>b<![x[c").split() == ["a", "b"]
+
+
+@given(st.text("<![]->ab /&;", max_size=30))
+@example("<![ab>b")
+def test_any_markup_has_a_visible_text(html: str) -> None:
+    assert len(visible_text(html)) <= 3 * len(html)
+
+
+def test_each_han_or_kana_character_is_a_token() -> None:
+    assert tokens("漢字、かなABC 1号") == ["漢", "字", "か", "な", "abc", "1", "号"]
+
+
+def test_tokens_are_lower_case_words_with_digits_and_underscores() -> None:
+    assert tokens("Don't STOP_it 42!") == ["don", "t", "stop_it", "42"]
+
+
+@given(texts, texts)
+def test_resemblance_is_the_jaccard_similarity_of_the_sets_of_five_tokens(a: str, b: str) -> None:
+    sets = [{tuple(t[i : i + 5]) for i in range(len(t) - 4)} for t in (tokens(a), tokens(b))]
+    shingler = Shingler()
+    found = resemblance(shingler.exact(a), shingler.exact(b), min_shingles=1)
+    if tokens(a) == tokens(b):
+        assert found == 1
+    elif not all(sets):
+        assert found == 0
+    else:
+        assert found == len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def test_pages_with_few_shingles_match_equal_token_sequences_only() -> None:
+    words = "a b c d e f g h i j k".split()  # noqa: SIM905 - a list would be harder to read
+    shingler = Shingler()
+    short, shorter, again = (
+        shingler.exact(" ".join(part)) for part in (words, words[:-1], words)
+    )  # fmt: skip
+    assert resemblance(short, shorter, 8) == 0
+    assert resemblance(short, shorter, 6) == pytest.approx(6 / 7)
+    assert resemblance(short, again, 8) == 1
+
+
+def test_a_body_of_bytes_is_decoded_by_the_charset_field_then_by_the_type() -> None:
+    body = base64.b64encode("мост".encode("windows-1251")).decode()
+    typed = "text/plain; charset=windows-1251"
+    assert page_text(Page("u", body_base64=body, charset="windows-1251")) == "мост"
+    assert page_text(Page("u", body_base64=body, content_type=typed)) == "мост"
+    assert page_text(Page("u", body_base64=body, content_type=typed, charset="koi8-r")) != "мост"
+
+
+def test_plain_text_is_not_read_as_html() -> None:
+    assert page_text(Page("u", body="<p>a", content_type="text/plain")) == "<p>a"
+    assert page_text(Page("u", body="1 <b> 2")) == "1 <b> 2"
+    assert page_text(Page("u", body=" <p>a")) == "  a"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page("u", body="a", content_type="application/pdf"),
+        Page("u", body_base64="%%%"),
+        Page("u", body_base64="é"),
+        Page("u", body_base64="YQ==", charset="no-such"),
+        Page("u", body_base64="YQ==", charset="rot13"),
+        Page("u", body_base64="YQ==", charset="\0"),
+    ],
+)
+def test_what_cannot_be_read_as_text_has_none(page: Page) -> None:
+    assert page_text(page) is None
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"\xff", b'{"url":"u"}', b'{"url":1,"body":"a"}', b"[" * 100_000]
+)
+def test_a_line_that_is_no_page_is_none(line: bytes) -> None:
+    assert read_page(line) is None
+
+
+def test_shingles_are_distinct_ascending_and_told_apart_by_the_order_of_tokens() -> None:
+    shingler = Shingler()
+    shingles = shingler.exact("a b c d e f a b c d e f").shingles.tolist()
+    assert len(shingles) == 6
+    assert all(left < right for left, right in pairwise(shingles))
+    assert resemblance(shingler.exact("a b c d e"), shingler.exact("e d c b a"), 1) == 0

@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from streamer.analysis.sample.crawl import write_crawl
+from streamer.analysis.sample.reference import Shingler, read_pages, resemblance
+from streamer.analysis.sample.score import (
+    KeptPages,
+    Outcomes,
+    Score,
+    largest_clusters,
+    ratio_text,
+    read_verdicts,
+    score,
+)
+from streamer.cli.main import app
+from streamer.errors import InputError
+from streamer.model import Location
+from tests.helpers.labelled import labelled_set
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def words(count: int, start: int = 0) -> str:
+    return " ".join(f"w{n}" for n in range(start, start + count))
+
+
+def verdict(ordinal: int, of: int | None = None, **fields: Any) -> dict[str, Any]:
+    place = {"topic": "pages.jsonl", "partition": 0}
+    other = None if of is None else {"page": {**place, "offset": of}, "url": f"u{of}"}
+    return {
+        "page": {**place, "offset": ordinal},
+        "url": f"u{ordinal}",
+        "verdict": "unique" if of is None else "duplicate",
+        "representative": other,
+        **fields,
+    }
+
+
+def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def write_pages(folder: Path, bodies: Sequence[str]) -> Path:
+    pages = [{"url": f"u{n}", "body": body} for n, body in enumerate(bodies)]
+    return write_lines(folder / "pages.jsonl", pages)
+
+
+def scored(
+    folder: Path, bodies: Sequence[str], verdicts: Sequence[dict[str, Any]], **options: Any
+) -> Score:
+    pages = write_pages(folder, bodies)
+    return score([pages], write_lines(folder / "verdicts.jsonl", verdicts), **options)
+
+
+UNLIKE, LIKE = words(100, 500), words(100)
+# By what a decision is: bodies, of which page each is said to be a duplicate, and the outcomes.
+DECISIONS: dict[str, tuple[list[str], list[int | None], Outcomes]] = {
+    "right": ([LIKE, LIKE, UNLIKE], [None, 0, None], Outcomes(1, 0, 0, 2)),
+    "a duplicate of an unlike page": ([LIKE, UNLIKE], [None, 0], Outcomes(0, 1, 0, 1)),
+    "a duplicate of the wrong page": (
+        [LIKE, UNLIKE, LIKE], [None, None, 1], Outcomes(0, 1, 0, 2)),
+    "unique, with a like page kept before": ([LIKE, LIKE], [None, None], Outcomes(0, 0, 1, 1)),
+    # 0 ~ 1 ~ 2 at 86/106 each, but 0 and 2 at 76/116: 1 is dropped, so 2 is rightly unique.
+    "unique, with a like page that was not kept": (
+        [LIKE, words(100, 10), words(100, 20)], [None, 0, None], Outcomes(1, 0, 0, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_decision_is_held_against_the_pages_that_were_kept(tmp_path: Path, decision: str) -> None:
+    bodies, said, outcomes = DECISIONS[decision]
+    result = scored(tmp_path, bodies, [verdict(page, of) for page, of in enumerate(said)])
+    assert result.outcomes == outcomes
+    assert result.kept == said.count(None)
+
+
+def test_a_ratio_of_nothing_is_none_and_f1_is_where_there_is_nothing_to_find() -> None:
+    nothing = Outcomes(true_negative=3)
+    assert (nothing.precision, nothing.recall, nothing.f1) == (None, None, None)
+    missed = Outcomes(false_negative=1)
+    assert (missed.precision, missed.recall, missed.f1) == (None, 0.0, 0.0)
+    wrong = Outcomes(false_positive=1)
+    assert (wrong.precision, wrong.recall, wrong.f1) == (0.0, None, 0.0)
+    assert Outcomes(3, 1, 2).f1 == pytest.approx(2 * 0.75 * 0.6 / (0.75 + 0.6))
+    assert (ratio_text(None), ratio_text(0.0), ratio_text(1 / 3, 3)) == ("-", "0.0000", "0.333")
+
+
+def test_a_page_is_no_true_duplicate_of_a_later_one(tmp_path: Path) -> None:
+    result = scored(tmp_path, [words(100)] * 2, [verdict(1), verdict(0, of=1)])
+    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+    assert result.bad_representatives == 1
+
+
+@pytest.mark.parametrize("of", [1, 2, 7])
+def test_a_representative_that_is_not_a_kept_page_is_counted_apart(tmp_path: Path, of: int) -> None:
+    bodies = [words(100), words(100), words(100)]
+    said = [verdict(0), verdict(1, of=0), verdict(2, of=of)]
+    assert scored(tmp_path, bodies, said).bad_representatives == 1
+
+
+def test_resemblance_at_the_threshold_counts_as_duplicate(tmp_path: Path) -> None:
+    # 8 shingles and 10 of them with the same 8: exactly 0.8.
+    bodies = [words(12), words(14)]
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1, of=0)], threshold=0.8)
+    assert result.outcomes.true_positive == 1
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.8)
+    assert result.outcomes.false_negative == 1
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.81)
+    assert result.outcomes.true_negative == 2
+
+
+def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path: Path) -> None:
+    bodies = [words(12), words(14)]
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], margin=0.05)
+    assert result.outcomes == Outcomes(true_negative=1, false_negative=1)
+    assert result.clear == Outcomes(true_negative=1)
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.83, margin=0.05)
+    assert result.outcomes == Outcomes(true_negative=2)
+    assert result.clear == Outcomes(true_negative=1)
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.74, margin=0.05)
+    assert result.clear == result.outcomes == Outcomes(true_negative=1, false_negative=1)
+
+
+def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
+    bodies = [words(8), words(7), words(8), "!"]
+    said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
+    result = scored(tmp_path, bodies, said)
+    assert result.outcomes == Outcomes(true_positive=1, false_positive=1, true_negative=2)
+    result = scored(tmp_path, bodies, [verdict(0), verdict(1), verdict(2), verdict(3)])
+    assert result.outcomes == Outcomes(false_negative=1, true_negative=3)
+
+
+def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> None:
+    numbers = [0, 1, 2, 3, 3]
+    lines = [{"url": f"u{n}", "body": words(50, 100 * at)} for at, n in enumerate(numbers)]
+    pages = write_lines(tmp_path / "pages.jsonl", lines)
+    said = [verdict(0), verdict(1), verdict(1, of=0), verdict(9, url="u3")]
+    result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
+    assert (result.missing, result.repeats, result.unknown) == (3, 1, 1)
+    assert result.outcomes == Outcomes(true_negative=2)  # the first verdict counts
+
+
+def test_lines_without_a_verdict_are_passed_over(tmp_path: Path) -> None:
+    letter = {"page": {"topic": "pages.jsonl", "partition": 0, "offset": 1}, "code": "missing_url"}
+    result = scored(tmp_path, [words(50)], [letter, verdict(0)])
+    assert (result.outcomes.true_negative, result.unknown) == (1, 0)
+
+
+def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
+    place = {"topic": "pages", "partition": 3, "offset": 77}
+    other = {"page": {**place, "partition": 1}, "url": "u0"}
+    said = [verdict(0, page=place), verdict(1, of=0, page=place, representative=other)]
+    result = scored(tmp_path, [words(50)] * 2, said)
+    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+
+
+def test_a_place_with_another_url_is_not_the_page_that_is_meant(tmp_path: Path) -> None:
+    pages = read_pages([write_pages(tmp_path, ["a", "b"])])
+    place = Location("pages.jsonl", 0, 0)
+    assert [pages.find(place, url) for url in ("u0", "u1", "u2")] == [0, 1, None]
+
+
+@pytest.mark.parametrize("folder", ["", "elsewhere/", "/"])
+def test_a_file_is_known_by_its_name_wherever_it_was_read(tmp_path: Path, folder: str) -> None:
+    page = {"url": "u", "body": "a"}
+    pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
+    assert pages.find(Location(f"{folder}pages.jsonl", 0, 1), "u") == 1
+    assert pages.find(Location(f"{folder}other.jsonl", 0, 1), "u") is None
+
+
+def test_a_url_that_several_pages_have_names_none_of_them(tmp_path: Path) -> None:
+    page = {"url": "u0", "body": words(50)}
+    pages = read_pages([write_lines(tmp_path / "pages.jsonl", [page, page])])
+    assert pages.find(None, "u0") is None
+
+
+def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> None:
+    files = [
+        write_lines(tmp_path / f"{name}.jsonl", [{"url": "u0", "body": words(50)}])
+        for name in ("a", "b")
+    ]
+    place = {"partition": 0, "offset": 0}
+    said = [
+        verdict(0, page={"topic": "a.jsonl", **place}),
+        verdict(
+            0,
+            of=0,
+            page={"topic": str(files[1]), **place},
+            representative={"page": {"topic": "a.jsonl", **place}, "url": "u0"},
+        ),
+    ]
+    result = score(files, write_lines(tmp_path / "v.jsonl", said))
+    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+
+
+def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_bytes(b'{"url":"u0","body":"a"}\n\n{broken\n{"url":"u3","body":"b"}\n')
+    assert read_pages([path]).ordinals == [0, 3]
+
+
+def test_planted_kinds_are_counted_by_what_was_said_of_them(tmp_path: Path) -> None:
+    counts = write_crawl(tmp_path, 150)
+    pages = tmp_path / "pages.jsonl"
+    table = read_pages([pages])
+    said = [
+        verdict(ordinal, url=url, verdict="duplicate")
+        for ordinal, url in zip(table.ordinals, table.urls, strict=True)
+    ]
+    verdicts = write_lines(tmp_path / "v.jsonl", said)
+    result = score([pages], verdicts, truth=tmp_path / "truth.tsv")
+    found = {kind: outcomes.duplicates for kind, outcomes in result.kinds.items()}
+    no_pages = {"invalid_json", "missing_body", "not_text"}
+    assert found == {k.value: n for k, n in counts.items() if k.value not in no_pages}
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"verdict":"perhaps"}', b"\xff\xfe", b"[" * 99_999]
+)
+def test_a_broken_verdict_file_is_an_input_error_with_the_line(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_bytes(b"\n" + line + b"\n")
+    with pytest.raises(InputError, match=r"v\.jsonl:2: not a verdict"):
+        list(read_verdicts(path))
+
+
+def test_verdicts_of_other_pages_are_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="1 verdicts are not in these files, first u5"):
+        scored(tmp_path, [words(50)], [verdict(0), verdict(5)])
+
+
+def test_verdicts_of_other_texts_under_the_same_urls_are_an_input_error(tmp_path: Path) -> None:
+    said = [verdict(0, text_bytes=len(words(50))), verdict(1, text_bytes=len(words(51)))]
+    with pytest.raises(InputError, match="1 verdicts are there with another text, first u1"):
+        scored(tmp_path, [words(50), words(50, 100)], said)
+
+
+def test_a_page_is_known_by_the_text_that_was_judged_of_it(tmp_path: Path) -> None:
+    html = "<p>one \u00e9&amp;\u00e9 two</p>"
+    said = [
+        verdict(0, text_bytes=len(html.encode())),
+        verdict(1, text_bytes=7, text="main"),
+        verdict(2),
+    ]
+    assert scored(tmp_path, [html] * 3, said).missing == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--canonical", "keep_tags=true"], ["--text", "main"]])
+def test_a_replay_of_a_crawl_is_of_its_pages(tmp_path: Path, options: list[str]) -> None:
+    write_crawl(tmp_path, 150)
+    pages, verdicts = tmp_path / "pages.jsonl", tmp_path / "v.jsonl"
+    done = CliRunner().invoke(app, ["replay", str(pages), "--verdicts", str(verdicts), *options])
+    assert done.exit_code == 0, done.output
+    assert score([pages], verdicts).unknown == 0
+
+
+@pytest.mark.parametrize("which", ["pages", "verdicts"])
+def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path, which: str) -> None:
+    files = {"pages": write_pages(tmp_path, ["a"]), "verdicts": write_lines(tmp_path / "v", [])}
+    files[which] = tmp_path / "none"
+    with pytest.raises(InputError, match=r"none: [Nn]o such file"):
+        score([files["pages"]], files["verdicts"])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), min_size=1, max_size=12),
+    st.sampled_from([0.2, 0.5, 0.75, 0.8, 1.0]),
+    st.sampled_from([1, 3, 8]),
+    st.randoms(use_true_random=False),
+)
+def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
+    parts: list[tuple[int, int]], floor: float, min_shingles: int, rng: Any
+) -> None:
+    shingler = Shingler()
+    pages = [shingler.exact(words(count, start)) for start, count in parts]
+    index = KeptPages(pages, floor, min_shingles)
+    kept: list[int] = []
+    for page in range(len(pages)):
+        values = [resemblance(pages[page], pages[other], min_shingles) for other in kept]
+        assert index.best(page) == max((v for v in values if v >= floor), default=0)
+        if rng.random() < 0.7:
+            index.keep(page)
+            kept.append(page)
+
+
+def test_a_cluster_is_a_kept_page_with_its_duplicates(tmp_path: Path) -> None:
+    said = [verdict(0), verdict(1), verdict(2, of=0), verdict(3, of=0), verdict(4)]
+    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said)))
+    assert [(c.url, c.size, c.share) for c in clusters] == [("u0", 3, 0.6)]
+
+
+def test_the_largest_clusters_come_first_and_equal_ones_by_url(tmp_path: Path) -> None:
+    said = [verdict(page, of=of) for page, of in enumerate([9, 3, 5, 3, 9, 5, 5, 7])]
+    clusters = largest_clusters(read_verdicts(write_lines(tmp_path / "v.jsonl", said)), 3)
+    assert [(c.url, c.size) for c in clusters] == [("u5", 4), ("u3", 3), ("u9", 3)]
+
+
+def test_no_verdicts_have_no_clusters() -> None:
+    assert largest_clusters([]) == []
+
+
+@pytest.fixture(scope="session")
+def documentation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return labelled_set("set3_llvm_docs", tmp_path_factory.mktemp("pages"))
+
+
+def listed_pairs(folder: Path) -> dict[frozenset[str], float]:
+    """Read the resemblances that come with the set; pairs below 0.3 are not listed."""
+    rows = [line.split("\t") for line in (folder / "truth_pairs.tsv").read_text().splitlines()[1:]]
+    return {frozenset(row[:2]): float(row[3]) for row in rows}
+
+
+def test_exact_resemblance_is_the_one_listed_for_documentation_pages(documentation: Path) -> None:
+    pages = read_pages([documentation / "pages.jsonl"])
+    assert len(pages) == 881
+    index = {url: n for n, url in enumerate(pages.urls)}
+    for urls, listed in list(listed_pairs(documentation).items())[::10]:
+        left, right = (pages.exact[index[url]] for url in urls)
+        assert resemblance(left, right) == pytest.approx(listed, abs=1e-6), urls
+
+
+def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
+    documentation: Path, tmp_path: Path
+) -> None:
+    """Judge decisions that are partly wrong, once by the scorer and once by the listed pairs."""
+    file, listed = documentation / "pages.jsonl", listed_pairs(documentation)
+    urls = [json.loads(line)["url"] for line in file.read_bytes().splitlines()]
+    expected = Outcomes()
+    kept: list[int] = []
+    said: list[dict[str, Any]] = []
+    for ordinal, url in enumerate(urls):
+        near = [(listed.get(frozenset((url, urls[k])), 0.0), -k) for k in kept]
+        best, place = max(near, default=(0.0, 0))
+        duplicate = (best >= 0.78) != (ordinal % 29 == 3 and bool(kept))
+        expected.count(said=duplicate, right=(best >= 0.8) == duplicate)
+        if not duplicate:
+            kept.append(ordinal)
+        other = verdict(-place)["page"] if duplicate else None
+        of = {"page": other, "url": urls[-place]} if duplicate else None
+        said.append(verdict(ordinal, of=-place if duplicate else None, url=url, representative=of))
+    result = score([file], write_lines(tmp_path / "v.jsonl", said))
+    assert result.outcomes == expected
+    assert 0.8 < (result.outcomes.f1 or 0) < 0.98

@@ -1,0 +1,324 @@
+"""Clusters of a verdict file: scopes, survivors, rows, what is suspicious; and the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamer.analysis.clusters import (
+    Grouping,
+    Policy,
+    Scope,
+    domain_of,
+    group,
+    host_of,
+    numbering,
+    ranking,
+    rows,
+    suspects,
+    write_csv,
+    write_jsonl,
+)
+from streamer.analysis.sample.score import Judged
+from streamer.errors import InputError
+
+
+def place(offset: int, topic: str = "pages.jsonl", partition: int = 0) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "offset": offset}
+
+
+def verdict(offset: int, of: int | None = None, url: str | None = None, **more: Any) -> Any:
+    """Return a verdict on page `offset`; its representative, if any, is page `of`."""
+    said: dict[str, Any] = {
+        "page": place(offset),
+        "url": url or f"http://a.example/{offset}",
+        "verdict": "unique" if of is None else "duplicate",
+        "representative": None,
+    }
+    if of is not None:
+        said["representative"] = {"page": place(of), "url": f"http://a.example/{of}"}
+    return {**said, **more}
+
+
+def write(path: Path, said: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in said), "utf-8")
+    return path
+
+
+def found(
+    path: Path, said: list[Any], policy: Policy = Policy.EARLIEST, scope: Scope = Scope.NONE
+) -> list[list[str]]:
+    """Return the URLs of each cluster without what they begin with, the survivor first."""
+    file = write(path / "verdicts.jsonl", said)
+    clusters: dict[int, list[str]] = {}
+    for row in rows(file, group(file, ranking(policy), numbering(scope))):
+        members = clusters.setdefault(row.cluster, [])
+        assert row.survivor == (not members)
+        members.append(row.url.removeprefix("http://a.example/"))
+    assert list(clusters) == list(range(1, len(clusters) + 1))
+    return list(clusters.values())
+
+
+def test_a_representative_and_its_duplicates_are_one_cluster(tmp_path: Path) -> None:
+    said = [verdict(0), verdict(1), verdict(2, 0), verdict(3), verdict(4, 1), verdict(5, 0)]
+    assert found(tmp_path, said) == [["0", "2", "5"], ["1", "4"]]
+
+
+def test_a_duplicate_of_a_duplicate_belongs_to_the_same_cluster(tmp_path: Path) -> None:
+    said = [verdict(0), verdict(1, 0), verdict(2, 1), verdict(3), verdict(4, 2)]
+    assert found(tmp_path, said) == [["0", "1", "2", "4"]]
+
+
+def test_the_same_offset_in_another_partition_or_topic_is_another_page(tmp_path: Path) -> None:
+    said = [
+        verdict(0), verdict(1, 0),
+        verdict(0, url="p1", page=place(0, partition=1)),
+        verdict(1, url="t2", page=place(1, topic="other")),
+    ]  # fmt: skip
+    assert found(tmp_path, said) == [["0", "1"]]
+
+
+def test_dead_letters_and_blank_lines_are_passed_over_and_a_repeat_does_not_count(
+    tmp_path: Path,
+) -> None:
+    file = write(tmp_path / "v.jsonl", [verdict(0), {"code": "invalid_json", "page": place(9)}])
+    with file.open("a", encoding="utf-8") as more:
+        more.write("\n" + json.dumps(verdict(1, 0)) + "\n")
+        more.write(json.dumps(verdict(1, 0, url="http://a.example/again")) + "\n")
+    grouping = group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+    assert [row.url[-1] for row in rows(file, grouping)] == ["0", "1"]
+    assert (grouping.judged, grouping.duplicates) == (3, 2)
+
+
+def test_a_representative_of_an_earlier_file_comes_first_with_the_url_it_is_known_by(
+    tmp_path: Path,
+) -> None:
+    said = [verdict(7, 3), verdict(8), verdict(9, 3)]
+    assert found(tmp_path, said) == [["3", "7", "9"]]
+    assert found(tmp_path, said, Policy.LONGEST)[0][0] == "3"  # all without a length
+
+
+def test_a_verdict_that_follows_the_first_use_of_its_page_is_still_its_verdict(
+    tmp_path: Path,
+) -> None:
+    said = [verdict(5, 2, text_bytes=10), verdict(2, text_bytes=30), verdict(6, 2, text_bytes=20)]
+    assert found(tmp_path, said) == [["5", "2", "6"]]
+    assert found(tmp_path, said, Policy.LONGEST) == [["2", "6", "5"]]
+
+
+def test_a_file_without_duplicates_has_no_clusters(tmp_path: Path) -> None:
+    assert found(tmp_path, [verdict(0), verdict(1)]) == []
+    assert found(tmp_path, []) == []
+
+
+def test_the_longest_page_survives_and_of_equal_ones_the_earliest(tmp_path: Path) -> None:
+    said = [
+        verdict(0, text_bytes=10), verdict(1, 0, text_bytes=30), verdict(2, 0, text_bytes=30),
+    ]  # fmt: skip
+    assert found(tmp_path, said, Policy.LONGEST) == [["1", "2", "0"]]
+
+
+def test_an_https_page_survives_and_of_several_the_earliest(tmp_path: Path) -> None:
+    urls = ["http://b", "http://c", "HTTPS://d", "https://e"]
+    said = [verdict(n, None if n == 0 else 0, url) for n, url in enumerate(urls)]
+    assert found(tmp_path, said, Policy.HTTPS) == [
+        ["HTTPS://d", "https://e", "http://b", "http://c"]
+    ]
+
+
+def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Path) -> None:
+    def carried(score: object, time: object) -> dict[str, Any]:
+        return {"carried": {"score": score, "fetched_at": time}}
+
+    said = [
+        verdict(0, None, "http://x/low", **carried(0.5, "2026-01-09T00:00:00Z")),
+        verdict(1, 0, "http://x/old", **carried("1.5", "2026-01-01T00:00:00Z")),
+        verdict(2, 0, "http://x/newer", **carried(1.5, "2026-01-02T01:00:00+02:00")),
+        verdict(3, 0, "http://x/%D0%B6", **carried(1.5, 1767308400)),  # the same moment
+        verdict(4, 0, "http://x/none"),
+        verdict(5, 0, "http://x/odd", **carried("a lot", "yesterday")),
+    ]
+    order = ["http://x/%D0%B6", "http://x/newer", "http://x/old", "http://x/low"]
+    # Without a score: the shorter URL.
+    assert found(tmp_path, said, Policy.NUTCH) == [[*order, "http://x/odd", "http://x/none"]]
+
+
+def test_nutch_looks_at_the_fields_that_are_named() -> None:
+    rank = ranking(Policy.NUTCH, "rank", "seen")
+    judged = Judged(url="http://x/", carried={"rank": 3, "seen": 60, "score": 9})
+    assert rank(judged) == (-3.0, -60.0, 9)
+    assert ranking(Policy.NUTCH)(judged) == (-9.0, float("inf"), 9)
+
+
+def test_a_scope_splits_a_cluster_and_what_is_alone_in_it_is_in_none(tmp_path: Path) -> None:
+    urls = [
+        "http://www.d.example/", "http://b.co.uk/1", "http://www.b.co.uk/2", "http://b.co.uk/3",
+        "http://d.example/", "http://c.co.uk/",
+    ]  # fmt: skip
+    said = [verdict(n, None if n == 0 else 0, url) for n, url in enumerate(urls)]
+    assert found(tmp_path, said) == [urls]
+    assert found(tmp_path, said, scope=Scope.HOST) == [[urls[1], urls[3]]]
+    assert found(tmp_path, said, scope=Scope.DOMAIN) == [[urls[0], urls[4]], urls[1:4]]
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "domain"),
+    [
+        ("https://WWW.Example.co.uk:8443/a", "www.example.co.uk", "example.co.uk"),
+        ("http://user@a.b.example.com./", "a.b.example.com", "example.com"),
+        ("http://127.0.0.1/", "127.0.0.1", "127.0.0.1"),
+        ("http://[2001:db8::1]/", "2001:db8::1", "2001:db8::1"),
+        ("http://localhost/", "localhost", "localhost"),
+        ("http://co.uk/", "co.uk", "co.uk"),
+        ("http://www.пример.рф/", "www.пример.рф", "пример.рф"),
+        ("no url", "no url", "no url"),
+        ("http://[broken/", "http://[broken/", "http://[broken/"),
+    ],
+)
+def test_host_and_domain_of_a_url(url: str, host: str, domain: str) -> None:
+    assert host_of(url) == host
+    assert domain_of(url) == domain
+
+
+def test_scopes_are_equal_numbers_where_the_names_are() -> None:
+    one, other = "https://a.example.org/1", "http://b.example.org/2"
+    assert numbering(Scope.NONE)(one) == numbering(Scope.NONE)("x") == 0
+    assert numbering(Scope.DOMAIN)(one) == numbering(Scope.DOMAIN)(other)
+    assert numbering(Scope.HOST)(one) != numbering(Scope.HOST)(other)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=20)
+
+
+def plain_clusters(pairs: dict[int, int]) -> set[frozenset[int]]:
+    """Return the connected sets of a graph by plain search."""
+    sets: list[set[int]] = []
+    for one, other in pairs.items():
+        joined = {one, other}
+        for known in [s for s in sets if s & joined]:
+            sets.remove(known)
+            joined |= known
+        sets.append(joined)
+    return {frozenset(s) for s in sets if len(s) > 1}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PAIRS)
+def test_clusters_are_the_connected_sets_whatever_the_pairs(
+    tmp_path: Path, pairs: list[tuple[int, int]]
+) -> None:
+    by_page = {one: other for one, other in pairs if one != other}
+    said = [verdict(one, by_page.get(one)) for one in range(13)]
+    clusters = found(tmp_path, said)
+    assert {frozenset(map(int, members)) for members in clusters} == plain_clusters(by_page)
+    assert all(members == sorted(members, key=int) for members in clusters)
+    assert clusters == sorted(clusters, key=lambda members: int(members[0]))
+
+
+def grouped(path: Path, said: list[Any]) -> tuple[Path, Grouping]:
+    file = write(path / "verdicts.jsonl", said)
+    return file, group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+
+
+def test_rows_as_json_lines_and_as_csv(tmp_path: Path) -> None:
+    url = 'http://a.example/"1",\u0436'
+    file, grouping = grouped(tmp_path, [verdict(0), verdict(1, 0, url)])
+    lines, table = io.StringIO(), io.StringIO()
+    write_jsonl(lines, rows(file, grouping))
+    write_csv(table, rows(file, grouping))
+    first, second = map(json.loads, lines.getvalue().splitlines())
+    assert first == {
+        "cluster": 1, "pages": 2, "survivor": True, "url": "http://a.example/0", "page": place(0),
+    }  # fmt: skip
+    assert (second["survivor"], second["url"], second["page"]) == (False, url, place(1))
+    read = list(csv.DictReader(io.StringIO(table.getvalue())))
+    assert [row["survivor"] for row in read] == ["1", "0"]
+    assert read[1] == {
+        "cluster": "1", "pages": "2", "survivor": "0", "url": url,
+        "topic": "pages.jsonl", "partition": "0", "offset": "1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "'"])
+def test_a_cell_of_csv_that_a_spreadsheet_would_run_is_text(tmp_path: Path, start: str) -> None:
+    url = f"{start}HYPERLINK('http://a.example')"
+    file, grouping = grouped(tmp_path, [verdict(0), verdict(1, 0, url)])
+    table = io.StringIO(newline="")
+    write_csv(table, rows(file, grouping))
+    cells = [row["url"] for row in csv.DictReader(io.StringIO(table.getvalue(), newline=""))]
+    assert cells == ["http://a.example/0", f"'{url}"]
+
+
+def test_a_cluster_with_a_large_share_of_a_source_is_suspicious(tmp_path: Path) -> None:
+    other = [verdict(n, None if n == 0 else 0, page=place(n, "crawl", 3)) for n in range(1, 20)]
+    said = [verdict(n) for n in range(80)]
+    said += [verdict(80 + n, 0) for n in range(19)]
+    file, grouping = grouped(tmp_path, [*said, *other])
+    # Of the first source 20 of 99 pages, of the other all 19.
+    full, fifth = suspects(file, grouping, 0.2)
+    assert full[:3] == ("crawl/3", 19, 1.0)
+    assert fifth[:3] == ("pages.jsonl", 20, 20 / 99)
+    assert full.survivor == fifth.survivor == "http://a.example/0"
+    assert len(suspects(file, grouping, 0.21)) == 1
+
+
+def test_a_cluster_of_fewer_than_ten_pages_is_never_suspicious(tmp_path: Path) -> None:
+    for pages, count in ((9, 0), (10, 1)):
+        said = [verdict(n, None if n == 0 else 0) for n in range(pages)]
+        assert len(suspects(*grouped(tmp_path, said), 0.2)) == count
+
+
+def test_a_representative_of_an_earlier_file_is_no_page_of_this_one(tmp_path: Path) -> None:
+    for pages, count in ((9, 0), (10, 1)):
+        said = [verdict(n, 0) for n in range(1, pages + 1)]
+        found_ones = suspects(*grouped(tmp_path, said), 0.2)
+        assert [(one.pages, one.share) for one in found_ones] == [(10, 1.0)] * count
+
+
+def test_a_line_that_is_no_verdict_ends_the_reading_with_its_number(tmp_path: Path) -> None:
+    file = write(tmp_path / "v.jsonl", [verdict(0)])
+    with file.open("a", encoding="utf-8") as more:
+        more.write('{"page": 3}\n')
+    with pytest.raises(InputError, match=r"v\.jsonl:2: not a verdict"):
+        group(file, ranking(Policy.EARLIEST), numbering(Scope.NONE))
+
+
+def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.jsonl"):
+        group(tmp_path / "gone.jsonl", ranking(Policy.EARLIEST), numbering(Scope.NONE))
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 40, 10**30, 1.5, "7", None])
+@pytest.mark.parametrize("where", ["page", "representative"])
+def test_a_malformed_offset_is_an_error_with_its_line(
+    where: str, offset: Any, tmp_path: Path
+) -> None:
+    said = [verdict(0), verdict(1, of=0)]
+    page = said[1]["page"] if where == "page" else said[1]["representative"]["page"]
+    page["offset"] = offset
+    file = write(tmp_path / "verdicts.jsonl", said)
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \(.*offset"):
+        group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
+
+
+@pytest.mark.parametrize("partition", [-1, 1.5, "0"])
+def test_a_malformed_partition_is_an_error_with_its_line(partition: Any, tmp_path: Path) -> None:
+    said = verdict(1)
+    said["page"]["partition"] = partition
+    file = write(tmp_path / "verdicts.jsonl", [said])
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:1: not a verdict \(.*partition"):
+        group(file, ranking(Policy.EARLIEST, "", ""), numbering(Scope.NONE))
+
+
+@pytest.mark.parametrize("size", [-1, 1 << 63, 10**400])
+def test_a_malformed_length_is_an_error_with_its_line(size: int, tmp_path: Path) -> None:
+    file = write(tmp_path / "verdicts.jsonl", [verdict(0), verdict(1, of=0, text_bytes=size)])
+    with pytest.raises(InputError, match=r"verdicts\.jsonl:2: not a verdict \("):
+        group(file, ranking(Policy.LONGEST, "", ""), numbering(Scope.NONE))

@@ -1,0 +1,164 @@
+"""Labelled datasets, and partitions of their pages."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.analysis.datasets import (
+    adjusted_rand_index,
+    open_dataset,
+    pair_outcomes,
+    reuters_pages,
+    true_labels,
+    true_pairs,
+)
+from streamer.analysis.sample.reference import MIN_SHINGLES, Pages, Shingler, resemblance
+from streamer.analysis.sample.score import KeptPages, Outcomes
+from streamer.errors import InputError
+
+REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
+<REUTERS TOPICS="YES" OLDID="5544" NEWID="1">
+<DATE>26-FEB-1987</DATE>
+<TEXT>&#2;
+<TITLE>COCOA &amp; TEA</TITLE>
+<DATELINE>    SALVADOR, Feb 26 - </DATELINE><BODY>Showers continued
+&lt;in the zone. Reuter
+&#3;</BODY></TEXT>
+</REUTERS>
+<REUTERS NEWID="2"><TEXT TYPE="BRIEF">
+<TITLE>ONLY A TITLE</TITLE></TEXT></REUTERS>
+<REUTERS NEWID="3"><TEXT></TEXT></REUTERS>
+"""
+
+
+def test_an_article_of_reuters_is_its_title_and_body(tmp_path: Path) -> None:
+    (tmp_path / "reut2-000.sgm").write_text(REUTERS, "latin-1")
+    one, other = reuters_pages([tmp_path / "reut2-000.sgm"])
+    assert (one.url, one.body) == (
+        "reuters:1",
+        "COCOA & TEA\nShowers continued\n<in the zone. Reuter",
+    )
+    assert (other.url, other.body) == ("reuters:2", "ONLY A TITLE")
+
+
+def test_an_unprocessed_article_of_reuters_is_its_whole_text(tmp_path: Path) -> None:
+    article = (
+        '<REUTERS NEWID="4"><UNKNOWN>\n&#5;F Y</UNKNOWN>\n'
+        '<TEXT TYPE="UNPROC">&#2;\n RATE RISES TO 9.1 PCT &lt;X>\n&#3;</TEXT>\n</REUTERS>\n'
+    )
+    (tmp_path / "reut2-000.sgm").write_text(article, "latin-1")
+    (one,) = reuters_pages([tmp_path / "reut2-000.sgm"])
+    assert (one.url, one.body) == ("reuters:4", "RATE RISES TO 9.1 PCT <X>")
+
+
+def test_a_folder_of_reuters_is_a_dataset(tmp_path: Path) -> None:
+    folder = tmp_path / "reuters"
+    folder.mkdir()
+    (folder / "reut2-000.sgm").write_text(REUTERS, "latin-1")
+    dataset = open_dataset(folder, tmp_path / "scratch")
+    assert (dataset.name, dataset.pages.urls) == ("reuters", ["reuters:1", "reuters:2"])
+
+
+def test_a_file_without_articles_is_no_reuters(tmp_path: Path) -> None:
+    (tmp_path / "a.sgm").write_text("<p>nothing</p>")
+    with pytest.raises(InputError, match="no <REUTERS> document"):
+        open_dataset(tmp_path / "a.sgm", tmp_path)
+
+
+def test_labelled_pairs_are_those_with_a_label_whose_pages_are_there(
+    labelled: Path, tmp_path: Path
+) -> None:
+    assert open_dataset(labelled, tmp_path).labelled == {(0, 1), (2, 3)}
+
+
+def test_a_file_of_pairs_without_its_columns_is_refused(labelled: Path, tmp_path: Path) -> None:
+    (labelled / "truth_pairs.tsv").write_text("one\tother\na\tb\n")
+    with pytest.raises(InputError, match="url_a, url_b, label"):
+        open_dataset(labelled, tmp_path)
+
+
+labels = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=12)
+texts = st.lists(
+    st.lists(st.sampled_from("abc"), min_size=3, max_size=12).map(" ".join), max_size=10
+)
+THRESHOLD = 0.5
+
+
+def pages_of(bodies: list[str]) -> Pages:
+    pages, shingler = Pages(), Shingler()
+    for number, body in enumerate(bodies):
+        pages.add(("file",), number, f"u{number}", shingler.exact(body))
+    return pages
+
+
+@given(labels)
+def test_the_adjusted_rand_index_is_that_of_counting_pairs(rows: list[tuple[int, int]]) -> None:
+    one, other = [row[0] for row in rows], [row[1] for row in rows]
+    both = neither = first = second = 0
+    for a, b in combinations(rows, 2):
+        both += a[0] == b[0] and a[1] == b[1]
+        neither += a[0] != b[0] and a[1] != b[1]
+        first += a[0] == b[0] and a[1] != b[1]
+        second += a[0] != b[0] and a[1] == b[1]
+    # The form over pairs, as Steinley 2004 gives it.
+    chance = (both + first) * (first + neither) + (both + second) * (second + neither)
+    expected = 2 * (both * neither - first * second) / chance if chance else 1.0
+    assert adjusted_rand_index(one, other) == pytest.approx(expected)
+
+
+def test_the_adjusted_rand_index_has_the_published_value() -> None:
+    # The example of Yeung and Ruzzo 2001, Details of the adjusted Rand index.
+    table = [[1, 1, 0], [1, 2, 1], [0, 0, 4]]
+    cells = [(i, j) for i, row in enumerate(table) for j, n in enumerate(row) for _ in range(n)]
+    one, other = [cell[0] for cell in cells], [cell[1] for cell in cells]
+    assert adjusted_rand_index(one, other) == pytest.approx(0.3125, abs=1e-3)
+
+
+@given(texts)
+def test_true_pairs_are_all_pairs_at_the_threshold(bodies: list[str]) -> None:
+    pages = pages_of(bodies)
+    expected = {
+        (a, b)
+        for a, b in combinations(range(len(pages)), 2)
+        if resemblance(pages.exact[a], pages.exact[b]) >= THRESHOLD
+    }
+    assert true_pairs(pages, THRESHOLD) == expected
+
+
+@given(texts)
+def test_true_labels_are_those_of_comparing_each_page_with_all_kept_ones(bodies: list[str]) -> None:
+    pages = pages_of(bodies)
+    kept: list[int] = []
+    expected = []
+    for page in range(len(pages)):
+        values = [(resemblance(pages.exact[page], pages.exact[k]), -k) for k in kept]
+        best = max(values, default=(0.0, 0))
+        if best[0] >= THRESHOLD:
+            expected.append(-best[1])
+        else:
+            kept.append(page)
+            expected.append(page)
+    assert true_labels(pages, THRESHOLD) == expected
+
+
+def test_of_equally_near_kept_pages_the_earliest_is_the_representative() -> None:
+    words = [f"w{n}" for n in range(14)]
+    pages = pages_of([" ".join(part) for part in (words[:11], words[3:], words)])
+    assert true_labels(pages, THRESHOLD) == [0, 1, 0]
+
+
+def test_a_kept_page_of_equal_text_matches_once() -> None:
+    pages = pages_of(["a b c d e f g h i j k"] * 2)
+    index = KeptPages(pages.exact, THRESHOLD, MIN_SHINGLES)
+    index.keep(0)
+    assert list(index.matches(1)) == [(0, 1.0)]
+
+
+def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
+    found = pair_outcomes([0, 0, 0, 3], {(0, 1), (2, 3)})
+    assert found == Outcomes(true_positive=1, false_positive=2, false_negative=1, true_negative=2)

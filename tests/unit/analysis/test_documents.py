@@ -1,0 +1,113 @@
+"""Texts from files: plain text, saved pages and page files give their visible text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from streamer.analysis.documents import collect, read_document, read_documents
+from streamer.errors import InputError
+from streamer.pages.files import open_sources
+from streamer.run.page_reader import DEFAULT_READER, PageReader
+from streamer.text.words import CanonicalOptions
+
+FORM = CanonicalOptions()
+HTML = "<html><head><meta name=description content='In short'></head><p>One &amp; <b>t</b>wo</p>"
+
+
+def pages(path: Path, *texts: str) -> Path:
+    lines = [json.dumps({"url": f"http://a.example/{n}", "body": t}) for n, t in enumerate(texts)]
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["page.html", "page"])
+def test_html_gives_its_visible_text_and_its_description(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(HTML, "utf-8")
+    document = read_document(path, FORM)
+    assert document.page.text.split() == ["One", "&", "two"]
+    assert document.page.description == "In short"
+    assert document.name == str(path)
+
+
+def test_with_tags_kept_markup_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(HTML, "utf-8")
+    assert read_document(path, CanonicalOptions(keep_tags=True)).page.text == HTML
+
+
+def test_plain_text_in_another_charset_is_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(("Разум дан человеку для того, чтобы он разумно жил. " * 5).encode("cp1251"))
+    assert read_document(path, FORM).page.words[:2] == ["разум", "дан"]
+
+
+def test_a_page_file_of_one_page_is_a_text_under_its_url(tmp_path: Path) -> None:
+    document = read_document(pages(tmp_path / "one.jsonl", "one two"), FORM)
+    assert (document.name, document.page.text) == ("http://a.example/0", "one two")
+
+
+@pytest.mark.parametrize("texts", [(), ("one", "two")])
+def test_a_page_file_of_none_or_several_is_no_single_text(
+    tmp_path: Path, texts: tuple[str, ...]
+) -> None:
+    with pytest.raises(InputError, match="no page or several"):
+        read_document(pages(tmp_path / "some.jsonl", *texts), FORM)
+
+
+def test_a_folder_gives_all_its_texts(tmp_path: Path) -> None:
+    pages(tmp_path / "b.jsonl", "one", "two")
+    (tmp_path / "a.txt").write_text("zero", "utf-8")
+    own = tmp_path / "own.txt"
+    own.write_text("not this one", "utf-8")
+    files = collect([tmp_path], DEFAULT_READER, aside=own)
+    found = read_documents(files, FORM, DEFAULT_READER)
+    assert [document.page.text for document in found] == ["zero", "one", "two"]
+
+
+def test_what_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(b"\x89PNG\0\0")
+    with pytest.raises(InputError, match="image: is binary"):
+        read_document(tmp_path / "image", FORM)
+    with pytest.raises(InputError, match="nowhere: No such file"):
+        read_document(tmp_path / "nowhere", FORM)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty folder"):
+        collect([tmp_path / "empty"], DEFAULT_READER, aside=tmp_path / "image")
+
+
+def test_compressed_texts_are_read_as_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "page.html.gz"
+    path.write_bytes(gzip.compress(HTML.encode()))
+    assert read_document(path, FORM).page.text.split() == ["One", "&", "two"]
+
+
+def test_binary_files_in_a_folder_are_passed_over_by_name(tmp_path: Path) -> None:
+    own, folder = tmp_path / "own.txt", tmp_path / "folder"
+    own.write_text("own", "utf-8")
+    folder.mkdir()
+    (folder / "a.txt").write_text("zero", "utf-8")
+    (folder / "image.png").write_bytes(b"\x89PNG\0\0")
+    (folder / "table.json").write_bytes(b"PAR1\0\0")
+    passed_over: list[str] = []
+    reader = PageReader(pass_over=passed_over.extend)
+    found = read_documents(collect([folder], reader, aside=own), FORM, reader)
+    assert [document.page.text for document in found] == ["zero"]
+    assert passed_over == [str(folder / "image.png"), str(folder / "table.json")]
+    with pytest.raises(InputError, match=r"image\.png: is binary"):
+        list(read_documents(collect([folder / "image.png"], reader, aside=own), FORM, reader))
+
+
+def test_what_is_read_is_told_over_all_sources(tmp_path: Path) -> None:
+    files = [pages(tmp_path / "a.jsonl", "one", "two"), pages(tmp_path / "b.jsonl", "three")]
+    told: list[tuple[int, int]] = []
+    sources = open_sources([str(file) for file in files]).sources
+    read = DEFAULT_READER.read(sources, lambda *each: told.append(each))
+    found = [pages.source for pages in read]
+    assert found == [str(file) for file in files]
+    sizes = [file.stat().st_size for file in files]
+    assert told == [(sizes[0], 2), (sum(sizes), 3)]

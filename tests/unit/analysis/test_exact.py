@@ -1,0 +1,258 @@
+"""Exact comparison of texts: shares of shingles, edits, shared fragments and their colours."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.analysis.exact import (
+    PLACES_MAX,
+    Edits,
+    Fragment,
+    Span,
+    Uniqueness,
+    bag_resemblance,
+    compare_words,
+    containment,
+    covered_share,
+    dice_percentage,
+    edits_needed,
+    expected_sets,
+    fit_width,
+    jaccard,
+    shared_fragments,
+)
+from streamer.errors import SettingsError
+from streamer.sketch.methods.shingled import shingles
+from streamer.text.words import Word, canonical_words, words_with_spans
+
+items = st.lists(st.sampled_from("abcdef"), max_size=12)
+sets = st.frozensets(st.sampled_from("abcdef"))
+
+
+def test_ninety_five_unique_shingles_of_a_hundred_are_95_percent() -> None:
+    text = [f"w{i}" for i in range(102)]
+    uniqueness = Uniqueness(text, 3)
+    uniqueness.add("source", ["other", *text[10:17], "words"])
+    assert (uniqueness.shingles, uniqueness.unique) == (100, 95)
+    assert uniqueness.percentage == 95.0
+    assert uniqueness.by_source == {"source": 5}
+    uniqueness.add("source", text[2:])
+    uniqueness.add("source", text[2:])
+    assert uniqueness.by_source == {"source": uniqueness.shingles - 2}, "of 5 and of others, once"
+
+
+@given(items, items)
+def test_dice_is_the_published_percentage_over_lists(one: list[str], other: list[str]) -> None:
+    same = 0
+    for item in one:
+        if item in other:
+            same += 1
+    expected = same * 2 / float(len(one) + len(other)) * 100 if one or other else 0.0
+    assert dice_percentage(one, other) == expected
+
+
+def test_dice_counts_repeats_of_the_first_list_only() -> None:
+    assert dice_percentage(["a", "a"], ["a"]) == pytest.approx(400 / 3)
+    assert dice_percentage(["a"], ["a", "a"]) == pytest.approx(200 / 3)
+
+
+@given(sets, sets)
+def test_jaccard_and_containment_count_members_one_by_one(
+    one: frozenset[str], other: frozenset[str]
+) -> None:
+    both = sum(item in one and item in other for item in "abcdef")
+    either = sum(item in one or item in other for item in "abcdef")
+    assert jaccard(one, other) == jaccard(other, one) == (both / either if either else 0.0)
+    assert containment(one, other) == (both / len(one) if one else 0.0)
+
+
+def test_a_quotation_in_a_long_text_is_contained_but_does_not_resemble() -> None:
+    quotation = [f"q{i}" for i in range(12)]
+    around = [f"w{i}" for i in range(500)]
+    result = compare_words(quotation, around[:250] + quotation + around[250:], 5)
+    assert result.containment[0] == 1.0
+    assert result.containment[1] == result.jaccard == 8 / 508
+    assert result.shared == 8
+
+
+@given(items, items, st.integers(1, 4))
+def test_a_word_is_covered_if_a_shingle_about_it_stands_in_the_other_text(
+    one: list[str], other: list[str], width: int
+) -> None:
+    own, theirs = shingles(one, width), frozenset(shingles(other, width))
+    covered = [
+        any(own[start] in theirs for start in range(place - width + 1, place + 1)
+            if 0 <= start < len(own))
+        for place in range(len(one))
+    ]  # fmt: skip
+    expected = sum(covered) / len(one) if len(one) >= width else 0.0
+    assert covered_share(own, theirs, width) == expected
+
+
+@given(items, items)
+def test_the_bag_counts_each_word_as_often_as_it_stands_there(
+    one: list[str], other: list[str]
+) -> None:
+    least = sum(min(one.count(item), other.count(item)) for item in "abcdef")
+    most = sum(max(one.count(item), other.count(item)) for item in "abcdef")
+    assert bag_resemblance(one, other) == (least / most if most else 0.0)
+
+
+def test_a_moved_paragraph_costs_the_bag_nothing_and_hardly_covers_less() -> None:
+    text = [f"w{i}" for i in range(100)]
+    result = compare_words(text, text[60:] + text[:60], 5)
+    assert (result.bag, result.covered) == (1.0, (1.0, 1.0))
+    assert result.jaccard == 92 / 100
+
+
+def test_the_width_is_fit_to_a_text_shorter_than_a_shingle() -> None:
+    result = compare_words(["b", "c"], ["a", "b", "c", "d", "e", "f"], 5)
+    assert result.width == 2
+    assert result.shingles == (1, 5)
+    assert result.containment == (1.0, 1 / 5)
+
+
+def test_a_text_without_words_shares_nothing() -> None:
+    result = compare_words([], ["a", "b"], 5)
+    assert (result.width, result.shared, result.dice_percentage, result.jaccard) == (1, 0, 0.0, 0.0)
+
+
+@given(
+    st.lists(st.sampled_from("abc"), max_size=25),
+    st.lists(st.lists(st.sampled_from("abc"), max_size=25), max_size=4),
+    st.integers(1, 4),
+)
+def test_uniqueness_is_the_share_of_places_whose_shingle_no_source_has(
+    text: list[str], sources: list[list[str]], width: int
+) -> None:
+    uniqueness = Uniqueness(text, width)
+    for number, words in enumerate(sources):
+        uniqueness.add(str(number), words)
+    own = shingles(text, fit_width(width, len(text)))
+    theirs = [shingles(words, fit_width(width, len(text))) for words in sources]
+    unique = [s for s in own if not any(s in one for one in theirs)]
+    assert uniqueness.shingles == len(own)
+    assert uniqueness.unique == len(unique)
+    assert uniqueness.percentage == (100 * len(unique) / len(own) if own else 100.0)
+    found = {str(n): sum(s in one for s in own) for n, one in enumerate(theirs)}
+    assert uniqueness.by_source == {name: count for name, count in found.items() if count}
+
+
+def test_a_width_of_no_words_is_refused() -> None:
+    with pytest.raises(SettingsError, match="cannot be 0 wide"):
+        fit_width(0, 10)
+
+
+sizes = st.integers(1, 400)
+thresholds = st.integers(1, 100).map(lambda percent: percent / 100)
+
+
+@given(sizes, sizes, thresholds, st.integers(1, 10))
+def test_so_many_shingles_cross_the_threshold_and_one_less_does_not(
+    common: int, more: int, threshold: float, width: int
+) -> None:
+    union = common + more
+    edits = edits_needed(common, union, threshold, width)
+    reaches = [_after(common, union, x, differ=edits.differ) >= threshold - 1e-9 for x in
+               (0, edits.shingles - 1, edits.shingles)]  # fmt: skip
+    assert reaches == [edits.differ, edits.differ, not edits.differ]
+    assert edits.shingles > 0
+    assert (edits.words - 1) * width < edits.shingles <= edits.words * width
+
+
+def _after(common: int, union: int, changed: int, *, differ: bool) -> float:
+    """Return the resemblance after so many shingles of one page have become others."""
+    step = -changed if differ else changed
+    return (common + step) / (union - step)
+
+
+def test_at_the_threshold_itself_one_shingle_more_must_differ() -> None:
+    assert edits_needed(4, 5, 0.8, 5) == Edits(differ=True, shingles=1, words=1)
+
+
+@given(st.sets(st.integers(0, 30), min_size=1), st.sets(st.integers(0, 30), min_size=1))
+def test_expected_sets_are_the_sets_where_the_resemblance_is_exact(
+    one: set[int], other: set[int]
+) -> None:
+    resemblance = len(one & other) / len(one | other)
+    common, union = expected_sets(resemblance, len(one), len(other))
+    assert abs(common - len(one & other)) < 1e-9
+    assert abs(union - len(one | other)) < 1e-9
+
+
+def test_no_more_is_in_common_than_the_smaller_set_has() -> None:
+    assert expected_sets(0.9, 10, 100) == (10, 100)
+
+
+texts = st.lists(st.sampled_from(["a", "B", "c,", "d"]), max_size=30).map(" ".join)
+widths = st.integers(1, 4)
+
+
+def fragments_of(one: str, other: str, width: int) -> list[Fragment]:
+    return shared_fragments(words_with_spans(one), words_with_spans(other), width)
+
+
+def starts_within(words: list[Word], span: Span, width: int) -> set[int]:
+    """Return the numbers of the shingles that lie whole in a span."""
+    inside = [i for i, word in enumerate(words) if span.start <= word.start < span.end]
+    return set(inside[: len(inside) - width + 1])
+
+
+def test_a_quotation_is_found_at_its_characters_in_both_texts() -> None:
+    one = "He said: «My war, is over.» Then he left."
+    other = "— MY WAR IS OVER! she read; then he left"
+    found = fragments_of(one, other, 3)
+    cut = [(one[f.one.start : f.one.end], other[f.other.start : f.other.end]) for f in found]
+    assert cut == [("My war, is over", "MY WAR IS OVER"), ("Then he left", "then he left")]
+    assert [fragment.words for fragment in found] == [4, 3]
+
+
+def test_of_two_places_the_one_that_reaches_farther_is_taken() -> None:
+    found = fragments_of("a b c d", "a b x a b c d", 2)
+    assert found == [Fragment(Span(0, 3), Span(0, 3), 2), Fragment(Span(0, 7), Span(6, 13), 4)]
+
+
+def test_a_repeat_in_the_second_text_only_is_found_at_both_places() -> None:
+    found = fragments_of("x a b y", "a b z a b", 2)
+    assert found == [Fragment(Span(2, 5), Span(0, 3), 2), Fragment(Span(2, 5), Span(6, 9), 2)]
+
+
+@given(texts, texts, widths)
+def test_a_fragment_has_the_same_words_in_both_texts(one: str, other: str, width: int) -> None:
+    for fragment in fragments_of(one, other, width):
+        words = canonical_words(one[fragment.one.start : fragment.one.end])
+        assert words == canonical_words(other[fragment.other.start : fragment.other.end])
+        assert len(words) == fragment.words >= width
+
+
+@given(texts, texts, widths)
+def test_a_fragment_goes_on_to_the_right_as_far_as_both_texts_agree(
+    one: str, other: str, width: int
+) -> None:
+    first, second = words_with_spans(one), words_with_spans(other)
+    for fragment in shared_fragments(first, second, width):
+        behind = [word.text for word in first if word.start >= fragment.one.end][:1]
+        other_behind = [word.text for word in second if word.start >= fragment.other.end][:1]
+        assert not behind or behind != other_behind
+
+
+@given(texts, texts, widths)
+def test_every_shared_shingle_of_either_text_lies_in_a_fragment(
+    one: str, other: str, width: int
+) -> None:
+    first, second = words_with_spans(one), words_with_spans(other)
+    found = shared_fragments(first, second, width)
+    a, b = shingles([w.text for w in first], width), shingles([w.text for w in second], width)
+    covered = set().union(*(starts_within(first, f.one, width) for f in found))
+    other_covered = set().union(*(starts_within(second, f.other, width) for f in found))
+    assert covered == {i for i, shingle in enumerate(a) if shingle in b}
+    assert other_covered == {i for i, shingle in enumerate(b) if shingle in a}
+
+
+def test_texts_of_one_word_are_compared_with_no_more_places_than_the_limit() -> None:
+    length = 10 * PLACES_MAX
+    words = [Word("a", i, i + 1) for i in range(length)]
+    found = shared_fragments(words, words, 1)
+    assert found == [Fragment(Span(0, length), Span(0, length), length)]

@@ -1,0 +1,136 @@
+"""Evaluating methods: datasets, partitions of their pages, and what a pass over them gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from streamer.analysis.datasets import open_dataset, write_collection
+from streamer.analysis.sample.crawl import write_crawl
+from streamer.analysis.trial import (
+    Ratios,
+    Trial,
+    Yardstick,
+    said_labels,
+    secret_of,
+    select,
+    try_method,
+)
+from streamer.cli.main import app
+from streamer.errors import SettingsError
+from streamer.sketch.method import Measure
+from streamer.sketch.scheme import methods
+from streamer.sketch.settings import SignatureSettings
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("crawl")
+    write_crawl(folder, 120)
+    return folder
+
+
+def test_all_stands_for_every_method_and_for_both_combinations() -> None:
+    names = [one.name for one in select(["all"])]
+    assert names == [*methods(), "simhash+minhash", "minhash+simhash"]
+
+
+def test_a_combination_takes_the_keys_of_one_and_the_decision_of_the_other() -> None:
+    (one,) = select(["simhash+minhash:distance=4"])
+    assert (one.signature.method, one.signature.accept) == ("simhash", "minhash")
+    assert one.rules.measure is Measure.RESEMBLANCE
+    assert one.rules.threshold == 0.8
+    assert "distance=4" in one.signature.parameters
+
+
+def test_the_default_is_the_native_method() -> None:
+    (one,) = select(["minhash"])
+    assert one.signature == SignatureSettings()
+
+
+def test_a_preset_brings_its_threshold_and_its_least_shingles() -> None:
+    (one,) = select(["short-texts"])
+    assert (one.rules.threshold, one.rules.shingles_min) == (0.4, 3)
+
+
+def test_a_collection_goes_to_the_methods_that_weigh_words(labelled: Path, tmp_path: Path) -> None:
+    file = write_collection(open_dataset(labelled, tmp_path), tmp_path)
+    for one in select(["minhash", "lexicon", "minhash+simhash"], file):
+        given = [option.partition("=")[0] for option in one.signature.options]
+        expected = {"minhash": [], "lexicon": ["collection"]}
+        assert given == expected.get(one.name, ["accept.collection"]), one.name
+
+
+def test_parameters_of_the_default_are_those_that_are_given() -> None:
+    (one,) = select(["minhash:bands=20:rows=5:shingle_width=3"])
+    assert one.signature == SignatureSettings(bands=20, rows=5, shingle_width=3)
+
+
+@pytest.mark.parametrize("names", [[], [""], [","]])
+def test_no_method_at_all_is_refused(names: list[str]) -> None:
+    with pytest.raises(SettingsError, match="No method is named"):
+        select(names)
+
+
+def test_an_unknown_method_is_named() -> None:
+    with pytest.raises(SettingsError, match="There is no method md5;"):
+        select(["minhash,md5"])
+
+
+def test_a_trial_gives_the_ratios_that_score_gives_of_the_replay(
+    crawl: Path, tmp_path: Path
+) -> None:
+    run = CliRunner()
+    pages, verdicts = str(crawl / "pages.jsonl"), str(tmp_path / "v.jsonl")
+    key = tmp_path / "key"
+    key.write_text(secret_of(0).hex())
+    key.chmod(0o600)
+    replay = ["replay", pages, "--verdicts", verdicts, "--method", "supershingles"]
+    assert run.invoke(app, [*replay, "--key-file", str(key)]).exit_code == 0
+    scored = json.loads(run.invoke(app, ["score", pages, verdicts, "--json"]).stdout)
+    trial = _try(crawl, "supershingles", tmp_path)
+    found = {"all": trial.pages, **trial.kinds}
+    for name, one in {"all": scored["all"], **scored["kinds"]}.items():
+        counts = (one["duplicates"], one["false_positive"], one["false_negative"])
+        assert (found[name].said, found[name].wrong, found[name].missed) == counts, name
+        assert found[name].f1 == pytest.approx(one["f1"], abs=1e-6)
+    assert trial.pages.said > 20
+    assert trial.pages.missed > 0
+    assert trial.signature_bytes == 8 * (7 + 7)  # six keys and the content's, six slots and a count
+
+
+def test_equal_seeds_give_equal_trials(crawl: Path, tmp_path: Path) -> None:
+    one, other = (_try(crawl, "simhash", tmp_path) for _ in range(2))
+    assert msgspec.structs.replace(one, pages_per_second=0.0) == msgspec.structs.replace(
+        other, pages_per_second=0.0
+    )
+
+
+def test_a_method_without_error_has_all_ratios_at_one(labelled: Path, tmp_path: Path) -> None:
+    trial = _try(labelled, "bottom_k", tmp_path)
+    assert trial.pages == trial.pairs == Ratios(1.0, 1.0, 1.0, 2, 0, 0)
+    assert (trial.rand_index, trial.labelled) == (1.0, (2, 2))
+    strict = _try(labelled, "exact_content", tmp_path)
+    assert (strict.pages.recall, strict.labelled, strict.rand_index) == (0.0, (0, 2), 0.0)
+
+
+def test_a_page_is_under_the_label_of_its_representative(labelled: Path, tmp_path: Path) -> None:
+    pages = open_dataset(labelled, tmp_path).pages
+    lines = [
+        {"url": "a", "verdict": "unique"},
+        {"url": "b", "verdict": "duplicate"},
+    ]
+    place = {"topic": "pages.jsonl", "partition": 0, "offset": 0}
+    lines[1]["representative"] = {"page": place, "url": "a"}  # type: ignore[assignment]
+    (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert said_labels(pages, tmp_path / "v.jsonl") == [0, 0, 2, 3]
+
+
+def _try(path: Path, name: str, scratch: Path) -> Trial:
+    (one,) = select([name])
+    yardstick = Yardstick(open_dataset(path, scratch))
+    return try_method(yardstick, one)

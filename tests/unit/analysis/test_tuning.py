@@ -1,0 +1,218 @@
+"""The choice of bands and rows: by areas under curves, on a sample of pages, and as a command."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from datasketch.lsh import _optimal_param
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.analysis.tuning import (
+    BANDS_MAX,
+    HASHES_MAX,
+    ROWS_MAX,
+    BandTrial,
+    candidate_pairs,
+    detection_probability,
+    rank_bandings,
+    try_bandings,
+    widest_banding,
+)
+from streamer.config import load_settings
+from streamer.errors import InputError, SettingsError
+from streamer.pages.files import open_sources
+from streamer.sketch.settings import SignatureSettings
+
+
+@pytest.mark.parametrize(
+    ("similarity", "bands", "rows", "published"),
+    [(0.8, 20, 5, 0.9996), (0.3, 20, 5, 0.0474), (0.8, 14, 6, 0.986), (0.0, 14, 6, 0.0)],
+)
+def test_the_curve_has_its_published_values(
+    similarity: float, bands: int, rows: int, published: float
+) -> None:
+    # .04749 is printed as .0474: cut, not rounded.
+    found = detection_probability(similarity, bands, rows)
+    assert found == pytest.approx(published, abs=2e-4)
+
+
+@given(st.floats(0.05, 0.95), st.integers(1, 200))
+def test_both_areas_are_those_that_a_sum_over_many_strips_gives(
+    threshold: float, hashes: int
+) -> None:
+    strips = 4000
+    middles = (np.arange(strips) + 0.5) / strips
+    for banding in rank_bandings(threshold, hashes)[:3]:
+        below = 1 - (1 - (threshold * middles) ** banding.rows) ** banding.bands
+        above = (1 - (threshold + (1 - threshold) * middles) ** banding.rows) ** banding.bands
+        assert banding.false_positive == pytest.approx(threshold * below.mean(), abs=1e-5)
+        assert banding.false_negative == pytest.approx((1 - threshold) * above.mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8, 0.9])
+@pytest.mark.parametrize("hashes", [16, 48, 84])
+@pytest.mark.parametrize("weight", [0.1, 0.5, 0.7])
+def test_the_best_banding_is_the_one_that_datasketch_takes(
+    threshold: float, hashes: int, weight: float
+) -> None:
+    bands, rows = _optimal_param(threshold, hashes, weight, 1 - weight)
+    if rows > ROWS_MAX:
+        pytest.fail("choose cases within the settings' limits")
+    assert rank_bandings(threshold, hashes, weight)[0][:2] == (bands, rows)
+
+
+def test_every_banding_within_the_hashes_is_ranked_once_by_its_error() -> None:
+    ranked = rank_bandings(0.7, 60, 0.3)
+    expected = {(b, r) for b in range(1, 49) for r in range(1, 33) if b * r <= 60}
+    assert {banding[:2] for banding in ranked} == expected
+    assert len(ranked) == len(expected)
+    errors = [banding.error for banding in ranked]
+    assert errors == sorted(errors)
+    one = ranked[5]
+    assert one.error == pytest.approx(0.3 * one.false_positive + 0.7 * one.false_negative)
+
+
+def test_a_weight_on_false_positives_alone_leaves_no_area_below() -> None:
+    heavy, light = rank_bandings(0.8, 84, 1.0)[0], rank_bandings(0.8, 84, 0.0)[0]
+    assert heavy.false_positive < 1e-3 < heavy.false_negative
+    assert light.false_negative < 1e-3 < light.false_positive
+
+
+def test_the_greatest_banding_is_one_that_the_settings_allow() -> None:
+    assert load_settings(bands=BANDS_MAX, rows=ROWS_MAX).bands == BANDS_MAX
+    assert SignatureSettings(bands=BANDS_MAX, rows=ROWS_MAX).hashes == HASHES_MAX
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95])
+def test_the_widest_banding_misses_next_to_nothing_with_as_many_rows_as_that_allows(
+    threshold: float,
+) -> None:
+    bands, rows = widest_banding(threshold)
+    assert bands == BANDS_MAX
+    assert rows == 1 or detection_probability(threshold, bands, rows) >= 0.9999
+    assert rows == ROWS_MAX or detection_probability(threshold, bands, rows + 1) < 0.9999
+
+
+@pytest.mark.parametrize(
+    ("threshold", "hashes", "weight", "named"),
+    [
+        (0.0, 84, 0.5, "threshold 0 "),
+        (1.0, 84, 0.5, "threshold 1 "),
+        (0.8, 0, 0.5, "not 0"),
+        (0.8, HASHES_MAX + 1, 0.5, "not 1537"),
+        (0.8, 84, 1.5, "weight 1.5"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_named(
+    threshold: float, hashes: int, weight: float, named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named):
+        rank_bandings(threshold, hashes, weight)
+
+
+def plain_pairs(keys: list[list[int]], bucket_max: int) -> set[tuple[int, int]]:
+    """Return (later, earlier) of the pages that share a key, the first ones of a bucket only."""
+    pairs = set()
+    for band in range(len(keys[0]) if keys else 0):
+        buckets: dict[int, list[int]] = {}
+        for page, row in enumerate(keys):
+            bucket = buckets.setdefault(row[band], [])
+            pairs |= {(page, other) for other in bucket}
+            if len(bucket) < bucket_max:
+                bucket.append(page)
+    return pairs
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda bands: st.lists(
+            st.lists(st.sampled_from([0, 1, 5, 2**64 - 1]), min_size=bands, max_size=bands),
+            min_size=1,
+            max_size=25,
+        )
+    ),
+    st.integers(1, 4),
+)
+def test_pairs_are_those_of_earlier_pages_in_a_bucket(
+    keys: list[list[int]], bucket_max: int
+) -> None:
+    found = candidate_pairs(np.array(keys, np.uint64), bucket_max).tolist()
+    assert {(pair >> 32, pair & 0xFFFF_FFFF) for pair in found} == plain_pairs(keys, bucket_max)
+    assert found == sorted(set(found))
+
+
+def words(rng: Random, count: int) -> list[str]:
+    return [f"w{rng.randrange(1_000_000)}" for _ in range(count)]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """Write 30 originals; of each a copy with resemblance near 0.9, and one with 0.3 and less."""
+    rng = Random(1)
+    texts = []
+    for _ in range(30):
+        text = words(rng, 200)
+        texts += [text, [*text[:190], *words(rng, 10)], [*text[:90], *words(rng, 110)]]
+    texts.append(["too", "short"])
+    path = tmp_path / "sample.jsonl"
+    lines = (
+        json.dumps({"url": f"https://a.example/{number}", "body": " ".join(text)})
+        for number, text in enumerate(texts)
+    )
+    path.write_text("\n".join(lines) + "\n\n", "utf-8")
+    return path
+
+
+def test_true_candidates_false_ones_and_missed_ones_are_told_apart(sample: Path) -> None:
+    read: list[int] = []
+    sources = open_sources([str(sample)]).sources
+    bandings = [(42, 1), (14, 6), (1, 32)]
+    trials = try_bandings(sources, bandings, 0.8, progress=read.append)
+    many, fair, few = trials
+    assert [(trial.bands, trial.rows) for trial in trials] == bandings
+    assert {trial.pages for trial in trials} == {91}
+    assert (many.true, many.missed) == (30, 0)
+    assert many.false >= 30  # the copies at 0.3 share one of 42 min-hashes
+    assert fair.recall is not None
+    assert fair.recall >= 0.95
+    assert fair.false <= 5
+    assert few.true + few.missed == 30
+    assert few.missed > 0
+    assert read[-1] == sample.stat().st_size
+
+
+def test_what_no_asked_banding_finds_is_known_to_be_missed(sample: Path) -> None:
+    (trial,) = try_bandings(open_sources([str(sample)]).sources, [(1, 32)], 0.8)
+    assert trial.true + trial.missed == 30
+    assert trial.missed > 0
+
+
+def test_ratios_are_of_pages_and_of_known_pairs() -> None:
+    trial = BandTrial(14, 6, pages=100, candidates=50, true=30, missed=10)
+    assert (trial.candidates_a_page, trial.false, trial.recall) == (0.5, 20, 0.75)
+    empty = BandTrial(14, 6, pages=0, candidates=0, true=0, missed=0)
+    assert (empty.candidates_a_page, empty.recall) == (0.0, None)
+
+
+def test_a_sample_without_pages_gives_empty_trials(tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_text("", "utf-8")
+    (trial,) = try_bandings(open_sources([str(path)]).sources, [(14, 6)], 0.8)
+    assert (trial.pages, trial.candidates, trial.true, trial.missed) == (0, 0, 0, 0)
+
+
+def test_a_sample_that_is_gone_is_an_error_with_its_name(sample: Path) -> None:
+    sources = open_sources([str(sample)]).sources
+    sample.unlink()
+    with pytest.raises(InputError, match=r"sample\.jsonl"):
+        try_bandings(sources, [(14, 6)], 0.8)
+
+
+def test_the_pairs_of_the_plain_count_are_all_pairs_where_a_bucket_holds_all() -> None:
+    assert plain_pairs([[7]] * 5, 64) == {(b, a) for a, b in combinations(range(5), 2)}

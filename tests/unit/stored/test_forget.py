@@ -1,0 +1,340 @@
+"""Pages that are forgotten: no representative any more, and nothing of them on the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.index.codec import BANDS as BANDS_FAMILY
+from streamer.index.forgetting import ASK, BEFORE, URL
+from streamer.index.messages import Forget, Term
+from streamer.run.index_folder import store_folder
+from streamer.run.judge import Judge
+from streamer.stored.deep_check import check_index
+from streamer.stored.forget import forget
+from streamer.stored.frozen import read_note
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.rows import scan_rows
+from streamer.stored.store import Store
+from tests.helpers.kills import code_of
+from tests.helpers.signed_pages import family_pages, opened
+from tests.helpers.stored_rows import POSTINGS_A_ROW, assert_holds, flush, keys_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+URLS = [
+    "https://a.example/one",
+    "https://a.example/two",
+    "https://www.b.example/one",
+    "https://b.example:8080/two",
+    "https://notb.example/",
+    "https://[broken/",
+]
+runner = CliRunner()
+
+
+def rows_left(store: Store) -> list[int]:
+    return [ref - 7 for part in scan_rows(store, 0) for ref in part.rows.refs]
+
+
+def forget_all(store: Store, terms: list[Term], *, dry_run: bool = False) -> int:
+    return forget(store, Forget(terms), dry_run=dry_run)
+
+
+def test_rows_are_forgotten_and_all_others_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    gone = {0, 7, 599, *range(700, 705), 1299}
+    urls: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
+    left = [row for row in range(1300) if row not in gone]
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(600))
+        flush(store, range(600, 1300))
+    with contextlib.closing(Store.open(folder)) as store:
+        assert forget_all(store, urls, dry_run=True) == len(gone)
+        assert rows_left(store) == [*range(1300)]
+    with contextlib.closing(Store.open(folder)) as store:
+        assert forget_all(store, urls) == len(gone)
+        assert forget_all(store, urls) == 0
+        assert_holds(store, left)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert rows_left(store) == left
+        assert store.meta is not None
+        assert (store.meta.shards[0].rows, store.meta.shards[0].postings) == (
+            len(left),
+            3 * len(left),
+        )
+        flush(store, range(1300, 1310))
+        assert_holds(store, [*left, *range(1300, 1310)])
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_nothing_of_what_is_forgotten_stays_among_frozen_keys(tmp_path: Path) -> None:
+    def found(lookup: StoredLookup) -> list[int]:
+        rows: list[int] = np.unique(lookup.find(keys_of(range(400))).rows).tolist()
+        return rows
+
+    folder = tmp_path / "store"
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        contextlib.closing(StoredLookup(store, 0, 0)) as lookup,
+    ):
+        for first in (0, 100, 200):
+            lookup.refresh(flush(store, range(first, first + 100)))
+        lookup.wait()
+    with contextlib.closing(Store.open(folder)) as store:
+        assert forget_all(store, [(BEFORE, 150_000)], dry_run=True) == 150
+        assert read_note(store, 0).count == 300 * POSTINGS_A_ROW
+        assert forget_all(store, [(BEFORE, 150_000)]) == 150
+        assert read_note(store, 0).count == 0
+        frozen = store._to_write()._families[BANDS_FAMILY]  # noqa: SLF001 - nobody else asks for all
+        assert not list(frozen.keys())
+        assert found(StoredLookup(store, 0)) == [*range(150, 300)]
+        with contextlib.closing(StoredLookup(store, 0, 0)) as lookup:
+            lookup.refresh(flush(store, range(300, 310)))
+            lookup.wait()
+            assert found(lookup) == [*range(150, 310)]
+            assert read_note(store, 0).count == 160 * POSTINGS_A_ROW
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_an_index_of_which_all_is_forgotten_goes_on(tmp_path: Path) -> None:
+    with contextlib.closing(Store.open(tmp_path / "store")) as store:
+        flush(store, range(50))
+        assert forget_all(store, [(BEFORE, 20_000)]) == 20
+        assert_holds(store, range(20, 50))
+        assert forget_all(store, [(BEFORE, 1 << 60)]) == 30
+    with contextlib.closing(Store.open(tmp_path / "store")) as store:
+        assert_holds(store, [])
+        flush(store, range(50, 60))
+        assert_holds(store, range(50, 60))
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+# ---- the command --------------------------------------------------------------------------------
+
+
+def page(number: int, url: str, **fields: Any) -> str:
+    words = " ".join(f"word{number}x{i}" for i in range(60))
+    return json.dumps({"url": url, "body": words, **fields}) + "\n"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    lines = [page(i, url, fetched_at=1_700_000_000 + i) for i, url in enumerate(URLS)]
+    judge(tmp_path, "pages.jsonl", lines)
+    return tmp_path / "index"
+
+
+def judge(folder: Path, name: str, lines: list[str]) -> list[Any]:
+    """Return the verdicts on pages."""
+    (folder / name).write_text("".join(lines))
+    out = folder / f"{name}.verdicts"
+    found = runner.invoke(
+        app,
+        ["replay", str(folder / name), "--verdicts", str(out), "--index", str(folder / "index")],
+    )
+    assert found.exit_code == 0, found.output
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        (["--url", URLS[0]], [0]),
+        (["--url", URLS[0], "--url", URLS[5]], [0, 5]),
+        (["--host", "a.example"], [0, 1]),
+        (["--host", "B.example."], [3]),
+        (["--host", ".b.example"], [2, 3]),
+        (["--host", "example"], []),
+        (["--before", "2023-11-14T22:13:22Z"], [0, 1]),
+        (["--host", "a.example", "--before", "2023-11-14T22:13:21Z"], [0, 1]),
+    ],
+)
+def test_what_is_forgotten_answers_no_page_and_is_not_on_the_disk(
+    index: Path, options: list[str], gone: list[int]
+) -> None:
+    told = runner.invoke(app, ["forget", str(index), *options, "--dry-run"])
+    assert (told.exit_code, told.output.split()[0]) == (0, str(len(gone)))
+    done = runner.invoke(app, ["forget", str(index), *options])
+    assert (done.exit_code, done.output.split()[0]) == (0, str(len(gone)))
+    held = b"".join(path.read_bytes() for path in index.rglob("*") if path.is_file())
+    there = [url for url in URLS if held.count(url.encode())]
+    assert there == [url for i, url in enumerate(URLS) if i not in gone]
+    again = judge(index.parent, "again.jsonl", [page(i, "https://c.example/") for i in range(6)])
+    assert [i for i, each in enumerate(again) if each["verdict"] == "unique"] == gone
+
+
+def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_where_no_page_is_named_nothing_is_written(index: Path) -> None:
+    before = contents(index)
+    for options in (["--host", "nowhere.example"], ["--url", "https://a.example/"]):
+        done = runner.invoke(app, ["forget", str(index), *options])
+        assert (done.exit_code, done.output.splitlines()[0]) == (0, "0 kept pages forgotten.")
+    assert contents(index) == before
+
+
+HOSTS = [
+    "https://BÜCHER.example/a",
+    "https://xn--bcher-kva.example./b",
+    "https://b%C3%BCcher.example/c",
+    "https://www.bücher.example:8080/d",
+    "https://bucher.example/e",
+]
+
+
+@pytest.mark.parametrize(
+    ("host", "gone"),
+    [
+        ("bücher.example", [0, 1, 2]),
+        ("Bücher.Example.", [0, 1, 2]),
+        ("XN--BCHER-KVA.example", [0, 1, 2]),
+        ("bücher\u3002example", [0, 1, 2]),
+        (".xn--bcher-kva.example", [0, 1, 2, 3]),
+        (".example", [0, 1, 2, 3, 4]),
+        ("bucher.example", [4]),
+    ],
+)
+def test_a_host_is_found_under_all_names_that_urls_give_it(
+    tmp_path: Path, host: str, gone: list[int]
+) -> None:
+    judge(tmp_path, "pages.jsonl", [page(i, url) for i, url in enumerate(HOSTS)])
+    done = runner.invoke(app, ["forget", str(tmp_path / "index"), "--host", host])
+    assert done.exit_code == 0, done.output
+    counted, looked_for = done.output.splitlines()[:2]
+    assert counted.split()[0] == str(len(gone))
+    assert looked_for.startswith("Looked for: host ")
+    if "cher" in host and gone != [4]:
+        assert "xn--bcher-kva.example" in done.output
+    held = b"".join(path.read_bytes() for path in tmp_path.glob("index/*/*"))
+    assert [i for i, url in enumerate(HOSTS) if url.encode() not in held] == gone
+
+
+@pytest.mark.parametrize(
+    "host", ["", ".", "https://a.example/", "a.example:80", "a..example", "a b"]
+)
+def test_what_is_no_name_of_a_host_is_refused(index: Path, host: str) -> None:
+    done = runner.invoke(app, ["forget", str(index), "--host", host])
+    assert isinstance(done.exception, SettingsError)
+    assert "Give one as example.org" in str(done.exception)
+
+
+def test_what_to_forget_must_be_said(index: Path) -> None:
+    for options in ([], ["--before", "soon"], ["--url", "a", "--wait", "-1"]):
+        result = runner.invoke(app, ["forget", str(index), *options])
+        assert result.exit_code != 0
+
+
+def test_to_count_needs_a_folder() -> None:
+    result = runner.invoke(app, ["forget", "--url", "a", "--dry-run"])
+    assert isinstance(result.exception, SettingsError)
+    assert "Name that of an index" in str(result.exception)
+
+
+# ---- kills, and folders in use -------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from streamer.stored.database import Database
+from streamer.stored.store import Store
+from streamer.index.messages import Forget
+from streamer.stored import forget as module
+from tests.helpers.kills import die_before
+
+module._BLOCKS_AT_ONCE = 1
+die_before(1 + int(sys.argv[2]), (Database, "write"), (Database, "settle"))
+terms = [("before", 10_000), ("url", b"https://example.org/20"), ("url", b"https://example.org/30")]
+module.forget(Store.open(Path(sys.argv[1])), Forget(terms), dry_run=False)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_a_kill_leaves_an_index_that_is_whole_and_the_command_goes_on(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "store"
+    with contextlib.closing(Store.open(folder)) as store:
+        for first in (0, 15, 25):
+            flush(store, range(first, first + 10))
+    gone = {*range(10), 20, 30}
+    assert code_of(KILLED, folder, writes) == -9
+    rows = [*range(10), *range(15, 35)]
+    with contextlib.closing(Store.open(folder)) as store:
+        there = rows_left(store)
+        assert {*rows} - gone <= {*there} <= {*rows}
+        assert len(there) == 30 - {0: 0, 1: 0, 2: 10, 3: 11}.get(writes, 12)
+        assert_holds(store, there)
+        terms: list[Term] = [(URL, b"https://example.org/%d" % row) for row in gone]
+        # What the killed command has noted does not answer any more, and is not counted again.
+        assert forget_all(store, terms) == (0 if writes else 12)
+        assert_holds(store, [row for row in rows if row not in gone])
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert not [row for row in gone if b"https://example.org/%d" % row in held and row > 9]
+    assert not any(finding.damage for finding in check_index(tmp_path))
+
+
+def test_a_folder_in_use_is_refused(index: Path) -> None:
+    with contextlib.closing(Store.open(store_folder(index))):
+        result = runner.invoke(app, ["forget", str(index), "--host", "a.example"])
+    assert result.exit_code != 0
+    assert isinstance(result.exception, StoreUnavailable)
+
+
+SWEPT = """
+import os, sys
+from pathlib import Path
+from tests.helpers.kills import die_before
+from tests.helpers.signed_pages import opened
+from tests.unit.stored.test_forget import give
+from streamer.stored.database import Database
+
+judge = opened(Path(sys.argv[1]), head_pages=100)
+die_before(1 + int(sys.argv[2]), (Database, "write"), (Database, "settle"))
+give(judge)
+judge.flush(b"")
+judge.finish()
+os.kill(os.getpid(), 9)
+"""
+SWEPT_URL = b"https://a.example/forgotten"
+
+
+def give(judge: Judge) -> None:
+    """Give pages that are flushed, and what a command and a tombstone want to be forgotten."""
+    pages = family_pages(Random(5), 60)
+    pages.urls[7] = pages.urls[20] = SWEPT_URL
+    judge.judge(0, 0, 60, pages)
+    if judge.changed and not judge.store.meta:
+        judge.flush(b"")
+    judge.judge(0, 60, 61, pages.take([]), tombstones=[(60, SWEPT_URL)])
+    judge.forget(Forget([(BEFORE, 0), (ASK, b"command")], "command"), 1)
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_a_sweep_that_was_killed_is_done_again_before_the_command_is_told(
+    tmp_path: Path, writes: int
+) -> None:
+    folder = tmp_path / "index"
+    assert code_of(SWEPT, folder, writes) == -9
+    judge = opened(folder, head_pages=100)
+    assert not judge.shard.forgetting.done
+    give(judge)
+    assert judge.flush_is_due
+    judge.flush(b"")
+    assert [*judge.shard.forgetting.done] == ["command"]
+    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert SWEPT_URL not in held
+    judge.close()

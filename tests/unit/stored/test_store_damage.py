@@ -1,0 +1,500 @@
+"""A store of which something is lost: refused with the remedy, and left as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamer.cli.main import app
+from streamer.errors import (
+    SettingsError,
+    StoreDamaged,
+    StoreMismatch,
+    StoreUnavailable,
+    database_error,
+    explained,
+)
+from streamer.index.codec import KEYS, ROWS, STATE_KEY, entry_key
+from streamer.run.index_folder import IndexFolder
+from streamer.sketch.settings import SignatureSettings
+from streamer.stored import database as database_module
+from streamer.stored.database import FAMILIES, MERGED_BYTES, Database, files_to_merge
+from streamer.stored.deep_check import check_index
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.row_blocks import key_entries
+from streamer.stored.store import Store
+from streamer.stored.witness import Witness, witnessed
+from tests.helpers.damage import Damage, digests, sorted_files
+from tests.helpers.kills import told_until_killed
+from tests.helpers.signed_pages import BANDS, family_pages, opened
+from tests.helpers.stored_rows import assert_holds, flush, flushed
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index" / "store"
+
+
+@pytest.fixture
+def quick_folder(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder in memory, if there is such a disk: nothing waits for it there."""
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own within
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as made:
+        yield Path(made, "index", "store")
+
+
+def three_flushes(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        for row in range(3):
+            flush(store, [row])
+
+
+def assert_refused(folder: Path) -> None:
+    """Open the store in both ways; see that it is called damaged, and that nothing changes."""
+    before = digests(folder.parent)
+    for writable in (True, False):
+        with pytest.raises(StoreDamaged, match="Put back a copy") as caught:
+            Store.open(folder, writable=writable)
+        assert caught.value.exit_code == 3
+    assert digests(folder.parent) == before
+
+
+def newest(folder: Path, pattern: str) -> Path:
+    return max(folder.glob(pattern), key=lambda path: path.name)
+
+
+def read_all(folder: Path) -> None:
+    """Open the store, and read every row."""
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert_holds(store, [0, 1, 2])
+
+
+@pytest.mark.parametrize("family", [ROWS, KEYS, STATE_KEY], ids=["rows", "keys", "state"])
+def test_a_flipped_byte_of_a_sorted_file_is_refused(quick_folder: Path, family: bytes) -> None:
+    folder = quick_folder
+    three_flushes(folder)
+    [path] = sorted_files(folder, family)
+    data = path.read_bytes()
+    for at in range(0, len(data), 3 if family == STATE_KEY else 17):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        with pytest.raises(StoreDamaged, match=r"Corruption: "):
+            read_all(folder)
+    path.write_bytes(data)
+    read_all(folder)
+    Store.open(folder).close()
+
+
+def test_a_manifest_that_is_cut_is_refused_or_has_lost_nothing(quick_folder: Path) -> None:
+    folder = quick_folder
+    for row in range(3):
+        with contextlib.closing(Store.open(folder)) as store:
+            flush(store, [row])
+    path = newest(folder, "MANIFEST-*")
+    data, refused = path.read_bytes(), 0
+    lengths = [*range(0, len(data) - 20, 9), *range(len(data) - 20, len(data))]
+    for length in lengths:
+        path.write_bytes(data[:length])
+        try:
+            with contextlib.closing(Store.open(folder)) as store:
+                assert_holds(store, [0, 1, 2])
+        except StoreDamaged:
+            refused += 1
+            assert path.read_bytes() == data[:length]
+    assert refused >= len(lengths) / 2
+    path.write_bytes(data)
+    Store.open(folder).close()
+
+
+def test_a_log_that_lost_its_end_after_a_kill_is_refused(folder: Path) -> None:
+    store = Store.open(folder)
+    for row in range(3):
+        flush(store, [row])
+    path = newest(folder, "*.log")
+    data = path.read_bytes()
+    with contextlib.closing(store):
+        for damage in (data[:-1], data[:40], b"", bytes([data[0] ^ 1]) + data[1:]):
+            path.write_bytes(damage)
+            with pytest.raises(StoreDamaged, match=r"it has flush [02], and 3 was written to it"):
+                Store.open(folder, writable=False)
+        path.write_bytes(data)
+        with contextlib.closing(Store.open(folder, writable=False)) as reader:
+            assert_holds(reader, [0, 1, 2])
+
+
+@pytest.mark.parametrize(("family", "block"), [(KEYS, 0), (KEYS, 2), (ROWS, 0), (ROWS, 128)])
+def test_a_database_that_lacks_a_block_is_refused(folder: Path, family: bytes, block: int) -> None:
+    three_flushes(folder)
+    with contextlib.closing(Database.write_to(folder)) as database:
+        database._families[family].delete(entry_key(family, block))  # noqa: SLF001 - nobody else does
+    before = digests(folder.parent)
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        pytest.raises(StoreDamaged, match=f"block {block} of its {FAMILIES[family]} is missing"),
+    ):
+        StoredLookup(store, 0).rows(np.arange(3))
+    assert digests(folder.parent) == before
+    assert sum(len(finding.damage) for finding in check_index(folder.parent)) == 1
+
+
+def test_a_block_of_keys_with_fewer_rows_than_the_state_counts_is_refused(folder: Path) -> None:
+    three_flushes(folder)
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        state = msgspec.msgpack.encode(store.meta)
+    for rows, message in (([], r"block 2 of its keys"), ([2, 3], "it has 4 of 3 rows")):
+        [(key, block), *_] = [
+            *key_entries(0, flushed(rows), 1024),
+            (entry_key(KEYS, 2), b"16 bytes, no row"),
+        ]
+        with contextlib.closing(Database.write_to(folder)) as database:
+            database.write([[(key, block)]], (STATE_KEY, state))
+        with (
+            contextlib.closing(Store.open(folder)) as store,
+            pytest.raises(StoreDamaged, match=message),
+        ):
+            StoredLookup(store, 0)
+
+
+def test_a_file_that_is_gone_is_told_by_its_name(folder: Path) -> None:
+    three_flushes(folder)
+    sorted_ones = list(folder.glob("*.sst"))
+    assert len(sorted_ones) == 3
+    for path in (folder.parent / "newest-flush", folder / "CURRENT", *sorted_ones):
+        data = path.read_bytes()
+        path.unlink()
+        assert_refused(folder)
+        with pytest.raises(StoreDamaged, match=path.name):
+            Store.open(folder)
+        path.write_bytes(data)
+    Store.open(folder).close()
+
+
+def test_the_witness_may_be_one_flush_behind_a_kill_and_not_two(folder: Path) -> None:
+    three_flushes(folder)
+    for behind, is_sound in ((2, True), (3, True), (1, False), (4, False)):
+        with contextlib.closing(Witness(folder.parent)) as witness:
+            witness.begin()
+            witness.write(behind)
+        if is_sound:
+            Store.open(folder).close()
+        else:
+            assert_refused(folder)
+
+
+def test_the_first_flush_after_a_kill_brings_the_witness_up_to_the_database(folder: Path) -> None:
+    three_flushes(folder)
+    with contextlib.closing(Witness(folder.parent)) as witness:
+        witness.begin()
+        witness.write(2)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert witnessed(folder.parent) == 2, "nothing is written before a flush"
+        flush(store, [3])
+    assert witnessed(folder.parent) == 4
+    assert not any(finding.damage for finding in check_index(folder.parent))
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ("Corruption: block checksum mismatch: stored = 1, computed = 2", StoreDamaged, "block"),
+        ("IO error: No such file or directory: While opening a file", StoreDamaged, "No such file"),
+        ("IO error: While lock file: x/LOCK: Resource temporarily", StoreUnavailable, "in use by"),
+        ("IO error: lock hold by current process: x/LOCK", StoreUnavailable, "in use by another"),
+        ("IO error: No space left on device: While appending", StoreUnavailable, "No space is"),
+        ("IO error: While open a file: x.sst: Permission denied", StoreUnavailable, "Permission"),
+        ("IO error: While pread offset 0 len 9: Stale file handle", StoreUnavailable, "Stale"),
+        ("IO error: While pread: x.sst: Connection timed out", StoreUnavailable, "timed out"),
+        ("IO error: x.sst: Resource temporarily unavailable", StoreUnavailable, "temporarily"),
+        ("IO error: While pread: x.sst: Input/output error", StoreUnavailable, "output error"),
+        ("Shutdown in progress: ", StoreUnavailable, "Shutdown"),
+        ("Operation timed out: ", StoreUnavailable, "timed out"),
+        ("something that no version has said before", StoreUnavailable, "no version"),
+        ("Not implemented: Unsupported compression method or corrupted", StoreDamaged, "compr"),
+    ],
+)
+def test_what_rocksdb_says_becomes_the_error_that_helps(
+    said: str, error: type[Exception], words: str
+) -> None:
+    made = database_error(Path("index/store"), said)
+    assert isinstance(made, error)
+    assert words in str(made)
+    assert ("remove its folder" in str(made)) == (error is StoreDamaged)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN])
+def test_a_disk_that_does_not_answer_is_no_damage(number: int) -> None:
+    with pytest.raises(StoreUnavailable) as caught, explained(Path("index/store")):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.exit_code == 1
+    assert "remove its folder" not in str(caught.value)
+
+
+def test_rocksdb_itself_says_so_of_a_lock(folder: Path) -> None:
+    with (
+        contextlib.closing(Database.write_to(folder)),
+        pytest.raises(StoreUnavailable, match="in use by another process"),
+    ):
+        Database.write_to(folder)
+
+
+def make_index(folder: Path) -> None:
+    judge = opened(folder)
+    pages = family_pages(Random(1), 60)
+    judge.judge(0, 0, 60, pages)
+    judge.flush(b"")
+    judge.close()
+
+
+def command(*arguments: str | Path) -> tuple[int, str]:
+    """Run the command line; return the exit code and what was said."""
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    code = getattr(done.exception, "exit_code", done.exit_code)
+    return code, f"{done.output}{done.exception or ''}"
+
+
+def test_a_secret_that_is_gone_or_changed_is_never_made_anew(tmp_path: Path) -> None:
+    make_index(tmp_path)
+    path, settings = tmp_path / "secret.key", SignatureSettings(bands=BANDS)
+    data = path.read_bytes()
+    other = b"%x" % (int(data[:1], 16) ^ 1) + data[1:]
+    for damage, error in ((b"not a key", SettingsError), (other, StoreMismatch)):
+        path.write_bytes(damage)
+        with pytest.raises(error, match=r"put .*secret\.key back from a copy"):
+            IndexFolder.open(tmp_path, settings, 1)
+        assert command("check", "--deep", "--index", tmp_path)[0] == 3
+        assert path.read_bytes() == damage
+    path.unlink()
+    for name in ("store/CURRENT", "newest-flush", None):
+        with pytest.raises(SettingsError, match=r"put .*secret\.key back from a copy"):
+            IndexFolder.open(tmp_path, settings, 1)
+        assert not path.exists()
+        if name:
+            (tmp_path / name).unlink()
+
+
+def test_a_deep_check_reads_a_sound_index_and_changes_nothing(tmp_path: Path) -> None:
+    make_index(tmp_path)
+    before = digests(tmp_path)
+    code, said = command("check", "--deep", "--index", tmp_path)
+    assert code == 0
+    assert said.count("none") == 5, "witness, database, rows, keys, the secret"
+    assert digests(tmp_path) == before
+    assert command("check", "--deep")[0] == 2
+
+
+@pytest.mark.parametrize(("family", "blocks"), [(ROWS, 2), (KEYS, 1)])
+def test_a_deep_check_names_each_damaged_block(tmp_path: Path, family: bytes, blocks: int) -> None:
+    make_index(tmp_path)
+    [path] = sorted_files(tmp_path / "store", family)
+    name = str(path.relative_to(tmp_path))
+    for at in (100, 4 * path.stat().st_size)[:blocks]:
+        Damage("flip", name, at).do(tmp_path)
+    part = f"{FAMILIES[family]} of shard 0"
+    [damage] = [finding.damage for finding in check_index(tmp_path) if finding.part == part]
+    assert len(damage) == blocks, damage
+    assert all(path.name in text for text in damage)
+    code, said = command("check", "--deep", "--index", tmp_path)
+    assert (code, "checksum mismatch" in said) == (3, True)
+
+
+def test_a_deep_check_tells_rows_and_keys_that_do_not_fit(folder: Path) -> None:
+    three_flushes(folder)
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        state = msgspec.msgpack.encode(store.meta)
+    with contextlib.closing(Database.write_to(folder)) as database:
+        database.write([list(key_entries(0, flushed([7]), 512))], (STATE_KEY, state))
+    found = {finding.part: finding.damage for finding in check_index(folder.parent)}
+    assert found["rows of shard 0"] == ["those of block 1 have other keys than that says"]
+    assert found["keys of shard 0"] == []
+
+
+def test_a_damaged_database_is_named_by_a_deep_check(tmp_path: Path) -> None:
+    make_index(tmp_path)
+    path = newest(tmp_path / "store", "*.sst")
+    Damage("flip", str(path.relative_to(tmp_path)), 800).do(tmp_path)
+    code, said = command("check", "--deep", "--index", tmp_path)
+    assert (code, path.name in said) == (3, True)
+    assert command("inspect", tmp_path)[0] == 3
+    assert command("check", "--index", tmp_path, "--bands", str(BANDS))[0] == 3
+
+
+READ_ALL = """
+import sys
+from pathlib import Path
+from typer.testing import CliRunner
+from streamer.cli.main import app
+index, page = sys.argv[1:]
+commands = ["inspect I", "check --index I", "check --deep --index I", "explain U --index I"]
+for command in [*commands, "uniqueness P --index I"]:
+    names = {"I": index, "P": page, "U": "http://a.example/7"}
+    arguments = [names.get(word, word) for word in command.split()]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, (command, done.output, done.exception)
+for path in (Path(index, "new"), Path(index, "newest-flush")):
+    try:
+        path.open("ab")
+    except PermissionError:
+        print("cannot write", path.name)
+Path(index, "store").chmod(0)
+for command in ("inspect I", "check --deep --index I", "replay P --verdicts V --index I"):
+    names = {"I": index, "P": page + ".jsonl", "V": page + ".verdicts"}
+    done = CliRunner().invoke(app, [names.get(word, word) for word in command.split()])
+    print(command[:6], type(done.exception).__name__, "fix the permissions" in str(done.exception))
+"""
+REFUSED = "StoreUnavailable True\n"
+
+
+def test_an_index_that_cannot_be_written_can_be_read_in_every_way(tmp_path: Path) -> None:
+    """Root writes where it likes, by a capability; the test is done without that."""
+    index, page, pages = tmp_path / "index", tmp_path / "page", tmp_path / "page.jsonl"
+    page.write_text("the quick brown fox jumps over the lazy dog and so on and on")
+    pages.write_text(json.dumps({"url": "http://a.example/7", "body": page.read_text() * 3}) + "\n")
+    verdicts = tmp_path / "verdicts.jsonl"
+    assert command("replay", pages, "--index", index, "--verdicts", verdicts)[0] == 0
+    for path in [index, *index.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
+    done = subprocess.run(
+        [*(as_others if os.geteuid() == 0 else []), sys.executable, "-c", READ_ALL, index, page],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    for path in [index, *index.rglob("*")]:
+        path.chmod(0o755)
+    assert done.stdout == "cannot write new\ncannot write newest-flush\n" + "".join(
+        f"{command} {REFUSED}" for command in ("inspec", "check ", "replay")
+    )
+    assert not tmp_path.joinpath("page.verdicts").exists()
+
+
+FLUSHING = """
+import sys
+from pathlib import Path
+from tests.helpers.stored_rows import flush
+from streamer.stored.store import Store
+from streamer.stored import database
+database.LOGGED_BYTES_MAX = int(sys.argv[2])
+store = Store.open(Path(sys.argv[1]))
+first = store.meta.seq if store.meta else 0
+for row in range(first, 10_000):
+    flush(store, [row], b"%d" % row)
+    print(row, flush=True)
+"""
+
+
+@pytest.mark.parametrize("logged", ["0", "1000000"], ids=["past the log", "by the log"])
+def test_a_kill_at_any_moment_leaves_a_flush_as_a_whole_and_none_that_was_told_is_lost(
+    folder: Path, logged: str
+) -> None:
+    for flushes in (1, 5, 30):
+        told = told_until_killed(FLUSHING, folder, logged, lines=flushes)[-1]
+        with contextlib.closing(Store.open(folder)) as store:
+            assert store.meta is not None
+            last = int(store.meta.owner)
+            assert last >= told
+            assert_holds(store, range(last + 1))
+
+
+def test_readers_beside_a_writer_that_merges_its_files_are_never_refused(folder: Path) -> None:
+    stop = threading.Event()
+    three_flushes(folder)
+
+    def write() -> None:
+        row = 3
+        while not stop.is_set():
+            with contextlib.closing(Store.open(folder)) as store:  # each close files its log
+                for _ in range(3):
+                    store.flush({}, [flushed([row], bytes(1000))], b"")
+                    row += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen, ends = [], time.monotonic() + 3
+    try:
+        while time.monotonic() < ends:
+            with contextlib.closing(Store.open(folder, writable=False)) as store:
+                assert store.meta is not None
+                rows = np.arange(store.meta.seq)
+                assert StoredLookup(store, 0).rows(rows).refs == (rows + 7).tolist()
+                seen.append(store.meta.seq)
+    finally:
+        stop.set()
+        writer.join()
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+
+
+def test_metadata_grows_with_the_flushes_and_not_with_their_square(quick_folder: Path) -> None:
+    """A worker of a slow source flushes some rows at a time for years."""
+    folder = quick_folder
+    sizes: dict[int, int] = {}
+    with contextlib.closing(Store.open(folder)) as store:
+        for number in range(1, 5001):
+            store.flush({}, [flushed([2 * number], b"state")], b"")
+            if number in {2500, 5000}:
+                sizes[number] = sum(path.stat().st_size for path in folder.glob("*"))
+            files = len(list(folder.glob("*")))
+    assert sizes[5000] <= 2.2 * sizes[2500], sizes
+    assert sizes[5000] <= 5000 * 1400, sizes
+    assert files < 30, "and so do the files"
+    began = time.perf_counter()
+    with contextlib.closing(Store.open(folder)) as store:
+        StoredLookup(store, 0)
+    assert time.perf_counter() - began < 20, "a second, on an idle machine"
+    filed = sum(path.stat().st_size for path in folder.glob("*.sst"))
+    assert filed <= 5000 * 600, "a row, its keys, and what the database adds"
+
+
+def test_files_that_flushes_leave_past_the_log_are_merged(
+    quick_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "LOGGED_BYTES_MAX", 0)
+    folder, most = quick_folder, 0
+    with contextlib.closing(Store.open(folder)) as store:
+        for row in range(400):
+            flush(store, [row])
+            most = max(most, len(list(folder.glob("*.sst"))))
+            if row % 50 == 0:
+                assert store._database is not None  # noqa: SLF001 - its thread is waited for
+                assert store._database._merging is not None  # noqa: SLF001 - as above
+                store._database._merging.result()  # noqa: SLF001 - as above
+        assert_holds(store, range(400))
+    assert most < 250, "that a thread has not come to yet"
+    for _ in range(3):  # a start merges what is left
+        with contextlib.closing(Store.open(folder)) as store:
+            flush(store, [int(store.meta.seq) if store.meta else 0])
+    assert len(list(folder.glob("*.sst"))) < 70
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert_holds(store, range(403))
+
+
+@pytest.mark.parametrize(("low", "high"), [(2_000, 2_000), (1_000, 50_000), (13 << 20, 14 << 20)])
+def test_merged_files_stay_few_and_are_not_written_often(low: int, high: int) -> None:
+    random, files, written, rewritten, most = Random(1), [], 0, 0, 0
+    for _ in range(20_000):
+        files.append(random.randint(low, high))
+        written += files[-1]
+        if count := files_to_merge(files):
+            merged = sum(files[-count:])
+            rewritten += merged
+            files[-count:] = [merged]
+        most = max(most, sum(size < MERGED_BYTES for size in files))
+    assert most < 32
+    assert rewritten <= 12 * written
+    if low > 1 << 20:
+        assert rewritten <= written

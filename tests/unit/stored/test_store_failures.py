@@ -1,0 +1,316 @@
+"""Several users of one store, stores that are not ours, and disks that refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable
+from streamer.index.codec import FORMAT, KEYS, READ_FORMATS, ROWS, SHINGLES, STATE_KEY
+from streamer.stored.database import FAMILIES, Database
+from streamer.stored.deep_check import check_index
+from streamer.stored.lookup import StoredLookup
+from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, key_entries, row_entries
+from streamer.stored.rows import scan_rows
+from streamer.stored.store import Store
+from tests.helpers.damage import digests, sorted_files
+from tests.helpers.stored_rows import assert_holds, flush, flushed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_a_reader_beside_a_writer_sees_the_flush_that_was_last_when_it_opened(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as writer:
+        flush(writer, [0], b"first")
+        with contextlib.closing(Store.open(folder, writable=False)) as reader:
+            flush(writer, [1], b"second")
+            assert reader.meta is not None
+            assert reader.meta.owner == b"first"
+            assert_holds(reader, [0])
+        with contextlib.closing(Store.open(folder, writable=False)) as reader:
+            assert reader.meta is not None
+            assert reader.meta.owner == b"second"
+            assert_holds(reader, [0, 1])
+        flush(writer, [2])
+        assert_holds(writer, [0, 1, 2])
+
+
+def test_a_reader_of_a_missing_index_says_which_folder_to_name(folder: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=r"There is no index in .*--index"):
+        Store.open(folder, writable=False)
+    assert not folder.exists()
+
+
+def test_a_second_writer_is_told_that_the_index_is_in_use(folder: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from streamer.stored.store import Store\n"
+        "store = Store.open(Path(sys.argv[1])); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(StoreUnavailable, match=r"in use by another process\. Wait"):
+            Store.open(folder)
+        other.communicate()
+    Store.open(folder).close()
+
+
+def test_an_index_of_another_format_is_refused_with_the_remedy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, contextlib.closing(Store.open(folder)) as store:
+        patch.setattr("streamer.stored.store.FORMAT", 99)
+        flush(store, [0])
+    for _ in range(2):  # a refusal leaves no lock behind
+        with pytest.raises(StoreMismatch, match=rf"has format 99, .* {FORMAT}\. Use the version"):
+            Store.open(folder)
+    monkeypatch.setattr("streamer.stored.store.READ_FORMATS", (99,))
+    with contextlib.closing(Store.open(folder)) as store:
+        assert store.meta is not None
+
+
+@pytest.mark.parametrize("before", [each for each in READ_FORMATS if each < FORMAT])
+def test_an_index_of_an_earlier_format_goes_on_as_one_of_ours(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("streamer.stored.store.FORMAT", before)
+        if before == 5:
+            patch.delitem(FAMILIES, SHINGLES)  # which it does not have
+        with contextlib.closing(Store.open(folder)) as store:
+            flush(store, range(20))
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(20))
+        flush(store, range(20, 40))
+    with contextlib.closing(Store.open(folder, writable=False)) as store:
+        assert store.meta is not None
+        assert store.meta.format == FORMAT
+        assert_holds(store, range(40))
+
+
+def test_an_index_from_before_there_was_a_witness_is_told_by_its_format(folder: Path) -> None:
+    with contextlib.closing(Database.write_to(folder)) as database:
+        state = msgspec.msgpack.encode({"format": 3, "identity": {}, "seq": 7, "shards": []})
+        database.write([], (b"\0" * 7 + b"\7\xff", state))
+    before = digests(folder.parent)
+    for writable in (True, False):
+        with pytest.raises(StoreMismatch, match=rf"has format 3, ours is {FORMAT}\. Use the"):
+            Store.open(folder, writable=writable)
+    assert digests(folder.parent) == before
+
+
+def test_a_store_of_something_else_is_refused(folder: Path) -> None:
+    with contextlib.closing(Database.write_to(folder)) as database:
+        database.write([], (b"zzz", b"not ours"))
+    for _ in range(2):
+        with pytest.raises(StoreMismatch, match="holds something else than an index"):
+            Store.open(folder)
+
+
+@pytest.mark.parametrize("family", [ROWS, KEYS, STATE_KEY], ids=["rows", "keys", "state"])
+def test_a_sorted_file_that_is_too_short_is_told_at_once(folder: Path, family: bytes) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(20))
+    [path] = sorted_files(folder, family)
+    for damage in (path.read_bytes()[:-1], b""):
+        path.write_bytes(damage)
+        with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .*{path.name}"):
+            Store.open(folder)
+
+
+def damage_middle(path: Path, damage: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(damage)
+
+
+def test_damaged_keys_are_told_when_an_index_is_opened(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(1200))
+    damage_middle(sorted_files(folder, KEYS)[0], b"\1\2\3")
+    with (
+        contextlib.closing(Store.open(folder)) as store,
+        pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"),
+    ):
+        StoredLookup(store, 0)
+
+
+@pytest.mark.parametrize("damage", [b"\1\2\3", bytes(3000)], ids=["some bytes", "a hole"])
+def test_a_damaged_block_of_rows_is_told_and_others_can_be_read(
+    folder: Path, damage: bytes
+) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+    damage_middle(sorted_files(folder, ROWS)[0], damage)
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
+        with pytest.raises(StoreDamaged, match=rf"{folder} is damaged .Corruption: block checksum"):
+            lookup.rows(np.arange(40))
+        assert lookup.rows(np.arange(3)).refs == [7, 8, 9]
+
+
+def test_a_file_that_has_lost_its_end_since_it_was_opened_is_told(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(40))
+    [path] = sorted_files(folder, ROWS)
+    with contextlib.closing(Store.open(folder)) as store:
+        lookup = StoredLookup(store, 0)
+        os.truncate(path, 5_000)
+        with pytest.raises(StoreDamaged, match=path.name):
+            lookup.rows(np.arange(40))
+
+
+def test_what_a_killed_flush_has_left_is_passed_over_and_written_over(folder: Path) -> None:
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(10))
+        state = STATE_KEY, msgspec.msgpack.encode(store.meta)
+    left = flushed(range(100, 900))
+    with contextlib.closing(Database.write_to(folder)) as database:
+        slot = SLOTS_A_KEY_BLOCK
+        database.write([list(row_entries(left, slot)), list(key_entries(0, left, slot))], state)
+    for first in (10, 20, 30):
+        with contextlib.closing(Store.open(folder)) as store:
+            assert_holds(store, range(first))
+            assert [row for part in scan_rows(store, 0) for row in part.rows.refs] == [
+                row + 7 for row in range(first)
+            ]
+            flush(store, range(first, first + 10))
+            assert_holds(store, range(first + 10))
+        assert not any(finding.damage for finding in check_index(folder.parent))
+
+
+def test_a_file_in_the_place_of_the_folder_is_unavailable(folder: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(StoreUnavailable, match="cannot be used now"):
+        Store.open(folder / "index" / "store")
+
+
+MANY_FLUSHES = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.helpers.stored_rows import assert_holds, flush
+from streamer.stored.store import Store
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+store = Store.open(Path(sys.argv[2]))
+for row in range(600):
+    flush(store, [row], bytes(100_000))
+assert_holds(store, range(600))
+"""
+
+
+def test_flushes_do_not_use_up_the_files_that_a_process_may_have_open(folder: Path) -> None:
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", MANY_FLUSHES, root, folder], check=True, timeout=120)
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.helpers.stored_rows import flushed
+from streamer.errors import StoreUnavailable
+from streamer.stored.store import Store
+store = Store.open(Path(sys.argv[2]))
+rows = flushed(range(1, 900))
+store.flush({}, [flushed([0])], b"before")
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in (0, 5_000, 100_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        store.flush({}, [rows], b"lost")
+    except StoreUnavailable as error:
+        print(store.meta.owner.decode(), error, flush=True)
+"""
+
+
+def test_a_disk_that_ends_within_a_flush_leaves_the_index_as_it_was(folder: Path) -> None:
+    """A limit on the size of files is a disk that takes a part and no more, for any user."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(Path(__file__).parents[3]), str(folder)],
+        check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    assert len(said) == 3
+    assert all(line.startswith(f"before The index {folder.parent}") for line in said)
+    assert all("File too large" in line for line in said)
+    with contextlib.closing(Store.open(folder)) as store:
+        assert store.meta is not None
+        assert store.meta.owner == b"before"
+        assert_holds(store, [0])
+        flush(store, range(1, 900))
+        assert_holds(store, range(900))
+
+
+UNMERGED = """
+import contextlib, logging, resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.helpers.stored_rows import assert_holds, flush
+from streamer.errors import StoreUnavailable
+from streamer.stored.database import MERGED_FILES
+from streamer.stored.store import Store
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+for number in range(MERGED_FILES):
+    with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
+        flush(store, range(100 * number, 100 * number + 100))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
+    store.failed = print
+    flush(store, [100 * MERGED_FILES])
+    assert_holds(store, range(100 * MERGED_FILES + 1))
+with contextlib.closing(Store.open(Path(sys.argv[2]))) as store:
+    try:
+        store.settle()
+    except StoreUnavailable as error:
+        print(error)
+"""
+
+
+def test_files_that_the_disk_does_not_take_merged_are_logged_and_counted(folder: Path) -> None:
+    """RocksDB's `compact_range` says nothing of a failure; each file alone is below the limit."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNMERGED, str(Path(__file__).parents[3]), str(folder)],
+        check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    assert "merge" in said
+    assert [line for line in said if line.startswith("The index could not merge files")]
+    assert said[-1].startswith(f"RocksDB could not merge files of the index {folder}"), said
+    with contextlib.closing(Store.open(folder)) as store:
+        assert_holds(store, range(1601))
+
+
+def test_keys_that_cannot_be_frozen_are_logged_and_counted(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object) -> None:
+        raise StoreUnavailable("No room.")
+
+    failed: list[str] = []
+    with contextlib.closing(Store.open(folder)) as store:
+        flush(store, range(3))
+        store.failed = failed.append
+        lookup = StoredLookup(store, 0)
+        monkeypatch.setattr(lookup.frozen, "freeze", fail)
+        lookup.freeze()
+        with pytest.raises(StoreUnavailable, match="No room"):
+            lookup.wait()
+        lookup.close()
+    assert failed == ["freeze"]
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line == "The keys of kept pages could not be frozen. No room."

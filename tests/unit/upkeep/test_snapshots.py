@@ -1,0 +1,405 @@
+"""Snapshots: an index that is copied at a flush comes back as it was, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import (
+    SettingsError,
+    StoreDamaged,
+    StoreMismatch,
+    StoreUnavailable,
+    StreamerError,
+)
+from streamer.run.index_folder import own_key, store_folder
+from streamer.stored.store import Store
+from streamer.upkeep.snapshot_places import Folder, Stopped
+from streamer.upkeep.snapshots import (
+    Checkpoint,
+    RegularSnapshots,
+    SnapshotFolder,
+    Taken,
+    take_snapshot,
+)
+from tests.helpers.damage import digests
+from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
+from tests.helpers.kills import told_until_killed
+from tests.helpers.stored_rows import assert_holds, flush
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> SnapshotFolder:
+    return SnapshotFolder(tmp_path / "snapshots")
+
+
+def stored(snapshots: SnapshotFolder) -> set[str]:
+    return {file.name for file in (Path(snapshots.name) / "files").iterdir()}
+
+
+def test_an_index_comes_back_as_it_was_with_its_key(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(10), range(10, 900))
+    own_key(index).write_text("a secret")
+    own_key(index).chmod(0o600)
+    taken = take_snapshot(index, snapshots, 0)
+    assert (taken.snapshot.flush, taken.snapshot.pages) == (2, 900)
+    assert not (index / "checkpoint").exists()
+    grow(index, range(900, 910))
+    assert snapshots.restore(tmp_path / "again") == [(tmp_path / "again", taken.snapshot)]
+    holds(tmp_path / "again", 900)
+    assert own_key(tmp_path / "again").read_text() == "a secret"
+    assert own_key(tmp_path / "again").stat().st_mode & 0o777 == 0o600
+    assert {p.name for p in tmp_path.iterdir()} == {"index", "snapshots", "again"}
+    grow(tmp_path / "again", range(900, 1000))
+    holds(tmp_path / "again", 1000)
+    holds(index, 910)
+
+
+def test_what_has_not_changed_is_copied_once(index: Path, snapshots: SnapshotFolder) -> None:
+    grow(index, range(900))
+    first = take_snapshot(index, snapshots, 0)
+    assert first.size == first.snapshot.size
+    before = stored(snapshots)
+    grow(index, range(900, 905))
+    second = take_snapshot(index, snapshots, 0)
+    large = [file for file in first.snapshot.files if file.size > 30_000]
+    assert large
+    assert all(file in second.snapshot.files for file in large)
+    assert second.size < 30_000 < second.snapshot.size
+    assert before < stored(snapshots)
+
+
+def test_what_a_restored_index_writes_does_not_pass_for_what_the_lost_one_wrote(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(10))
+    take_snapshot(index, snapshots, 0)
+    grow(index, range(10, 20))
+    take_snapshot(index, snapshots, 0)
+    again = tmp_path / "again"
+    snapshots.restore(again, 1)
+    grow(again, range(10, 15), range(15, 17))  # other files under the numbers of the lost ones
+    take_snapshot(again, snapshots, 0)
+    for number, rows in ((1, 10), (2, 20), (3, 17)):
+        snapshots.restore(tmp_path / str(number), number)
+        holds(tmp_path / str(number), rows)
+
+
+def test_as_many_snapshots_are_kept_as_are_wanted_and_no_file_besides(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    for rows in range(0, 60, 10):
+        grow(index, range(rows, rows + 10))
+        take_snapshot(index, snapshots, 2)
+    assert snapshots.numbers() == [5, 6]
+    needed = {file.digest for number in (5, 6) for file in snapshots.read(number).files}
+    assert stored(snapshots) == needed
+    snapshots.restore(tmp_path / "5", 5)
+    holds(tmp_path / "5", 50)
+    assert snapshots.read().number == 6
+    assert snapshots.oldest().number == 5
+    with pytest.raises(StoreUnavailable, match=r"has no snapshot 4; it has 5, 6\."):
+        snapshots.restore(tmp_path / "4", 4)
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "missing"])
+def test_a_snapshot_that_is_damaged_anywhere_is_refused_and_leaves_nothing(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, damage: str
+) -> None:
+    grow(index, range(600))
+    take_snapshot(index, snapshots, 0)
+    files = [*(Path(snapshots.name) / "files").iterdir(), *Path(snapshots.name).glob("*.json")]
+    assert len(files) >= 5
+    for path in files:
+        data = path.read_bytes()
+        if not data and damage in {"flip", "cut"}:
+            continue  # a log that has been filed
+        middle = len(data) // 2
+        flipped = bytes(byte ^ 1 for byte in data[middle : middle + 1])
+        if damage == "missing":
+            path.unlink()
+        else:
+            damaged = {
+                "flip": data[:middle] + flipped + data[middle + 1 :],
+                "cut": data[:-1],
+                "longer": data + b"x",
+            }
+            path.write_bytes(damaged[damage])
+        with pytest.raises((StoreDamaged, StoreUnavailable)) as refusal:
+            snapshots.restore(tmp_path / "again")
+        assert path.name in str(refusal.value) or "There is no snapshot" in str(refusal.value)
+        if path.suffix != ".json":
+            with pytest.raises(StoreDamaged):
+                snapshots.check(1)
+        assert not (tmp_path / "again").exists()
+        path.write_bytes(data)
+    assert snapshots.check(1).owner == b"600"
+    snapshots.restore(tmp_path / "again")
+    holds(tmp_path / "again", 600)
+
+
+def test_a_digest_that_fits_other_bytes_in_a_snapshots_own_file_is_not_believed(
+    index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    [path] = Path(snapshots.name).glob("*.json")
+    path.write_bytes(path.read_bytes().replace(b'"flush":1', b'"flush":2'))
+    with pytest.raises(StoreDamaged, match=path.name):
+        snapshots.read()
+
+
+def test_a_file_that_was_lost_from_the_snapshots_is_copied_again(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(600))
+    first = take_snapshot(index, snapshots, 0)
+    largest = max(first.snapshot.files, key=lambda file: file.size)
+    (Path(snapshots.name) / "files" / largest.digest).unlink()
+    take_snapshot(index, snapshots, 0)
+    for number in (1, 2):
+        snapshots.restore(tmp_path / str(number), number)
+        holds(tmp_path / str(number), 600)
+
+
+def test_nothing_is_restored_over_what_is_there(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    before = digests(index)
+    with pytest.raises(StoreUnavailable, match=r"is not empty\. Move what is there"):
+        snapshots.restore(index)
+    assert digests(index) == before
+    (tmp_path / "empty").mkdir()
+    snapshots.restore(tmp_path / "empty")
+    holds(tmp_path / "empty", 5)
+
+
+def test_an_index_in_use_and_folders_without_one_are_refused(
+    index: Path, snapshots: SnapshotFolder
+) -> None:
+    with pytest.raises(StoreUnavailable, match="There is no index in"):
+        take_snapshot(index, snapshots, 0)
+    assert not index.exists()
+    assert not Path(snapshots.name).exists()
+    with pytest.raises(StoreUnavailable, match="There is no snapshot in"):
+        snapshots.restore(index)
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        with pytest.raises(StoreUnavailable, match="is empty"):
+            take_snapshot(index, snapshots, 0)
+        flush(store, [0])
+        with pytest.raises(StoreUnavailable, match="in use by another process"):
+            take_snapshot(index, snapshots, 0)
+
+
+def test_one_process_at_a_time_writes_snapshots(index: Path, snapshots: SnapshotFolder) -> None:
+    grow(index, range(5))
+    with (
+        Folder(Path(snapshots.name)).writing(),
+        pytest.raises(StoreUnavailable, match="Another process writes snapshots to"),
+    ):
+        take_snapshot(index, snapshots, 0)
+    take_snapshot(index, snapshots, 0)
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_remedy(
+    tmp_path: Path, index: Path
+) -> None:
+    grow(index, range(5))
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreUnavailable, match=r"cannot be used: .*Free space there"):
+        take_snapshot(index, SnapshotFolder(tmp_path / "file"), 0)
+
+
+def test_a_kill_at_any_moment_leaves_whole_snapshots_and_whole_indexes(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    draw = random.Random(1)
+    again = tmp_path / "again"
+    for _ in range(4):
+        told = told_until_killed(
+            TAKING_SNAPSHOTS, index, snapshots.name, 3, again,
+            lines=draw.randrange(1, 4), pause=draw.uniform(0, 0.2),
+        )  # fmt: skip
+        assert snapshots.read().pages >= told[-1], "one that was told of is lost"
+        for number in snapshots.numbers():
+            assert int(snapshots.check(number).owner) == snapshots.read(number).pages
+        left = {"again", "again.old", "again.restoring"}  # by the kill
+        assert {path.name for path in tmp_path.iterdir()} - left == {"index", "snapshots"}
+        if again.exists() and any(again.iterdir()):
+            with contextlib.closing(Store.open(store_folder(again), writable=False)) as store:
+                assert store.meta is not None
+                assert_holds(store, range(int(store.meta.owner)))
+    taken = take_snapshot(index, snapshots, 3)
+    needed = {file.digest for n in snapshots.numbers() for file in snapshots.read(n).files}
+    assert stored(snapshots) == needed, "what kills have left is removed"
+    assert sorted(p.name for p in index.iterdir()) == ["newest-flush", "store"]
+    snapshots.restore(tmp_path / "last")
+    holds(tmp_path / "last", taken.snapshot.pages)
+
+
+def test_a_checkpoint_stays_as_it_was_while_the_index_goes_on(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        flush(store, range(50), b"50")
+        checkpoint = Checkpoint(index, store)
+        for row in range(50, 150):
+            flush(store, [row], b"more")
+        snapshots.take(checkpoint, 0, threading.Event())
+        checkpoint.remove()
+    snapshots.restore(tmp_path / "again")
+    holds(tmp_path / "again", 50)
+
+
+def test_a_snapshot_that_is_given_up_is_none(index: Path, snapshots: SnapshotFolder) -> None:
+    grow(index, range(50))
+    stopping = threading.Event()
+    stopping.set()
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        checkpoint = Checkpoint(index, store)
+        with pytest.raises(Stopped):
+            snapshots.take(checkpoint, 0, stopping)
+        checkpoint.remove()
+    assert snapshots.numbers() == []
+
+
+def regular(
+    index: Path, to: SnapshotFolder, now: list[float], told: list[Taken | StreamerError]
+) -> RegularSnapshots:
+    return RegularSnapshots(index, to, 60.0, 2, told.append, lambda: now[0])
+
+
+def test_regular_snapshots_are_due_by_time_where_there_is_something_new(
+    index: Path, snapshots: SnapshotFolder
+) -> None:
+    now, told = [1000.0], list[Taken | StreamerError]()
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        each = regular(index, snapshots, now, told)
+        assert not each.is_due(0), "there is nothing yet"
+        assert each.is_due(0, changed=True)
+        flush(store, [0], b"1")
+        assert each.is_due(1)
+        each.begin(store)
+        assert not each.is_due(1, changed=True)
+        each.wait()
+        now[0] += 61
+        assert not each.is_due(1), "nothing is new"
+        assert each.is_due(1, changed=True)
+        each.stop()
+        [taken] = told
+        assert isinstance(taken, Taken)
+        again = regular(index, snapshots, now, told)
+        assert not again.is_due(2), "the newest is of just now"
+        now[0] += 61
+        assert again.is_due(2)
+        assert not again.is_due(1)
+
+
+def test_a_snapshot_that_fails_is_told_and_tried_again_when_the_next_is_due(
+    tmp_path: Path, index: Path
+) -> None:
+    now, told = [0.0], list[Taken | StreamerError]()
+    (tmp_path / "file").write_text("in the way")
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        each = regular(index, SnapshotFolder(tmp_path / "file"), now, told)
+        flush(store, [0], b"1")
+        each.begin(store)
+        each.wait()
+        assert not each.is_due(1)
+        now[0] += 61
+        assert each.is_due(1)
+    [error] = told
+    assert isinstance(error, StoreUnavailable)
+    assert not (index / "checkpoint").exists()
+
+
+def test_an_unforeseen_failure_of_a_snapshot_is_reported(
+    index: Path, snapshots: SnapshotFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_any: object) -> Taken:
+        raise RuntimeError("a client's own error")
+
+    now, told = [0.0], list[Taken | StreamerError]()
+    monkeypatch.setattr(snapshots, "take", fail)
+    with contextlib.closing(Store.open(store_folder(index))) as store:
+        each = regular(index, snapshots, now, told)
+        flush(store, [0], b"1")
+        each.begin(store)
+        each.wait()
+        each.stop()
+    [error] = told
+    assert "failed: RuntimeError: a client's own error." in str(error)
+    assert not (index / "checkpoint").exists()
+
+
+def test_folders_of_indexes_and_snapshots_are_closed_to_others(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        grow(tmp_path / "above" / "index", range(50))
+        to = SnapshotFolder(tmp_path / "all" / "snapshots")
+        take_snapshot(tmp_path / "above" / "index", to, 0)
+        to.restore(tmp_path / "again", None)
+    finally:
+        os.umask(before)
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {path.name for path in folders} >= {"above", "index", "store", "snapshots", "files"}
+    assert {path.stat().st_mode & 0o777 for path in folders} <= {0o750, 0o700}
+
+
+@pytest.mark.parametrize("given", [{}, {"AWS_ACCESS_KEY_ID": "a"}, {"AWS_REGION": "r"}])
+def test_s3_without_credentials_names_the_variables_before_any_request(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("obstore")
+    for name in [name for name in os.environ if name.upper().startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        SnapshotFolder("s3://bucket/index")
+
+
+def test_a_snapshot_of_another_format_is_refused(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("streamer.stored.store.FORMAT", 99)
+        patch.setattr("streamer.stored.store.READ_FORMATS", (99,))
+        grow(index, range(5))
+        take_snapshot(index, snapshots, 0)
+    with pytest.raises(StoreMismatch, match="has format 99"):
+        snapshots.restore(tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_the_commands_copy_and_make_all_shards_of_a_worker(tmp_path: Path) -> None:
+    for shard in (0, 1):
+        grow(tmp_path / "index" / f"shard-{shard}", range(10 + shard))
+    code, said = run("snapshot", tmp_path / "index", tmp_path / "to", "--keep", 1)
+    assert (code, said.count("Snapshot 1 in ")) == (0, 2)
+    assert "flush 1, 11 pages" in said
+    code, said = run("restore", tmp_path / "to", tmp_path / "again")
+    assert (code, said.count("Snapshot 1 in ")) == (0, 2)
+    for shard in (0, 1):
+        holds(tmp_path / "again" / f"shard-{shard}", 10 + shard)
+    code, said = run("restore", tmp_path / "to", tmp_path / "again")
+    assert (code, "is not empty" in said) == (1, True)
+    code, said = run("restore", tmp_path / "to", tmp_path / "third", "--snapshot", 7)
+    assert (code, "has no snapshot 7; it has 1." in said) == (1, True)
+    code, said = run("snapshot", tmp_path / "nowhere", tmp_path / "to")
+    assert (code, "There is no index in" in said) == (1, True)
+    assert not os.path.lexists(tmp_path / "nowhere")

@@ -1,0 +1,283 @@
+"""Snapshots and folders of others: nothing is written outside an index, nothing foreign removed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import StoreDamaged, StoreUnavailable
+from streamer.run.index_folder import own_key
+from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
+from streamer.upkeep.work_folder import MARKER
+from tests.helpers.growing_index import everything, forge, grow, holds, run
+from tests.helpers.kills import ROOT
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> SnapshotFolder:
+    return SnapshotFolder(tmp_path / "snapshots")
+
+
+def first(snapshots: SnapshotFolder) -> Path:
+    [path] = Path(snapshots.name).glob("*.json")
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../home/.bashrc",
+        "{tmp}/home/.bashrc",
+        "../other/store/CURRENT",
+        "store/../../home/.bashrc",
+        "store/sub/CURRENT",
+        "store/..",
+        "store/",
+        "store",
+        ".",
+        "",
+        "newest-flush",
+        "notes.txt",
+        "secret.key/",
+        "secret.key\n",
+        "store/CURRENT\x00",
+        "store/.bashrc",
+        "store\\CURRENT",
+    ],
+)
+def test_a_snapshot_that_names_other_files_than_an_indexs_is_refused_before_anything_is_written(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, name: str
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".bashrc").write_text("alias ls=ls")
+    shutil.copytree(index, tmp_path / "other")
+
+    def change(files: list[dict[str, str]]) -> None:
+        files[-1]["name"] = name.replace("{tmp}", str(tmp_path))
+
+    forge(first(snapshots), change)
+    before = everything(tmp_path)
+    for refused in (lambda: snapshots.restore(tmp_path / "again"), lambda: snapshots.check(1)):
+        with pytest.raises(StoreDamaged, match="is not one of an index"):
+            refused()
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("digest", ["../../home/.bashrc", "", "A" * 32, "a" * 31])
+def test_a_snapshot_with_something_else_than_a_digest_is_refused(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder, digest: str
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    forge(first(snapshots), lambda files: files[0].update(digest=digest))
+    with pytest.raises(StoreDamaged, match="is not one of an index"):
+        snapshots.restore(tmp_path / "again")
+    forge(first(snapshots), lambda files: files.append(files[1]))
+
+
+def test_a_snapshot_that_names_a_file_twice_is_refused(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    forge(first(snapshots), lambda files: files.append(files[0]))
+    with pytest.raises(StoreDamaged, match="is not one of an index"):
+        snapshots.restore(tmp_path / "again")
+
+
+def test_a_snapshot_removes_no_file_of_others(tmp_path: Path, index: Path) -> None:
+    grow(index, range(5))
+    photos = tmp_path / "snapshots" / "files"
+    photos.mkdir(parents=True)
+    foreign = {
+        "photo.jpg": b"a photo",
+        "notes.new": b"notes",
+        "A" * 32: b"large letters",
+        "a" * 40: b"an object of git",
+    }
+    for name, data in foreign.items():
+        (photos / name).write_bytes(data)
+    (photos / "album").mkdir()
+    (photos / ("b" * 32)).symlink_to(tmp_path / "index")
+    (photos / ("c" * 32)).mkdir()
+    (photos / ("d" * 32)).write_bytes(b"what a killed snapshot has left")
+    (photos / ("e" * 32 + ".new")).write_bytes(b"or began")
+    for step in range(1, 4):
+        code, said = run("snapshot", index, tmp_path / "snapshots", "--keep", 1)
+        assert code == 0, said
+        grow(index, range(5 * step, 5 * step + 5))
+    assert {name: (photos / name).read_bytes() for name in foreign} == foreign
+    assert (photos / "album").is_dir()
+    assert (photos / ("c" * 32)).is_dir()
+    assert (photos / ("b" * 32)).is_symlink()
+    assert not (photos / ("d" * 32)).exists()
+    assert not (photos / ("e" * 32 + ".new")).exists()
+
+
+def test_a_snapshot_does_not_go_through_a_link_to_files_of_others(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / ("a" * 32)).write_bytes(b"a photo with its digest for a name")
+    (tmp_path / "snapshots").mkdir()
+    (tmp_path / "snapshots" / "files").symlink_to(tmp_path / "photos")
+    with pytest.raises(StoreUnavailable, match=r"files is a link, .* Name another folder"):
+        take_snapshot(index, snapshots, 1)
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["a" * 32]
+
+
+# ---- INDEX.restoring ----------------------------------------------------------------------------
+
+
+def _a_file(place: Path, _elsewhere: Path) -> None:
+    place.write_text("mine")
+
+
+def _a_folder_of_somebody(place: Path, _elsewhere: Path) -> None:
+    place.mkdir()
+    (place / "thesis.txt").write_text("mine")
+
+
+def _an_index_of_that_name(place: Path, _elsewhere: Path) -> None:
+    grow(place, range(3))
+
+
+def _a_link(place: Path, elsewhere: Path) -> None:
+    place.symlink_to(elsewhere)
+
+
+def _work_with_more_in_it(place: Path, _elsewhere: Path) -> None:
+    place.mkdir()
+    (place / MARKER).write_text("restore again")
+    (place / "thesis.txt").write_text("mine")
+
+
+def _work_with_a_link_for_an_index(place: Path, elsewhere: Path) -> None:
+    place.mkdir()
+    (place / MARKER).write_text("restore again")
+    (place / "index").symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        _a_file,
+        _a_folder_of_somebody,
+        _an_index_of_that_name,
+        _a_link,
+        _work_with_more_in_it,
+        _work_with_a_link_for_an_index,
+    ],
+)
+def test_what_was_there_before_a_restore_stays_and_the_restore_is_refused(
+    tmp_path: Path,
+    index: Path,
+    snapshots: SnapshotFolder,
+    fill: Callable[[Path, Path], None],
+) -> None:
+    grow(index, range(5))
+    take_snapshot(index, snapshots, 0)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "thesis.txt").write_text("mine")
+    fill(tmp_path / "again.restoring", elsewhere)
+    before = everything(tmp_path)
+    with pytest.raises(StoreUnavailable, match=r"again\.restoring is in the way: .*Move it"):
+        snapshots.restore(tmp_path / "again")
+    assert everything(tmp_path) == before
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from streamer.upkeep import snapshots as module
+from streamer.upkeep.snapshot_places import Folder
+from streamer.upkeep.work_folder import WorkFolder
+from tests.helpers.kills import die_before
+
+die_before(
+    int(sys.argv[3]), (WorkFolder, "begin"), (Folder, "fetch"), (Path, "rename"),
+    (module, "sync_folder"), (WorkFolder, "end"),
+)
+module.SnapshotFolder(sys.argv[1]).restore(Path(sys.argv[2]))
+"""
+
+
+def test_a_restore_that_was_killed_is_done_by_the_same_command(
+    tmp_path: Path, index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    own_key(index).write_text("a secret")
+    take_snapshot(index, snapshots, 0)
+    again, codes = tmp_path / "again", [-9]
+    while codes[-1]:
+        command = [sys.executable, "-c", KILLED, snapshots.name, str(again), str(len(codes))]
+        codes.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+        assert codes[-1] in {0, -9}
+        if again.exists():
+            holds(again, 5)
+            shutil.rmtree(again)
+    assert len(codes) > 8
+    assert not os.path.lexists(tmp_path / "again.restoring")
+    snapshots.restore(again)
+    holds(again, 5)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from streamer.errors import StoreUnavailable
+from streamer.upkeep.snapshots import SnapshotFolder
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+try:
+    SnapshotFolder(sys.argv[1]).restore(Path(sys.argv[2]))
+except StoreUnavailable as error:
+    sys.stdout.write(str(error))
+"""
+
+
+@pytest.mark.parametrize("parts", [("",), ("shard-0", "shard-1")])
+def test_a_disk_that_refuses_what_is_restored_is_named_and_left_as_it_was(
+    tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    """The last part alone does not fit: those before it are not left there either."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    for part in parts:
+        grow(tmp_path / "index" / part, range(600 if part == parts[-1] else 5))
+    assert run("snapshot", tmp_path / "index", tmp_path / "snapshots")[0] == 0
+    before = everything(tmp_path)
+    target = tmp_path / "disk" / "again"
+    command = [sys.executable, "-c", FULL, str(tmp_path / "snapshots"), str(target), "100000"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith(f"Cannot restore to {target}: File too large. Nothing of it")
+    assert str(tmp_path / "snapshots") not in done.stdout
+    assert everything(tmp_path) == before
+
+
+def test_a_folder_of_somebody_where_a_checkpoint_goes_stays_and_the_snapshot_is_refused(
+    index: Path, snapshots: SnapshotFolder
+) -> None:
+    grow(index, range(5))
+    (index / "checkpoint").mkdir()
+    (index / "checkpoint" / "thesis.txt").write_text("mine")
+    with pytest.raises(StoreUnavailable, match="checkpoint is in the way"):
+        take_snapshot(index, snapshots, 0)
+    grow(index, range(5, 10))
+    assert (index / "checkpoint" / "thesis.txt").read_text() == "mine"
