@@ -26,7 +26,7 @@ from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.others import OtherIndexes
 from streamer.sketch.settings import SignatureSettings
-from streamer.upkeep.reshard import Old, Place, write
+from streamer.upkeep.reshard import Destination, Old, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ def judged(index: Path, pages: int, first: int, theirs: int = 0, also: tuple[str
 
 def resharded(index: Path) -> Resharding:
     """Write an index anew with other shards, in its place."""
-    place, old_bytes, done = Place(index), _bytes_in(index), threading.Event()
+    place, old_bytes, done = Destination(index), _bytes_in(index), threading.Event()
     before, sizes = resident().anonymous_bytes, [(0, 0)]
 
     def watch() -> None:

@@ -63,7 +63,7 @@ AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
 """A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
 
 
-class _Prepared(NamedTuple):
+class _SignedPages(NamedTuple):
     """Pages that are parsed and signed; they are numbered from 0 on until they are judged."""
 
     batch: PageBatch
@@ -311,26 +311,26 @@ class Deduplicator:
             del page["body"]
         return _encoded(page)
 
-    def _submit(self, messages: list[bytes]) -> Future[_Prepared]:
+    def _submit(self, messages: list[bytes]) -> Future[_SignedPages]:
         assert self._open
         return self._pool.submit(self._prepare, messages)
 
-    def _prepare(self, messages: list[bytes], parser: PageParser | None = None) -> _Prepared:
+    def _prepare(self, messages: list[bytes], parser: PageParser | None = None) -> _SignedPages:
         """Parse, sign and look up messages; in any thread."""
         chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
         batch = (parser or self._parser).parse(chunk)
         pages = sign(self._signers.get(), 0, batch)
-        return _Prepared(batch, pages, self._judge.look_up(pages), len(messages))
+        return _SignedPages(batch, pages, self._judge.look_up(pages), len(messages))
 
     @staticmethod
-    def _check_whole(prepared: _Prepared) -> None:
+    def _check_whole(prepared: _SignedPages) -> None:
         """Raise InvalidPage unless one page is one."""
         for letter in prepared.batch.dead:
             raise InvalidPage(letter.code, letter.detail)
         for code in prepared.batch.skipped:
             raise InvalidPage(code, "such pages are passed over")
 
-    def _take(self, prepared: _Prepared) -> tuple[list[Verdicts], list[DeadLetter]]:
+    def _take(self, prepared: _SignedPages) -> tuple[list[Verdicts], list[DeadLetter]]:
         """Judge what is prepared; return verdicts, and letters of what could not be judged."""
         batch, pages, found, messages = prepared
         entry = self._open.to_change(self._source)

@@ -119,7 +119,7 @@ class SigningMetrics:
         )
 
 
-class ShardMetrics:
+class IndexMetrics:
     """What the shards of a process do, and what their indexes hold."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -249,7 +249,7 @@ class Metrics:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
         self.signing = SigningMetrics(registry)
-        self.shards = ShardMetrics(registry)
+        self.shards = IndexMetrics(registry)
         self.stage_seconds = Histogram(
             "streamer_stage_seconds",
             "Seconds that a chunk or a flush took; signers have no shard.",

@@ -48,7 +48,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.analysis.sample.score import Judged, read_places, verdict_at
+from streamer.analysis.sample.score import VerdictLine, read_places, verdict_at
 from streamer.errors import InputError, needs_extra
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
@@ -64,7 +64,7 @@ def place_of(representative: Representative) -> Location:
     return Location(f"{index}:{page.topic}", page.partition, page.offset)
 
 
-Rank = Callable[[Judged], tuple[float, ...]]
+Rank = Callable[[VerdictLine], tuple[float, ...]]
 
 
 class Policy(StrEnum):
@@ -79,7 +79,7 @@ class Policy(StrEnum):
 def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetched_at") -> Rank:
     """Return the policy's function; the fields are those of `carried` that `nutch` looks at."""
 
-    def nutch(judged: Judged) -> tuple[float, ...]:
+    def nutch(judged: VerdictLine) -> tuple[float, ...]:
         score = _number(judged.carried.get(score_field))
         fetched = _seconds(judged.carried.get(time_field))
         return -score, -fetched, len(unquote_plus(judged.url))
@@ -114,7 +114,7 @@ Progress = Callable[[int], None]  # is told the bytes read, of twice the file
 
 
 @dataclass(slots=True)
-class Sources:
+class SourceNumbers:
     """Numbers for the sources (topic and partition, or file) of a verdict file, and their pages."""
 
     numbers: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class Grouping:
     starts: Ints
     judged: int
     duplicates: int
-    known: Sources
+    known: SourceNumbers
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -175,7 +175,7 @@ def group(
     Raises:
         InputError: the file cannot be read, has no verdict, or a line is not one.
     """
-    known = Sources()
+    known = SourceNumbers()
     pairs, judged = _read_pairs(path, known, progress)
     refs, ends = np.unique(pairs, return_inverse=True)
     roots = np.arange(len(refs))
@@ -183,7 +183,7 @@ def group(
     size = path.stat().st_size
     if size and not judged:
         raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
-    pages = _Pages(refs, known, rank, scope)
+    pages = _PairedPages(refs, known, rank, scope)
     for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)
     order, starts = _ordered(roots, pages)
@@ -191,7 +191,7 @@ def group(
     return Grouping(pages.places[order], sources, starts, judged, len(pairs) // 2, known)
 
 
-def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, Judged, Location]]:
+def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, VerdictLine, Location]]:
     """Yield (place of the line, verdict, its page)."""
     for place, judged in read_places(path, progress):
         if judged.page is not None:
@@ -199,7 +199,7 @@ def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, Judged,
 
 
 def _read_pairs(
-    path: Path, known: Sources, progress: Progress
+    path: Path, known: SourceNumbers, progress: Progress
 ) -> tuple[npt.NDArray[np.uint64], int]:
     """Return duplicate, representative, duplicate, representative, ... and the number of pages."""
     pairs = array("Q")
@@ -214,13 +214,13 @@ def _read_pairs(
     return np.frombuffer(pairs, np.uint64), judged
 
 
-class _Pages:
+class _PairedPages:
     """What is known of the pages in pairs, by the place of their ref in the ascending `refs`."""
 
     def __init__(
         self,
         refs: npt.NDArray[np.uint64],
-        known: Sources,
+        known: SourceNumbers,
         rank: Rank,
         scope: Callable[[str], int],
     ) -> None:
@@ -230,9 +230,9 @@ class _Pages:
         self._scope = scope
         self.places = np.full(len(refs), _UNSEEN)
         self.scopes = np.zeros(len(refs), np.uint64)
-        self.ranks = np.zeros((len(refs), len(rank(Judged()))))
+        self.ranks = np.zeros((len(refs), len(rank(VerdictLine()))))
 
-    def add(self, place: int, verdict: Judged, page: Location) -> None:
+    def add(self, place: int, verdict: VerdictLine, page: Location) -> None:
         """Enter a verdict's page, and the page that it names as its representative."""
         at = self._find(page)
         if at is not None and not 0 <= self.places[at] < _UNSEEN:
@@ -241,20 +241,20 @@ class _Pages:
         if other is not None:
             at = self._find(place_of(other))
             if at is not None and self.places[at] == _UNSEEN:
-                self._enter(at, ~place, Judged(url=other.url))
+                self._enter(at, ~place, VerdictLine(url=other.url))
 
     def _find(self, page: Location) -> int | None:
         ref = self._known.ref(page)
         at = bisect_left(self._refs, ref)
         return at if at < len(self._refs) and self._refs[at] == ref else None
 
-    def _enter(self, at: int, place: int, judged: Judged) -> None:
+    def _enter(self, at: int, place: int, judged: VerdictLine) -> None:
         self.places[at] = place
         self.scopes[at] = self._scope(judged.url)
         self.ranks[at] = self._rank(judged)
 
 
-def _ordered(roots: Ints, pages: _Pages) -> tuple[Ints, Ints]:
+def _ordered(roots: Ints, pages: _PairedPages) -> tuple[Ints, Ints]:
     """Return the pages of clusters in the order of a Grouping, and where each cluster begins."""
     order = np.lexsort((pages.places, *pages.ranks.T[::-1], pages.scopes, roots))
     roots, scopes = roots[order], pages.scopes[order]

@@ -254,7 +254,7 @@ def _shown(share: float | None, form: str, unit: str = "") -> str:
     return "-" if share is None else f"{share:{form}}{unit}"
 
 
-class _Asked(NamedTuple):
+class _Setup(NamedTuple):
     """A method as an index would have it, the settings that say how it decides, and by sets."""
 
     scheme: Scheme
@@ -297,15 +297,15 @@ class Panel:
 
 def _asked(
     name: str, options: Mapping[str, str], canonical: Sequence[str], *, exact: bool
-) -> _Asked:
+) -> _Setup:
     given = [f"{option}={value}" for option, value in options.items()]
     settings = choose(name, options=given, canonical=canonical)
     by_sets = exact and settings.measure == Measure.RESEMBLANCE
-    return _Asked(scheme_of(settings, SECRET), settings, by_sets)
+    return _Setup(scheme_of(settings, SECRET), settings, by_sets)
 
 
 def _result(
-    name: str, asked: _Asked, pages: tuple[PageText, PageText], words: Sequence[list[str]]
+    name: str, asked: _Setup, pages: tuple[PageText, PageText], words: Sequence[list[str]]
 ) -> MethodResult:
     """Return what a method says, by the rule of index/rule.py: share a key, then be similar.
 

@@ -31,8 +31,8 @@ import msgspec
 
 from streamer.analysis.documents import page_texts
 from streamer.analysis.sample.crawl import PAGES_FILE, TRUTH_FILE, read_kinds
-from streamer.analysis.sample.reference import MIN_SHINGLES, Pages, read_pages
-from streamer.analysis.sample.score import KeptPages, Outcomes
+from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages
+from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
 from streamer.errors import InputError
 from streamer.model import Page
 from streamer.pages.files import Source
@@ -113,7 +113,7 @@ class Dataset:
     name: str
     sources: Sequence[Source]
     reader: PageReader
-    pages: Pages
+    pages: ReferencePages
     kinds: dict[int, str] = field(default_factory=dict)
     labelled: frozenset[tuple[int, int]] = frozenset()
 
@@ -164,7 +164,7 @@ def _converted(articles: Sequence[Path], folder: Path) -> Path:
     return out
 
 
-def _labelled(path: Path, pages: Pages) -> Iterator[tuple[int, int]]:
+def _labelled(path: Path, pages: ReferencePages) -> Iterator[tuple[int, int]]:
     """Yield the pairs of a file that have a label and whose pages are both known."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -181,9 +181,9 @@ def _labelled(path: Path, pages: Pages) -> Iterator[tuple[int, int]]:
 Pair = tuple[int, int]
 
 
-def true_pairs(pages: Pages, threshold: float) -> frozenset[Pair]:
+def true_pairs(pages: ReferencePages, threshold: float) -> frozenset[Pair]:
     """Return all pairs of exact resemblance >= threshold, the earlier page first."""
-    index = KeptPages(pages.exact, threshold, MIN_SHINGLES)
+    index = KeptSoFar(pages.exact, threshold, MIN_SHINGLES)
     found: list[Pair] = []
     for page in range(len(pages)):
         found += ((other, page) for other, _ in index.matches(page))
@@ -191,9 +191,9 @@ def true_pairs(pages: Pages, threshold: float) -> frozenset[Pair]:
     return frozenset(found)
 
 
-def true_labels(pages: Pages, threshold: float) -> list[int]:
+def true_labels(pages: ReferencePages, threshold: float) -> list[int]:
     """Return each page's representative, itself where it is kept, by a detector without error."""
-    index = KeptPages(pages.exact, threshold, MIN_SHINGLES)
+    index = KeptSoFar(pages.exact, threshold, MIN_SHINGLES)
     labels: list[int] = []
     for page in range(len(pages)):
         best = min(index.matches(page), key=lambda one: (-one[1], one[0]), default=None)
@@ -203,12 +203,12 @@ def true_labels(pages: Pages, threshold: float) -> list[int]:
     return labels
 
 
-def pair_outcomes(labels: Sequence[int], true: Collection[Pair]) -> Outcomes:
+def pair_outcomes(labels: Sequence[int], true: Collection[Pair]) -> ConfusionCounts:
     """Count the pairs of pages under one label against the true pairs."""
     said = _pairs(Counter(labels).values())
     right = shared_pairs(labels, true)
     wrong, missed = said - right, len(true) - right
-    return Outcomes(right, wrong, missed, comb(len(labels), 2) - right - wrong - missed)
+    return ConfusionCounts(right, wrong, missed, comb(len(labels), 2) - right - wrong - missed)
 
 
 def shared_pairs(labels: Sequence[int], pairs: Iterable[Pair]) -> int:

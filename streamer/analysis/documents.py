@@ -138,7 +138,7 @@ def read_body(path: Path, reader: PageReader = DEFAULT_READER) -> Body:
     return found
 
 
-class Collected(NamedTuple):
+class CollectionFiles(NamedTuple):
     """The files of a collection of texts; `sources` have many pages each, the others one text."""
 
     sources: Sequence[Source]
@@ -152,7 +152,7 @@ class Collected(NamedTuple):
         return sum(path.stat().st_size for path in files)
 
 
-def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> Collected:
+def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> CollectionFiles:
     """Return the files that `paths` name, without `aside`; a folder stands for all files below it.
 
     Raises:
@@ -175,11 +175,11 @@ def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> Collected
     pages, named, found = (
         [p for p in each if not p.samefile(aside)] for each in (pages, named, found)
     )
-    return Collected(reader.open([*map(str, pages)]), named, found)
+    return CollectionFiles(reader.open([*map(str, pages)]), named, found)
 
 
 def read_documents(
-    files: Collected,
+    files: CollectionFiles,
     canonical: CanonicalOptions,
     reader: PageReader,
     progress: Callable[[int], None] = lambda _bytes: None,

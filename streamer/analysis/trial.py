@@ -31,10 +31,10 @@ from streamer.analysis.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.analysis.sample.reference import Pages
+from streamer.analysis.sample.reference import ReferencePages
 from streamer.analysis.sample.score import (
     THRESHOLD,
-    Outcomes,
+    ConfusionCounts,
     ratio_text,
     read_verdicts,
     score_pages,
@@ -246,7 +246,7 @@ def secret_of(seed: int) -> bytes:
     return hashlib.blake2b(f"evaluation {seed}".encode(), digest_size=SECRET_BYTES).digest()
 
 
-def ratios(outcomes: Outcomes) -> Ratios:
+def ratios(outcomes: ConfusionCounts) -> Ratios:
     """Return the ratios of outcomes."""
     return Ratios(
         outcomes.precision,
@@ -258,7 +258,7 @@ def ratios(outcomes: Outcomes) -> Ratios:
     )
 
 
-def said_labels(pages: Pages, verdicts: Path) -> list[int]:
+def said_labels(pages: ReferencePages, verdicts: Path) -> list[int]:
     """Return each page's representative by its verdict, itself where it was kept."""
     labels = list(range(len(pages)))
     for said in read_verdicts(verdicts):

@@ -42,7 +42,7 @@ WEIGHT_FP = 0.01  # a candidate is verified in microseconds; a duplicate that is
 Floats = npt.NDArray[np.float64]
 
 
-class Banding(NamedTuple):
+class BandChoice(NamedTuple):
     """Bands and rows with their two areas of error, each at most 1, and the weighted sum."""
 
     bands: int
@@ -57,7 +57,7 @@ def detection_probability(similarity: float, bands: int, rows: int) -> float:
     return float(1 - (1 - similarity**rows) ** bands)
 
 
-def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -> list[Banding]:
+def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -> list[BandChoice]:
     """Return all bandings with bands x rows <= hashes, the least weighted error first.
 
         false positive area = integral of P(s) ds from 0 to the threshold
@@ -94,14 +94,14 @@ def widest_banding(threshold: float, missed_max: float = 1e-4) -> tuple[int, int
     return BANDS_MAX, next(fitting, 1)
 
 
-def weighed_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> Banding:
+def weighed_banding(threshold: float, bands: int, rows: int, weight_fp: float) -> BandChoice:
     """Return a banding with its errors, as `rank_bandings` explains them."""
     below, below_weights = _nodes(0.0, threshold, bands * rows)
     above, above_weights = _nodes(threshold, 1.0, bands * rows)
     false_positive = float(below_weights @ (1 - (1 - below**rows) ** bands))
     false_negative = float(above_weights @ (1 - above**rows) ** bands)
     error = weight_fp * false_positive + (1 - weight_fp) * false_negative
-    return Banding(bands, rows, false_positive, false_negative, error)
+    return BandChoice(bands, rows, false_positive, false_negative, error)
 
 
 def _nodes(start: float, end: float, degree: int) -> tuple[Floats, Floats]:

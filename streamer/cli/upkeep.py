@@ -24,7 +24,7 @@ from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, Stre
 from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.log_upkeep import Generation, forget_in_log, reshard_worker, trim
+from streamer.kafka.log_upkeep import IndexNames, forget_in_log, reshard_worker, trim
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import stored_position
 from streamer.kernel import FOLDER
@@ -32,7 +32,7 @@ from streamer.pages.mapping import epoch_ms
 from streamer.run.index_folder import shard_folders, store_folder
 from streamer.stored.forget import forget as forget_pages
 from streamer.stored.store import Store, has_index
-from streamer.upkeep.reshard import Old, Place, Progress, write
+from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 
 
@@ -300,7 +300,7 @@ def reshard(
 
     Example: streamer reshard my-index --to 4 --index-name streamer --new-name streamer-2
     """
-    place = Place(index, out)
+    place = Destination(index, out)
     if place.finish_killed(to):
         typer.echo(f"The index {index} has {to} shards already.")
         return
@@ -340,9 +340,9 @@ def _check_name(old: Old, name: str, new_name: str | None) -> None:
 
 
 async def _reshard_worker(
-    settings: Settings, new_name: str, old: Old, place: Place, to: int, progress: Progress
+    settings: Settings, new_name: str, old: Old, place: Destination, to: int, progress: Progress
 ) -> None:
-    names = Generation(
+    names = IndexNames(
         Names(settings.index_name, settings.input_topic),
         Names(new_name, settings.input_topic),
         to,

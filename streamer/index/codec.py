@@ -94,7 +94,7 @@ class Replaced(msgspec.Struct, array_like=True):
     refs: list[int] = []
 
 
-class Forgotten(msgspec.Struct):
+class PendingForget(msgspec.Struct):
     """What a shard is about to forget, as forgetting.py has it.
 
     `terms`: kind, value, the row before which it holds, the command that wants it, and which record
@@ -141,7 +141,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
     watermark: int = 0
     horizon: Horizon = NO_HORIZON
     generation: tuple[int, int, int] = (0, 0, 0)
-    forgotten: Forgotten = msgspec.field(default_factory=Forgotten)
+    forgotten: PendingForget = msgspec.field(default_factory=PendingForget)
     missing: dict[str, int] = msgspec.field(default_factory=dict)
 
 
@@ -247,7 +247,7 @@ class Stretch(msgspec.Struct):
     shards: list[tuple[int, int, int, int]]
 
 
-class Generation(msgspec.Struct, array_like=True):
+class UrlGeneration(msgspec.Struct, array_like=True):
     """Versions of URLs that are dropped together: none is newer than `time`, or behind `row`."""
 
     number: int
@@ -267,7 +267,7 @@ class ShardMeta(msgspec.Struct):
     postings: int = 0
     state: bytes = b""
     horizon: Horizon = NO_HORIZON
-    generations: list[Generation] = []
+    generations: list[UrlGeneration] = []
     forgotten: int = 0
 
 

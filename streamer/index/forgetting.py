@@ -28,7 +28,7 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.codec import Forgotten, Replaced
+from streamer.index.codec import PendingForget, Replaced
 from streamer.index.messages import Forget, Times
 from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.index.postings import ROWS_MAX
@@ -44,7 +44,7 @@ Rows = npt.NDArray[np.int64]
 Refs = npt.NDArray[np.uint64]
 
 
-class _Mark(NamedTuple):
+class _TermMark(NamedTuple):
     """For which rows a term holds, those before one, and the command that wants it.
 
     `record` tells by which record it came, of all that had something to forget.
@@ -63,13 +63,13 @@ class Terms:
         packed: Iterable[tuple[str, bytes | int, int, str, int]] = (),
         retired: Mapping[bytes, int] = {},
     ) -> None:
-        self._by_kind: dict[str, dict[Any, _Mark]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
+        self._by_kind: dict[str, dict[Any, _TermMark]] = {URL: {}, HOST: {}, BEFORE: {}, REF: {}}
         for kind, value, row_end, ask, record in packed:
-            self._by_kind[kind][value] = _Mark(row_end, ask, record)
+            self._by_kind[kind][value] = _TermMark(row_end, ask, record)
         self.retired = dict(retired)  # URLs, each with the row before which it is
 
     @classmethod
-    def unpack(cls, packed: Forgotten) -> Terms:
+    def unpack(cls, packed: PendingForget) -> Terms:
         """Return the terms that a shard's state has."""
         ends = np.frombuffer(packed.retired_before, np.int64).tolist()
         return cls(packed.terms, dict(zip(packed.retired, ends, strict=True)))
@@ -143,7 +143,7 @@ class Terms:
 
     @staticmethod
     def _note(
-        own: dict[Any, _Mark], value: object, place: int, rows: Rows, found: dict[int, str]
+        own: dict[Any, _TermMark], value: object, place: int, rows: Rows, found: dict[int, str]
     ) -> None:
         mark = own.get(value)
         if mark is not None and rows[place] < mark.row_end:
@@ -210,7 +210,7 @@ class Forgetting:
             forgotten.
     """
 
-    def __init__(self, packed: Forgotten) -> None:
+    def __init__(self, packed: PendingForget) -> None:
         self._terms = Terms.unpack(packed)
         self._swept = Terms()  # by the sweep that goes on
         self.doomed, self.gone = set(packed.doomed), set(packed.gone)
@@ -226,11 +226,11 @@ class Forgetting:
         self._counts = Counter(packed.counts | packed.done)
         self.done: dict[str, int] = {}
 
-    def packed(self) -> Forgotten:
+    def packed(self) -> PendingForget:
         """Return all of it as a shard's state has it."""
         assert not self._swept, "a sweep goes on"
         retired = self._terms.retired
-        return Forgotten(
+        return PendingForget(
             self._terms.packed(), sorted(self.doomed), sorted(self.gone), self._asked,
             self._passed_on, dict(self._counts), self.done.copy(), self.records,
             [*retired], np.fromiter(retired.values(), np.int64, len(retired)).tobytes(),

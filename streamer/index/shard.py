@@ -23,7 +23,7 @@ import numpy.typing as npt
 from streamer.errors import StoreMismatch
 from streamer.index.batch import Batch, fetch_candidates, key_masks, verdict_on_held
 from streamer.index.codec import (
-    Forgotten,
+    PendingForget,
     ShardState,
     pack_pages,
     pack_state,
@@ -148,7 +148,7 @@ class Shard:
         self._held: dict[int, list[Pages]] = {}  # row of an undecided page -> who waits for it
         self._held_refs: set[int] = set()
         self._held_times: list[tuple[int, int]] = []  # a heap of (time, ref): some do not wait now
-        self.forgetting = Forgetting(Forgotten())
+        self.forgetting = Forgetting(PendingForget())
         self._outputs: list[Output] = []
         if state:
             self._restore(unpack_state(state))

@@ -46,7 +46,7 @@ from streamer.index.messages import (
 from streamer.index.settings import IndexSettings
 from streamer.kafka.connection import Connection
 from streamer.kafka.gauge import POLL_MILLISECONDS, answer_in
-from streamer.kafka.prepare import Prepared, log_bounds, prepare
+from streamer.kafka.prepare import PreparedIndex, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, open_reader, reach, stop_consumer
 from streamer.kafka.topics import Names, topic_id
@@ -60,7 +60,7 @@ from streamer.kafka.wire import (
     stored_position,
     unpack_record,
 )
-from streamer.upkeep.reshard import Old, Place, Progress, write
+from streamer.upkeep.reshard import Destination, Old, Progress, write
 from streamer.upkeep.snapshots import SnapshotFolder
 
 
@@ -205,7 +205,7 @@ _FIRST = 1  # the offset at which a new log begins
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class IndexNames:
     """The names of an index before and after, and its new number of shards."""
 
     old: Names
@@ -215,7 +215,7 @@ class Generation:
 
 
 async def reshard_worker(
-    connection: Connection, names: Generation, old: Old, place: Place, progress: Progress
+    connection: Connection, names: IndexNames, old: Old, place: Destination, progress: Progress
 ) -> None:
     """Write a worker's index anew, make its topics, and put it in its place.
 
@@ -243,7 +243,7 @@ async def reshard_worker(
 
 
 class _Resharding:
-    def __init__(self, reader: Reader, publisher: Publisher, names: Generation, old: Old) -> None:
+    def __init__(self, reader: Reader, publisher: Publisher, names: IndexNames, old: Old) -> None:
         self._reader, self._publisher, self._names, self._old = reader, publisher, names, old
         found = [stored_position(owner) for owner in old.owners]
         self._at = [each for each in found if each is not None]
@@ -291,7 +291,7 @@ class _Resharding:
         """Make the new topics; return the positions of the new shards in their logs."""
         names, reader = self._names.new, self._reader
         partitions = len(await reader.partitions(self._names.old.verdicts))
-        prepared: Prepared = await prepare(
+        prepared: PreparedIndex = await prepare(
             reader, self._publisher, names, self._settings, self._identity.fingerprint,
             self._names.replicas, partitions,
         )  # fmt: skip

@@ -278,7 +278,7 @@ class _Collector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class _MetricValues:
     """What the metrics say at a moment; counters since the start of the process."""
 
     read: int
@@ -331,7 +331,7 @@ class ProgressLog:
             _log.warning(event, **fields)
         self._before, self._looked_at = counts, now
 
-    def _shown(self, counts: _Counts) -> dict[str, int]:
+    def _shown(self, counts: _MetricValues) -> dict[str, int]:
         shown: dict[str, int] = {}
         if self._owns:
             shown |= {"judged": counts.judged, "kept": counts.kept}
@@ -341,7 +341,9 @@ class ProgressLog:
             shown |= {"skipped": counts.skipped.total(), "lag_records": counts.lag}
         return shown
 
-    def _warnings(self, now: _Counts, before: _Counts) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _warnings(
+        self, now: _MetricValues, before: _MetricValues
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield what is wrong: an event, and its values."""
         read, dead = now.read - before.read, now.dead - before.dead
         if read >= RECORDS_MIN and dead.total() > MOSTLY * read:
@@ -386,9 +388,9 @@ class ProgressLog:
             )
         return "No record was read since the last look, and there are some. See the brokers."
 
-    def _counts(self) -> _Counts:
+    def _counts(self) -> _MetricValues:
         signing, shards = self._metrics.signing, self._metrics.shards
-        return _Counts(
+        return _MetricValues(
             read=_total(signing.records_read),
             signed=_total(signing.pages_signed),
             judged=_total(shards.verdicts),

@@ -32,7 +32,7 @@ SETTINGS_MAX = 64  # records at the beginning of a log, among which those of pag
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedIndex:
     """The index as it stands in Kafka: its identity, and its topics' partitions."""
 
     identity: LogIdentity
@@ -55,7 +55,7 @@ async def prepare(
     fingerprint: str,
     replicas: int,
     verdict_partitions: int,
-) -> Prepared:
+) -> PreparedIndex:
     """Make or check all topics of an index.
 
     Raises:
@@ -78,7 +78,7 @@ async def prepare(
     first = pack_record(config_record(settings, 0), identity)
     for log in await _logs_to_begin(reader, names, settings, identity):
         await publisher.publish_one(log, first)
-    return Prepared(
+    return PreparedIndex(
         identity,
         tuple([await topic_id(reader.admin, names.log(i)) for i in range(settings.shards)]),
         len(await reader.partitions(names.verdicts)),

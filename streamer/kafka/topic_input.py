@@ -280,7 +280,7 @@ PARTITION_BYTES_MIN = 1 << 20
 
 
 @dataclass(slots=True)
-class _Fetched:
+class _Buffered:
     """What was fetched of a partition and not handed out; `position` is where fetching goes on."""
 
     position: int
@@ -303,7 +303,7 @@ class PageTopic:
         self._loop = loop
         self._reader = reader
         self._consumer = consumer
-        self._fetched: dict[int, _Fetched] = {}
+        self._fetched: dict[int, _Buffered] = {}
         self.id = self.id_of(name)
 
     def first_since(self, moment_ms: int) -> dict[int, int]:
@@ -331,7 +331,7 @@ class PageTopic:
                 self._consumer.seek(TopicPartition(self.name, partition), offset)
 
         self._loop.run(assign())
-        self._fetched = {partition: _Fetched(offset) for partition, offset in starts.items()}
+        self._fetched = {partition: _Buffered(offset) for partition, offset in starts.items()}
 
     def take(
         self,
@@ -362,7 +362,7 @@ class PageTopic:
                 return taken, times, end
             self._loop.run(self._fetch(partition, fetched))
 
-    async def _fetch(self, partition: int, fetched: _Fetched) -> None:
+    async def _fetch(self, partition: int, fetched: _Buffered) -> None:
         """Fetch until there is anything, or the position has moved over a gap."""
         place = TopicPartition(self.name, partition)
         while True:

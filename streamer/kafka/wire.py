@@ -45,7 +45,7 @@ class LogIdentity:
     origin: str
 
 
-class _Head(msgspec.Struct, array_like=True):
+class _RecordHead(msgspec.Struct, array_like=True):
     version: int
     fingerprint: str
     origin: str
@@ -57,12 +57,12 @@ class _Head(msgspec.Struct, array_like=True):
     items: msgspec.Raw
 
 
-class _Decisions(msgspec.Struct, array_like=True):
+class _PackedDecisions(msgspec.Struct, array_like=True):
     refs: bytes
     kept: bytes
 
 
-class _Forget(msgspec.Struct, array_like=True):
+class _PackedForget(msgspec.Struct, array_like=True):
     terms: list[Term]
     ask: str
 
@@ -71,10 +71,10 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, Memo
 
 _encoder = msgspec.msgpack.Encoder()
 _decode_version = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
-_decode_head = msgspec.msgpack.Decoder(_Head).decode
+_decode_head = msgspec.msgpack.Decoder(_RecordHead).decode
 _decode_pages = msgspec.msgpack.Decoder(PackedPages).decode
-_decode_decisions = msgspec.msgpack.Decoder(_Decisions).decode
-_decode_forget = msgspec.msgpack.Decoder(_Forget).decode
+_decode_decisions = msgspec.msgpack.Decoder(_PackedDecisions).decode
+_decode_forget = msgspec.msgpack.Decoder(_PackedForget).decode
 
 
 def pack_record(record: Record, identity: LogIdentity) -> bytes:
@@ -84,12 +84,12 @@ def pack_record(record: Record, identity: LogIdentity) -> bytes:
     if isinstance(items, Pages):
         kind, packed = _PAGES, pack_pages(items)
     elif isinstance(items, Decisions):
-        kind, packed = _DECISIONS, _Decisions(items.refs.tobytes(), items.kept.tobytes())
+        kind, packed = _DECISIONS, _PackedDecisions(items.refs.tobytes(), items.kept.tobytes())
     elif isinstance(items, Forget):
-        kind, packed = _FORGET, _Forget(items.terms, items.ask)
+        kind, packed = _FORGET, _PackedForget(items.terms, items.ask)
     else:
         kind, packed = _CONFIG, items.model_dump()
-    head = _Head(
+    head = _RecordHead(
         WIRE_VERSION,
         identity.fingerprint,
         identity.origin,
@@ -139,7 +139,7 @@ def identity_in(data: bytes) -> LogIdentity:
     return LogIdentity(head.fingerprint, head.origin)
 
 
-def _head(value: bytes | None) -> _Head:
+def _head(value: bytes | None) -> _RecordHead:
     data = value or b""
     try:
         parts = _decode_version(data)
@@ -172,7 +172,7 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
         )
 
 
-def _items(head: _Head) -> Items:
+def _items(head: _RecordHead) -> Items:
     if head.kind == _PAGES:
         return unpack_pages(_decode_pages(head.items))
     if head.kind == _DECISIONS:

@@ -38,7 +38,7 @@ from streamer.kafka.monitoring import (
     snapshot_report,
 )
 from streamer.kafka.owner import Outlet, Owner
-from streamer.kafka.prepare import Prepared, check_groups, log_bounds, prepare
+from streamer.kafka.prepare import PreparedIndex, check_groups, log_bounds, prepare
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Reader, open_reader, reach
 from streamer.kafka.shard_app import CatchUp, ShardApp
@@ -309,7 +309,9 @@ class Worker:
         signs, owns = self.options.signs, self.options.settings.role is not Role.SIGN
         return ProgressLog(self.metrics, self._signing, signs=signs, owns=owns)
 
-    async def _open(self, reader: Reader, publisher: Publisher) -> tuple[Prepared, FlowControl]:
+    async def _open(
+        self, reader: Reader, publisher: Publisher
+    ) -> tuple[PreparedIndex, FlowControl]:
         """Check everything, and open the shards that this worker owns."""
         options, names = self.options, self.options.names
         settings, shards = options.settings, options.settings.shards
@@ -347,7 +349,7 @@ class Worker:
     def _faust_options(self) -> dict[str, Any]:
         return {**self.options.faust_options(), "topics": self._topics}
 
-    def _owner(self, shard: int, prepared: Prepared) -> Owner:
+    def _owner(self, shard: int, prepared: PreparedIndex) -> Owner:
         options, settings = self.options, self.options.settings
         log = ShardLog(shard, settings.shards, prepared.log_ids[shard], prepared.identity)
         if note := conversion(options.shard_folder(shard), convert=settings.convert):
@@ -376,7 +378,9 @@ class Worker:
             folder, to, settings.snapshot_seconds, settings.snapshot_keep, report
         )
 
-    async def _start(self, publisher: Publisher, prepared: Prepared, flow: FlowControl) -> None:
+    async def _start(
+        self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
+    ) -> None:
         options = self.options
         self._beside.append(asyncio.create_task(self._watch_topics()))
         starting = [app.start() for app in self.shards]
@@ -385,7 +389,7 @@ class Worker:
         await asyncio.gather(*starting)
 
     async def _start_signers(
-        self, publisher: Publisher, prepared: Prepared, flow: FlowControl
+        self, publisher: Publisher, prepared: PreparedIndex, flow: FlowControl
     ) -> None:
         options, settings = self.options, self.options.settings
         secret = read_secret(options.key_file)

@@ -30,7 +30,7 @@ from streamer.index.settings import IndexSettings, key_columns
 from streamer.model import SIMILARITY_ONE, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
-from streamer.run.whole_index import Part, WholeIndex
+from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import UNKNOWN, decided_similarity, set_similarity
 from streamer.sketch.method import sketch_similarity
 from streamer.sketch.method_signer import make_signer
@@ -70,7 +70,7 @@ class KeptPage(NamedTuple):
     ref: int
 
 
-class Nearest(NamedTuple):
+class NearestPage(NamedTuple):
     """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
 
     `equal_content` tells whether it has the same words in the same order, `exact` whether the
@@ -84,7 +84,7 @@ class Nearest(NamedTuple):
     exact: bool
 
 
-def answering_rows(part: Part) -> Iterator[ScannedRows]:
+def answering_rows(part: IndexPart) -> Iterator[ScannedRows]:
     """Yield the rows of a shard that have not expired, and are not to be forgotten."""
     forgotten = unpack_state(part.meta.state).forgotten
     yield from scan_rows(part.store, part.place, Forgetting(forgotten))
@@ -145,7 +145,7 @@ class Explained:
     """
 
     kept: KeptPage | None
-    nearest: Nearest | None
+    nearest: NearestPage | None
     too_short: bool | None
     keys: int
     settings: IndexSettings
@@ -330,11 +330,13 @@ class KeptIndex:
         nearest = self._nearest(target, settings, progress)
         return Explained(kept, nearest, too_short, len(target.marks) - 1, settings)
 
-    def _nearest(self, target: Target, rule: IndexSettings, progress: Progress) -> Nearest | None:
+    def _nearest(
+        self, target: Target, rule: IndexSettings, progress: Progress
+    ) -> NearestPage | None:
         """Return the page that decides: of those that share a key the most similar, else of all."""
         least, measure = rule.similarity_min, int(rule.measure)
         shared: Counter[int] = Counter()
-        best: tuple[tuple[bool, bool, int, int], Nearest] | None = None
+        best: tuple[tuple[bool, bool, int, int], NearestPage] | None = None
         read = 0
         for part in reversed(self._parts):  # the first shard last: it has all rows' keys
             own = target.marks[key_columns(part.number, part.shards, len(target.marks) - 1)]
@@ -354,7 +356,7 @@ class KeptIndex:
                     rank = (not shared[ref], not equal, -found, ref)  # of equals the earliest
                     if best is None or rank < best[0]:
                         page, similarity = self._page(ref, rows.urls[i]), found / SIMILARITY_ONE
-                        best = rank, Nearest(page, similarity, shared[ref], equal, exact)
+                        best = rank, NearestPage(page, similarity, shared[ref], equal, exact)
                 read += len(rows.refs)
                 progress(read)
         return best and best[1]
@@ -380,7 +382,7 @@ class KeptIndex:
         return None
 
 
-def _row_of(ref: int, part: Part) -> tuple[Marks, Sketch, int] | None:
+def _row_of(ref: int, part: IndexPart) -> tuple[Marks, Sketch, int] | None:
     """Return a kept page's marks at a shard, its sketch and slot; None where it is not."""
     for rows, marks, slots in answering_rows(part):
         if ref in rows.refs:
@@ -399,6 +401,6 @@ def place_name(place: Location) -> str:
     return f"{place.topic}{partition}:{place.offset}"
 
 
-def _settings_in_force(part: Part) -> IndexSettings:
+def _settings_in_force(part: IndexPart) -> IndexSettings:
     settings = unpack_state(part.meta.state).settings
     return IndexSettings.model_validate(settings) if settings else IndexSettings()

@@ -37,7 +37,7 @@ from streamer.run.index_folder import (
     own_key,
     shard_folders,
 )
-from streamer.run.whole_index import Part, WholeIndex
+from streamer.run.whole_index import IndexPart, WholeIndex
 from streamer.sketch.hash_sets import set_similarity
 from streamer.stored.lookup import StoredLookup
 from streamer.stored.row_blocks import ROWS_A_BLOCK, SLOTS_A_KEY_BLOCK
@@ -80,10 +80,10 @@ class OtherIndex(WholeIndex):
                 f"There is no index in {folder}. --also {name}=FOLDER names the folder of one."
             )
         super().__init__(folder, name)
-        self._lookups: dict[Part, StoredLookup] = {}
+        self._lookups: dict[IndexPart, StoredLookup] = {}
         self.corpus = Corpus(name=name, digest=_digest(self.stores))
 
-    def lookup(self, part: Part) -> StoredLookup:
+    def lookup(self, part: IndexPart) -> StoredLookup:
         """Return the look-ups of a shard of it; their table is made for the first who asks."""
         if part not in self._lookups:
             self._lookups[part] = StoredLookup(part.store, part.place)
@@ -175,7 +175,7 @@ class _Shared:
     """The keys that one of our shards and one of theirs have both: their places among our own."""
 
     index: OtherIndex
-    part: Part
+    part: IndexPart
     columns: list[int]
     content: int  # the place of the content key among them, -1: it is none
 

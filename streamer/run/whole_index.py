@@ -17,7 +17,7 @@ from streamer.run.stages import Locate
 from streamer.stored.store import Store
 
 
-class Part(NamedTuple):
+class IndexPart(NamedTuple):
     """Shard `number` of `shards` of an index, the one at `place` in its store."""
 
     store: Store
@@ -50,7 +50,7 @@ class WholeIndex:
             StoreUnavailable: there is none, or it has no flush yet.
         """
         self.folder = folder
-        self.parts: list[Part] = []
+        self.parts: list[IndexPart] = []
         self.stores: list[tuple[Store, StoreMeta]] = []
         try:
             for name in shard_folders(folder):
@@ -58,7 +58,7 @@ class WholeIndex:
                 self.stores.append((store, meta))
                 shards, first = int(meta.identity["shards"]), first_shard(name)
                 for place in range(len(meta.shards)):
-                    self.parts.append(Part(store, place, first + place, shards))
+                    self.parts.append(IndexPart(store, place, first + place, shards))
             meta = self.stores[0][1]
             self.identity: Identity = meta.identity
             self.locate = _locator(self.stores[0][0], meta, topic)
@@ -74,7 +74,7 @@ class WholeIndex:
             store.close()
 
 
-def _check_whole(folder: Path, parts: Sequence[Part]) -> None:
+def _check_whole(folder: Path, parts: Sequence[IndexPart]) -> None:
     wanted = [*range(parts[0].shards)]
     if sorted(part.number for part in parts) != wanted:
         raise StoreMismatch(

@@ -92,7 +92,7 @@ def _shift_tail(tokens: Words, count: int, width: int) -> int:
     return kept
 
 
-class Parameters(NamedTuple):
+class SignerParameters(NamedTuple):
     """What a signature depends on, beside the text.
 
     Attributes:
@@ -107,7 +107,7 @@ class Parameters(NamedTuple):
     tables: TokenTables
 
 
-class Scratch(NamedTuple):
+class SigningScratch(NamedTuple):
     """Memory that a page is signed in; made once a signer by `_new_scratch`."""
 
     tokens: Words
@@ -119,9 +119,9 @@ class Scratch(NamedTuple):
     collected: Collected
 
 
-def _new_scratch(hashes: int, collected: int) -> Scratch:
+def _new_scratch(hashes: int, collected: int) -> SigningScratch:
     """Return memory for signatures of so many min-hashes, and for so many hashes of a set."""
-    return Scratch(
+    return SigningScratch(
         np.empty(TOKENS_BLOCK + SPARE, np.uint64),
         np.empty(TOKENS_BLOCK + SPARE, np.uint64),
         np.empty(hashes, np.uint32),
@@ -137,8 +137,8 @@ def _sign_text(
     text: Bytes,
     place: int,
     end: int,
-    parameters: Parameters,
-    scratch: Scratch,
+    parameters: SignerParameters,
+    scratch: SigningScratch,
     sketch: Words,
 ) -> tuple[int, int, int]:
     """Set the scratch's minima and write the sketch; return (content hash, tokens, distinct)."""
@@ -193,9 +193,9 @@ def _sign_batch(
     bodies: tuple[Bytes, npt.NDArray[np.int64], npt.NDArray[np.int64]],
     flags: Bytes,
     visible: tuple[Bytes, Bytes, MainText | None],
-    parameters: Parameters,
+    parameters: SignerParameters,
     rows: int,
-    scratch: Scratch,
+    scratch: SigningScratch,
     signed: Signatures,
     more: tuple[npt.NDArray[np.bool_], Bytes, npt.NDArray[np.int64]],
 ) -> None:
@@ -240,7 +240,7 @@ class NativeSigner:
         seeds = (
             own.token_seed, own.content_seed, own.band_seed, own.sketch_mask, own.content_step,
         )  # fmt: skip
-        self._parameters = Parameters(
+        self._parameters = SignerParameters(
             np.array(seeds, np.uint64), own.shingle_powers, own.round_masks, token_tables()
         )
         collected = 2 * SET_MAX if settings.exact else 0

@@ -37,10 +37,10 @@ from streamer.index.codec import (
     STATE_KEY,
     URLS,
     Entry,
-    Generation,
     ShardMeta,
     StoreMeta,
     Stretch,
+    UrlGeneration,
     format_of,
 )
 from streamer.index.ports import BEFORE_ALL, FlushedRows, FlushedUrls, Horizon
@@ -454,14 +454,14 @@ def joined_stretches(before: list[Stretch], new: Stretch) -> list[Stretch]:
 
 
 def live_generations(
-    before: Sequence[Generation], new: FlushedUrls | None, horizon: Horizon
-) -> list[Generation]:
+    before: Sequence[UrlGeneration], new: FlushedUrls | None, horizon: Horizon
+) -> list[UrlGeneration]:
     """Return the generations with what a flush brings, without those that have expired."""
     own = [*before]
     if new is not None:
         if own and own[-1].number == new.generation:
             own.pop()
-        own.append(Generation(new.generation, *new.newest))
+        own.append(UrlGeneration(new.generation, *new.newest))
     while own and (own[0].time < horizon.time or own[0].row < horizon.row):
         own.pop(0)
     return own

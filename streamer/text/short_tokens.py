@@ -61,7 +61,7 @@ Words = npt.NDArray[np.uint64]
 Entries = npt.NDArray[np.uint32]
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """A text from `place` to `end`."""
 
     text: Bytes
@@ -69,7 +69,7 @@ class Stretch(NamedTuple):
     end: int
 
 
-class Window(NamedTuple):
+class TokenWindow(NamedTuple):
     """What is known of a window of text; made by `new_window`.
 
     Attributes:
@@ -87,12 +87,12 @@ class Window(NamedTuple):
     edges: npt.NDArray[np.uint16]
 
 
-def new_window() -> Window:
+def new_window() -> TokenWindow:
     """Return room for a window."""
     folded = np.empty(WINDOW_WORDS + MARGIN, np.uint64)
     inside, others = np.empty((2, WINDOW_WORDS + MARGIN), np.uint8)
     edges = np.empty(EDGES, np.uint16)
-    return Window(folded, folded.view(np.uint8), inside, inside.view(np.uint64), others, edges)
+    return TokenWindow(folded, folded.view(np.uint8), inside, inside.view(np.uint64), others, edges)
 
 
 @inline_kernel
@@ -110,7 +110,7 @@ def _bits(highs: int) -> int:
 
 
 @kernel
-def classify(text: Bytes, place: int, end: int, window: Window) -> int:
+def classify(text: Bytes, place: int, end: int, window: TokenWindow) -> int:
     """Fold and classify text[place:end], as much as there is room for; return where that ends.
 
     Behind the end no bit is set. Where other bytes than ASCII are, `folded` has nothing of use.
@@ -139,7 +139,7 @@ def classify(text: Bytes, place: int, end: int, window: Window) -> int:
 
 
 @kernel
-def find_edges(window: Window, size: int) -> int:
+def find_edges(window: TokenWindow, size: int) -> int:
     """Write where runs begin and end in the first `size` bytes; return the number of runs.
 
     Bits are told one by one without a branch for each (Langdale, Lemire: Parsing Gigabytes of JSON
@@ -170,7 +170,7 @@ def bits_from(bitmap: Bytes, at: int) -> int:
 
 
 @inline_kernel
-def ascii_size(window: Window, at: int) -> int:
+def ascii_size(window: TokenWindow, at: int) -> int:
     """Return how many ASCII characters of a token begin at `at`, at most 8."""
     following = bits_from(window.inside, at) & ~bits_from(window.others, at)
     return min(trailing_zeros(~following), uint64(8))
@@ -331,8 +331,8 @@ def _accented(
 
 @kernel
 def _collect_simple(
-    stretch: Stretch,
-    window: Window,
+    stretch: Segment,
+    window: TokenWindow,
     pieces: Words,
     first: int,
     last: int,
@@ -368,8 +368,8 @@ def _collect_simple(
 
 @kernel
 def _collect_mixed(
-    stretch: Stretch,
-    window: Window,
+    stretch: Segment,
+    window: TokenWindow,
     at: int,
     stop: int,
     pieces: Words,
@@ -412,9 +412,9 @@ def _collect_mixed(
 
 @kernel
 def hash_short(  # noqa: PLR0913 - a kernel takes its arrays one by one
-    stretch: Stretch,
+    stretch: Segment,
     seed: int,
-    window: Window,
+    window: TokenWindow,
     pieces: Words,
     halves: Words,
     run: int,

@@ -39,9 +39,9 @@ from streamer.text.scan import INVALID, Bytes, decode, pack_code_point
 from streamer.text.short_tokens import (
     LOW_BYTES,
     Entries,
-    Stretch,
+    Segment,
     TokenTables,
-    Window,
+    TokenWindow,
     Words,
     ascii_size,
     classify,
@@ -169,7 +169,7 @@ class TokenScratch(NamedTuple):
     stopped within it. A text is read to its end, so it is zero where the next one begins.
     """
 
-    window: Window
+    window: TokenWindow
     halves: Words
     marks: Entries
     taken: npt.NDArray[np.int64]
@@ -196,7 +196,7 @@ class View(NamedTuple):
 
 
 @inline_kernel
-def _look(text: Bytes, place: int, end: int, window: Window) -> View:
+def _look(text: Bytes, place: int, end: int, window: TokenWindow) -> View:
     """Classify a window of the text from `place` on."""
     window_end = whole_end = classify(text, place, end, window)
     runs = find_edges(window, window_end - place)
@@ -256,7 +256,7 @@ def hash_tokens(  # noqa: C901, PLR0912, PLR0915 - one loop over the text; a cal
                     run += 1
                 if run == 0 or view.first + window.edges[2 * run - 1] <= place:
                     run, count = hash_short(
-                        Stretch(text, view.first, end), seed, window, tables.pieces, halves,
+                        Segment(text, view.first, end), seed, window, tables.pieces, halves,
                         run, view.runs, out, count, limit,
                     )  # fmt: skip
                     place = view.whole_end

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
 from streamer.index.codec import (
     Entry,
-    Forgotten,
+    PendingForget,
     ShardState,
     Undecided,
     pack_state,
@@ -73,7 +73,7 @@ Places = npt.NDArray[np.int64]
 Progress = Callable[[int], None]  # is told how many rows are written
 
 
-class Part(NamedTuple):
+class ShardPart(NamedTuple):
     """A shard of an index: the one at `place` in its store, and its state."""
 
     store: Store
@@ -114,7 +114,7 @@ class Old:
         self.names = shard_folders(folder)
         read_meta(folder / self.names[0])[0].close()  # to create none where there is none
         with ExitStack() as stack:
-            found: dict[int, Part] = {}
+            found: dict[int, ShardPart] = {}
             for name in self.names:
                 store = Store.open(store_folder(folder / name))
                 stack.callback(store.close)
@@ -124,7 +124,7 @@ class Old:
                 self.identity: Identity = meta.identity
                 first = first_shard(name)
                 for place, shard in enumerate(meta.shards):
-                    found[first + place] = Part(store, place, unpack_state(shard.state))
+                    found[first + place] = ShardPart(store, place, unpack_state(shard.state))
             self.shards, self.bands = int(self.identity["shards"]), int(self.identity["bands"])
             if sorted(found) != [*range(self.shards)]:
                 raise StoreMismatch(
@@ -246,7 +246,7 @@ class Old:
             ShardState(
                 settings, positions, {destination_name(VERDICTS): sent} if sent else {}, 0,
                 first.next_row, refused, nothing, [], first.watermark, first.horizon,
-                first.generation, Forgotten(records=first.forgotten.records),
+                first.generation, PendingForget(records=first.forgotten.records),
             )
         )  # fmt: skip
 
@@ -261,7 +261,7 @@ def _on_their_way(what: str) -> StoreMismatch:
 class _BesideRows:
     """The keys of another shard's rows, found by their pages' refs: 16 bytes of memory a row."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ShardPart) -> None:
         self._part = part
         store, place, _ = part
         refs, slots = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
@@ -396,7 +396,7 @@ def _sync(folder: Path) -> None:
 # ---- in its place -------------------------------------------------------------------------------
 
 
-class Place:
+class Destination:
     """Where the new index of `folder` goes: to `out`, or in its place.
 
     While it is written it is at `new`; in the end the old one is at `before`.

@@ -26,7 +26,7 @@ _OWN_FILE = re.compile(r"[0-9a-f]{32}(\.new)?")  # the second while it is writte
 _REMEDY = "Use an older snapshot: `streamer restore --snapshot NUMBER` takes one."
 
 
-class Stopped(Exception):  # noqa: N818 - nothing has failed
+class SnapshotStopped(Exception):  # noqa: N818 - nothing has failed
     """Tell that a snapshot was given up, since the process ends."""
 
 
@@ -53,7 +53,7 @@ class Place(Protocol):
         """Keep others from writing, where that can be had."""
 
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
-        """Bring a file here; raise StoreDamaged if it has another digest, Stopped if told to."""
+        """Bring a file here; raise StoreDamaged if its digest differs, SnapshotStopped at a stop."""
 
     def create(self, name: str, data: bytes) -> None:
         """Bring a small file here, after all that was put before; it must not be there."""
@@ -88,7 +88,7 @@ def place_of(name: str | Path) -> Place:
 
 
 def digest_of(source: Path, stopping: threading.Event | None = None) -> str:
-    """Return the digest of a file's bytes; raise Stopped if told to."""
+    """Return the digest of a file's bytes; raise SnapshotStopped if told to."""
     digest = xxhash.xxh3_128()
     for data in blocks_of(source, stopping):
         digest.update(data)
@@ -239,11 +239,11 @@ def another_writes(name: str) -> StoreUnavailable:
 
 
 def blocks_of(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
-    """Yield a file's bytes; raise Stopped if told to."""
+    """Yield a file's bytes; raise SnapshotStopped if told to."""
     with source.open("rb", buffering=0) as file:
         while data := file.read(COPIED_BYTES):
             if stopping is not None and stopping.is_set():
-                raise Stopped
+                raise SnapshotStopped
             yield data
 
 

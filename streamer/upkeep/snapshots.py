@@ -34,7 +34,14 @@ from streamer.run.index_folder import own_key, read_meta, store_folder
 from streamer.stored.database import remove_copy, state_files
 from streamer.stored.store import Store
 from streamer.stored.witness import Witness, make_folder, sync_folder
-from streamer.upkeep.snapshot_places import DIGEST, Place, Stopped, damaged, digest_of, place_of
+from streamer.upkeep.snapshot_places import (
+    DIGEST,
+    Place,
+    SnapshotStopped,
+    damaged,
+    digest_of,
+    place_of,
+)
 from streamer.upkeep.work_folder import WorkFolder
 
 _NAME = re.compile(r"snapshot-([0-9]{6,})\.json")
@@ -145,7 +152,7 @@ class SnapshotFolder:
         """Copy what is new of a checkpoint; leave the newest `keep` snapshots, 0: all.
 
         Raises:
-            Stopped: `stopping` was set.
+            SnapshotStopped: `stopping` was set.
         """
         with self._place.writing():
             there = self.numbers()
@@ -390,7 +397,7 @@ class RegularSnapshots:
         try:
             self._report(self._to.take(checkpoint, self._keep, self._stopping))
             self._flush = checkpoint.flush
-        except Stopped:
+        except SnapshotStopped:
             pass
         except Exception as error:  # noqa: BLE001 - nobody else would see it
             self._report(self._failure(error))

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.corpus import SYLLABLES
-from streamer.analysis.sample.reference import Exact, Shingler, resemblance
-from streamer.analysis.sample.score import Judged, read_verdicts
+from streamer.analysis.sample.reference import Exact, TextShingler, resemblance
+from streamer.analysis.sample.score import VerdictLine, read_verdicts
 from streamer.model import Decision
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.replayed import replay
@@ -128,7 +128,7 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
     )
     done = replay(folder / "judged", lines, seed)
     outcome = Outcome(rounds)
-    shingler = Shingler()
+    shingler = TextShingler()
     exact = [shingler.exact(page.text) for page in made]
     buckets: dict[float, Bucket] = defaultdict(Bucket)
     tallies = _tallies(made, exact)
@@ -159,7 +159,7 @@ def _tallies(made: list[Made], exact: list[Exact]) -> dict[int, Tally]:
 
 
 def _count(
-    said: Judged,
+    said: VerdictLine,
     made: list[Made],
     exact: list[Exact],
     buckets: dict[float, Bucket],

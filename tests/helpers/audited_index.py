@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamer.analysis.audit.scene import Scene
+from streamer.analysis.audit.scene import AuditTarget
 from streamer.analysis.audit.verify import IndexAudit
 from streamer.index.messages import (
     Decisions,
@@ -42,7 +42,7 @@ from tests.helpers.signed_pages import BANDS, family_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamer.analysis.audit.scene import Report
+    from streamer.analysis.audit.scene import AuditReport
 
 NAMES = Names("news", "pages")
 IDENTITY = LogIdentity("fingerprint", "origin")
@@ -88,10 +88,10 @@ class SmallIndex:
     applied: list[int] = field(default_factory=list)
     emitted_at: dict[tuple[int, int], int] = field(default_factory=dict)  # of verdicts, by number
 
-    def audit(self, **changed: Any) -> Report:
+    def audit(self, **changed: Any) -> AuditReport:
         """Audit it, with what is changed in the scene."""
         ends = {p: 1 + max(m.offset for m in self.records if m.partition == p) for p in self.signed}
-        scene = Scene(
+        scene = AuditTarget(
             NAMES, IDENTITY, self.settings.shards, BANDS, {p: (0, end) for p, end in ends.items()},
             VERDICT_PARTITIONS, self.signed, self.applied, [len(log) for log in self.logs],
             PageParser(),
@@ -99,7 +99,7 @@ class SmallIndex:
         with TemporaryDirectory() as folder:
             return self._feed(IndexAudit(replace(scene, **changed), Path(folder)))
 
-    def _feed(self, audit: IndexAudit) -> Report:
+    def _feed(self, audit: IndexAudit) -> AuditReport:
         """Give an audit all that there is; return what it finds."""
         for number, records in enumerate(self.logs):
             with audit.log(number) as log:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from streamer.analysis.sample.reference import read_pages
-from streamer.analysis.sample.score import KeptPages
+from streamer.analysis.sample.score import KeptSoFar
 from streamer.analysis.trial import secret_of, select
 from streamer.cli.main import app
 from streamer.errors import SettingsError, StoreMismatch
@@ -288,7 +288,7 @@ def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(
     run("replay", file, "--verdicts", out, "--key-file", key_in(tmp_path, secret), "--exact")
     found = [json.loads(line) for line in out.read_text().splitlines()]
     keys = keys_of(file, secret)
-    kept = KeptPages(read_pages([file]).exact, 0.8, 5)
+    kept = KeptSoFar(read_pages([file]).exact, 0.8, 5)
     decisions: Counter[str] = Counter()
     for place, verdict in enumerate(found):
         matches = {other for other, _ in kept.matches(place)}

@@ -17,7 +17,7 @@ import pytest
 from streamer.errors import SettingsError, StoreDamaged, StoreUnavailable
 from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
-from streamer.upkeep.snapshot_places import Stopped
+from streamer.upkeep.snapshot_places import SnapshotStopped
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
 from tests.helpers.kills import told_until_killed
@@ -156,7 +156,7 @@ def test_a_snapshot_that_is_given_up_leaves_no_object(
     stopping.set()
     with contextlib.closing(Store.open(store_folder(index))) as opened:
         checkpoint = Checkpoint(index, opened)
-        with pytest.raises(Stopped):
+        with pytest.raises(SnapshotStopped):
             snapshots.take(checkpoint, 0, stopping)
         checkpoint.remove()
     assert snapshots.numbers() == []

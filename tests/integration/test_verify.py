@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from streamer.analysis.audit.scene import Report
+from streamer.analysis.audit.scene import AuditReport
 from streamer.analysis.audit.verify import VerifyOptions, verify
 from streamer.errors import InputError, StoreMismatch
 from streamer.kafka.connection import Connection
@@ -69,7 +69,7 @@ def publish(brokers: str, topic: str, key: bytes | None, value: bytes, headers: 
     asyncio.run(send())
 
 
-def verified(brokers: str, names: Names) -> Report:
+def verified(brokers: str, names: Names) -> AuditReport:
     options = VerifyOptions(Connection(brokers), names, PageParser())
     return asyncio.run(verify(options, lambda _what, _done, _total: None))
 

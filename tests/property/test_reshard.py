@@ -17,7 +17,7 @@ from streamer.rules import Rule
 from streamer.run.catalogue import Catalogue, SourceEntry, pack_catalogue
 from streamer.stored.deep_check import check_index
 from streamer.upkeep import reshard as module
-from streamer.upkeep.reshard import Old, Place, write
+from streamer.upkeep.reshard import Destination, Old, write
 from tests.helpers.serial_index import Judged, judged, serial_verdicts
 from tests.helpers.signed_pages import family_pages, opened
 from tests.simulation.world import MEMORY
@@ -49,7 +49,7 @@ def judge_part(folder: Path, rules: IndexSettings, pages: Pages, part: range) ->
 
 def reshard(folder: Path, shards: int) -> None:
     """Give the index in `folder` so many shards."""
-    place = Place(folder)
+    place = Destination(folder)
     with contextlib.closing(Old(folder)) as old:
         old.check_at_rest()
         place.begin(shards)

@@ -20,7 +20,7 @@ import numpy as np
 
 from streamer.index import batch as batch_module
 from streamer.index import rule as rule_module
-from streamer.index.codec import Forgotten, ShardState, pack_state, unpack_state
+from streamer.index.codec import PendingForget, ShardState, pack_state, unpack_state
 from streamer.index.forgetting import REPLACED as REPLACED_URL
 from streamer.index.forgetting import SETTLED, URL, Forgetting, Terms
 from streamer.index.head import FREE, UNDECIDED
@@ -467,7 +467,7 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "undecided-remembered": lambda: UndecidedRemembered,
     "held-remembered": lambda: HeldRemembered,
     "waits-for-forgotten": lambda: WaitsForForgotten,
-    "no-forgotten": lambda: _forgetting(forgotten=Forgotten()),
+    "no-forgotten": lambda: _forgetting(forgotten=PendingForget()),
     "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, *_rows: kept),
     "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
     "answers-at-once": lambda: _forgetting_that(pass_on=_pass_on_at_once),

@@ -25,11 +25,11 @@ from streamer.analysis.audit.scene import (
     RECORD,
     UNIQUE,
     VERDICT,
+    AuditReport,
+    AuditTarget,
     Incoming,
     LogReading,
     PageTable,
-    Report,
-    Scene,
     digest,
     page_name,
     place_name,
@@ -43,21 +43,21 @@ from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
 _SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")
 
 
-class _Other(msgspec.Struct):
+class _OtherIndexFields(msgspec.Struct):
     page: Location
     index: str = ""
 
 
-class _Verdict(msgspec.Struct):
+class _VerdictFields(msgspec.Struct):
     """What matters here of a verdict."""
 
     page: Location
     verdict: Decision
     similarity: float | None
-    representative: _Other | None
+    representative: _OtherIndexFields | None
 
 
-_decode = msgspec.json.Decoder(_Verdict).decode
+_decode = msgspec.json.Decoder(_VerdictFields).decode
 
 
 class PublishedVerdicts:
@@ -65,10 +65,10 @@ class PublishedVerdicts:
 
     def __init__(
         self,
-        scene: Scene,
+        scene: AuditTarget,
         table: PageTable,
         expected: Sequence[ExpectedVerdicts],
-        report: Report,
+        report: AuditReport,
     ) -> None:
         self._scene = scene
         self._table = table
@@ -130,7 +130,12 @@ class PublishedVerdicts:
         return self._table.place(page.partition, page.offset) if known else -1
 
     def _take_first(
-        self, place: int, found: int, verdict: _Verdict, number: tuple[int, int] | None, at: str
+        self,
+        place: int,
+        found: int,
+        verdict: _VerdictFields,
+        number: tuple[int, int] | None,
+        at: str,
     ) -> None:
         """Note a page's effective verdict."""
         table, unique = self._table, verdict.verdict is Decision.UNIQUE
@@ -141,7 +146,7 @@ class PublishedVerdicts:
             self._check_representative(place, verdict, number, at)
 
     def _check_representative(
-        self, place: int, verdict: _Verdict, number: tuple[int, int] | None, at: str
+        self, place: int, verdict: _VerdictFields, number: tuple[int, int] | None, at: str
     ) -> None:
         check, other = self._report.representatives, verdict.representative
         check.looked_at += 1
@@ -195,7 +200,9 @@ _IN_INDEX, _NOT_READ = "open: in the index", "open: not read"
 class Outcomes:
     """Takes dead letters, then records; `covered` is how shard 0's log covers the pages."""
 
-    def __init__(self, scene: Scene, table: PageTable, covered: LogReading, report: Report) -> None:
+    def __init__(
+        self, scene: AuditTarget, table: PageTable, covered: LogReading, report: AuditReport
+    ) -> None:
         self._scene = scene
         self._table = table
         self._covered = covered

@@ -29,7 +29,7 @@ EXAMPLES_MAX = 5
 
 
 @dataclass(slots=True)
-class Check:
+class PromiseCheck:
     """One promise: what it says, how much was looked at, and what breaks it."""
 
     promise: str
@@ -44,7 +44,7 @@ class Check:
             self.examples.append(example)
 
 
-class Report:
+class AuditReport:
     """The checks by name, and other counts; `settled` is there only if it is asked for.
 
     Counts break nothing, as repeats after a crash or pages that are still on their way. Only checks
@@ -52,23 +52,27 @@ class Report:
     """
 
     def __init__(self, *, settled: bool = False) -> None:
-        self.outcomes = Check("each record has a verdict, or a dead letter, or is skipped")
-        self.existing = Check("each verdict and dead letter is of a record that exists")
-        self.repeats = Check("repeats of a verdict are byte-identical")
-        self.places = Check("each verdict is in the partition of its page")
-        self.representatives = Check("representatives are kept, indexed earlier, similar enough")
-        self.kept_pairs = Check("no two kept pages match")
-        self.verdict_bytes = Check("verdicts are those that a fresh fold of the logs gives")
-        self.numbers = Check("the verdicts of each shard are numbered without gaps")
-        self.log_items = Check("what shards told each other is what a fresh fold gives")
-        self.holes = Check("each log covers its sources without holes")
-        self.settled = Check("no page is open") if settled else None
+        self.outcomes = PromiseCheck("each record has a verdict, or a dead letter, or is skipped")
+        self.existing = PromiseCheck("each verdict and dead letter is of a record that exists")
+        self.repeats = PromiseCheck("repeats of a verdict are byte-identical")
+        self.places = PromiseCheck("each verdict is in the partition of its page")
+        self.representatives = PromiseCheck(
+            "representatives are kept, indexed earlier, similar enough"
+        )
+        self.kept_pairs = PromiseCheck("no two kept pages match")
+        self.verdict_bytes = PromiseCheck("verdicts are those that a fresh fold of the logs gives")
+        self.numbers = PromiseCheck("the verdicts of each shard are numbered without gaps")
+        self.log_items = PromiseCheck("what shards told each other is what a fresh fold gives")
+        self.holes = PromiseCheck("each log covers its sources without holes")
+        self.settled = PromiseCheck("no page is open") if settled else None
         self.counts: Counter[str] = Counter()
 
     @property
-    def checks(self) -> dict[str, Check]:
+    def checks(self) -> dict[str, PromiseCheck]:
         """Return all checks by name, in the order in which they are shown."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, Check)}
+        return {
+            name: value for name, value in vars(self).items() if isinstance(value, PromiseCheck)
+        }
 
     @property
     def broken(self) -> list[str]:
@@ -210,7 +214,7 @@ class Incoming(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class AuditTarget:
     """An index at one moment.
 
     Attributes:

@@ -23,13 +23,13 @@ from streamer.analysis.audit.scene import (
     ARRIVED,
     JUDGED,
     OWED,
-    Check,
+    AuditReport,
+    AuditTarget,
     Column,
     LogReading,
     PageTable,
     Places,
-    Report,
-    Scene,
+    PromiseCheck,
     digest,
     page_name,
 )
@@ -135,7 +135,7 @@ class Streams:
         if judged:
             stream.judged = len(stream.received)
 
-    def compare(self, check: Check) -> None:
+    def compare(self, check: PromiseCheck) -> None:
         """Hold what was received against what was sent."""
         for (source, to), stream in sorted(self._streams.items()):
             sent, received = stream.sent.array(), stream.received.array()
@@ -292,7 +292,7 @@ class KeptPages:
         at = bisect_right(named, page, key=lambda each: each[1])
         return named[at] if at < len(named) and named[at][0] <= page else (0, NEVER)
 
-    def compare(self, report: Report) -> None:
+    def compare(self, report: AuditReport) -> None:
         """Report the pairs that match; of settings that changed, the strictest count."""
         count, check = len(self._refs), report.kept_pairs
         report.counts["kept pages"] = count
@@ -409,12 +409,12 @@ class ExpectedVerdicts:
         return len(self.digests)
 
 
-class ShardLog:
+class LogAudit:
     """Audits the log of shard `number`, with its scratch index in `folder`."""
 
     def __init__(
         self,
-        scene: Scene,
+        scene: AuditTarget,
         number: int,
         folder: Path,
         table: PageTable,
@@ -547,7 +547,7 @@ class ShardLog:
         """Release the scratch index."""
         self._fresh.close()
 
-    def finish(self, report: Report) -> ExpectedVerdicts:
+    def finish(self, report: AuditReport) -> ExpectedVerdicts:
         """Report on the log itself; return the verdicts that must be out."""
         reading = self.reading
         report.holes.looked_at += reading.sources

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
-from streamer.analysis.audit.scene import LogReading, PageTable, Report, Scene
-from streamer.analysis.audit.shard_log import ExpectedVerdicts, KeptPages, ShardLog, Streams
+from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable
+from streamer.analysis.audit.shard_log import ExpectedVerdicts, KeptPages, LogAudit, Streams
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings
@@ -37,10 +37,10 @@ from streamer.run.others import OtherIndexes
 class IndexAudit:
     """Audits the index in `scene`; scratch files go to `folder`, which must be empty."""
 
-    def __init__(self, scene: Scene, folder: Path) -> None:
+    def __init__(self, scene: AuditTarget, folder: Path) -> None:
         self._scene = scene
         self._folder = folder
-        self._report = Report(settled=scene.settled)
+        self._report = AuditReport(settled=scene.settled)
         ends = {partition: end for partition, (_, end) in scene.page_bounds.items()}
         self._table = PageTable(ends, scene.shards)
         self._streams = Streams()
@@ -49,11 +49,11 @@ class IndexAudit:
         self._expected: list[ExpectedVerdicts] = []
 
     @contextmanager
-    def log(self, number: int) -> Iterator[ShardLog]:
+    def log(self, number: int) -> Iterator[LogAudit]:
         """Audit the log of a shard, in the shards' order: give it every record, then leave."""
         folder = self._folder / f"shard-{number}"
         folder.mkdir()
-        log = ShardLog(self._scene, number, folder, self._table, self._streams, self._kept)
+        log = LogAudit(self._scene, number, folder, self._table, self._streams, self._kept)
         try:
             yield log
         finally:
@@ -77,7 +77,7 @@ class IndexAudit:
         yield outcomes
         outcomes.finish()
 
-    def conclude(self) -> Report:
+    def conclude(self) -> AuditReport:
         """Return what was found."""
         self._streams.compare(self._report.log_items)
         self._kept.compare(self._report)
@@ -149,7 +149,7 @@ class _Ends:
     logs: tuple[int, ...]
 
 
-async def verify(options: VerifyOptions, progress: Progress) -> Report:
+async def verify(options: VerifyOptions, progress: Progress) -> AuditReport:
     """Audit an index.
 
     Raises:
@@ -165,7 +165,7 @@ async def verify(options: VerifyOptions, progress: Progress) -> Report:
             with closing(OtherIndexes(options.also, fingerprint)) as others:
                 scene = replace(scene, others=others)
                 audit = IndexAudit(scene, Path(folder))
-                await _Run(reader, progress, scene, ends).feed(audit)
+                await _Audit(reader, progress, scene, ends).feed(audit)
             progress("comparing kept pages", 0, 0)
             return audit.conclude()
 
@@ -173,7 +173,7 @@ async def verify(options: VerifyOptions, progress: Progress) -> Report:
 # ---- what there is -------------------------------------------------------------------------------
 
 
-async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
+async def _scene(reader: Reader, options: VerifyOptions) -> tuple[AuditTarget, _Ends]:
     """Note who the index is and all ends, in the order of audit/scene.py."""
     names = options.names
     deadline = time.monotonic() + options.wait_s
@@ -195,7 +195,7 @@ async def _scene(reader: Reader, options: VerifyOptions) -> tuple[Scene, _Ends]:
             raise StoreMismatch(_begins_late(log, start))
         ends.append(end)
     dead_letters = await _all_bounds(reader, names.dead_letters)
-    scene = Scene(
+    scene = AuditTarget(
         names, identity, shards, await _bands(reader, logs[0], ends[0], identity),
         await _all_bounds(reader, names.pages), len(verdicts), signed, applied, judged_ends,
         options.parser, options.settled,
@@ -277,12 +277,12 @@ def _begins_late(log: str, start: int) -> str:
 
 
 @dataclass(slots=True)
-class _Run:
+class _Audit:
     """One run over all topics."""
 
     reader: Reader
     progress: Progress
-    scene: Scene
+    scene: AuditTarget
     ends: _Ends
 
     async def feed(self, audit: IndexAudit) -> None:

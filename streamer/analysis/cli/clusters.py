@@ -25,7 +25,7 @@ from streamer.analysis.clusters import (
     rows,
     suspects,
 )
-from streamer.analysis.sample.score import Judged
+from streamer.analysis.sample.score import VerdictLine
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
@@ -111,7 +111,7 @@ class _Ranking:
         self.pages = 0
         self.lacking: Counter[str] = Counter()
 
-    def __call__(self, judged: Judged) -> tuple[float, ...]:
+    def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
         if judged.page is not None:  # else only the number of ranks is asked
             self.pages += 1
             self.lacking.update(name for name in self._wanted if judged.carried.get(name) is None)

@@ -30,7 +30,7 @@ from streamer.analysis.comparison import (
     visible,
 )
 from streamer.analysis.documents import (
-    Collected,
+    CollectionFiles,
     collect,
     page_texts,
     read_body,
@@ -323,7 +323,7 @@ def _print_uniqueness(
 
 
 def _look_through(
-    result: Uniqueness, files: Collected, form: CanonicalOptions, reader: PageReader
+    result: Uniqueness, files: CollectionFiles, form: CanonicalOptions, reader: PageReader
 ) -> None:
     """Have all texts of a collection counted."""
     if not any(files):

@@ -24,7 +24,7 @@ from streamer.analysis.trial import ALL, Selected, Trial, Yardstick, select, try
 from streamer.analysis.tuning import (
     HASHES_MAX,
     WEIGHT_FP,
-    Banding,
+    BandChoice,
     BandTrial,
     detection_probability,
     rank_bandings,
@@ -206,7 +206,7 @@ def tune(
 
 def _trials_of_bandings(
     sample: Sequence[str],
-    ranked: Sequence[Banding],
+    ranked: Sequence[BandChoice],
     threshold: float,
     shingle_width: int,
     reader: PageReader,
@@ -227,7 +227,7 @@ def _trials_of_bandings(
     return trials
 
 
-def _banding_table(ranked: Sequence[Banding], threshold: float) -> Table:
+def _banding_table(ranked: Sequence[BandChoice], threshold: float) -> Table:
     """Return the bandings with their areas and the probabilities about the threshold."""
     around = [round(threshold + step, 6) for step in (-0.2, -0.1, 0, 0.1)]
     shown = [similarity for similarity in around if 0 < similarity < 1]
@@ -270,7 +270,7 @@ def _mark(bands: int, rows: int) -> str:
     return "*" if (bands, rows) == (DEFAULT.bands, DEFAULT.rows) else ""
 
 
-def _settings(banding: Banding, threshold: float) -> str:
+def _settings(banding: BandChoice, threshold: float) -> str:
     """Return the settings of a banding, to paste into a file or a command line."""
     bands, rows = banding.bands, banding.rows
     return (
@@ -352,7 +352,7 @@ def _save(figure: Figure, path: Path) -> None:
         raise InputError(f"{path}: {error.strerror or error}; choose another file") from error
 
 
-def draw_curves(bandings: Sequence[Banding], threshold: float, path: Path) -> None:
+def draw_curves(bandings: Sequence[BandChoice], threshold: float, path: Path) -> None:
     """Write the S-curves of bandings to a PNG or SVG file; the first one's errors are shaded.
 
     Raises:

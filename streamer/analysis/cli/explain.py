@@ -23,7 +23,7 @@ from streamer.analysis.exact import (
     jaccard,
     shingle_sets,
 )
-from streamer.analysis.sample.score import Judged, read_places
+from streamer.analysis.sample.score import VerdictLine, read_places
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
@@ -107,7 +107,7 @@ def _explain(kept: KeptIndex, name: str, own: FoundText | None) -> Explained:
         return kept.explain_kept(page, report)
 
 
-def _judged_duplicate(verdicts: Path, name: str) -> Judged | None:
+def _judged_duplicate(verdicts: Path, name: str) -> VerdictLine | None:
     """Return the first verdict on a page, by its URL or place, if it calls it a duplicate.
 
     Raises:
@@ -120,7 +120,7 @@ def _judged_duplicate(verdicts: Path, name: str) -> Judged | None:
     return None
 
 
-def _report_of_verdict(kept: KeptIndex, said: Judged) -> dict[str, Any]:
+def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> dict[str, Any]:
     """Return the explanation of a duplicate by its verdict, as JSON values."""
     near, settings = said.representative, kept.settings.of_url(said.url)
     assert near is not None, said

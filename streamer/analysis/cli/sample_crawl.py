@@ -17,7 +17,7 @@ from streamer.analysis.sample.score import (
     MARGIN,
     THRESHOLD,
     Cluster,
-    Outcomes,
+    ConfusionCounts,
     Score,
     largest_clusters,
     ratio_text,
@@ -117,7 +117,7 @@ def score(
         console.print(_cluster_table(clusters))
 
 
-def _figures(outcomes: Outcomes) -> dict[str, Any]:
+def _figures(outcomes: ConfusionCounts) -> dict[str, Any]:
     """Return counts and ratios of one line."""
     return {
         "pages": outcomes.pages,

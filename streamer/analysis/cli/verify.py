@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from streamer.analysis.audit.scene import EXAMPLES_MAX, Report
+from streamer.analysis.audit.scene import EXAMPLES_MAX, AuditReport
 from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
 from streamer.analysis.cli import write_file
@@ -70,7 +70,7 @@ def verify(
         )
 
 
-def _print(report: Report) -> None:
+def _print(report: AuditReport) -> None:
     console = Terminal()
     table = Table("check", "promise", "looked at", "broken", box=None, pad_edge=False)
     for column in table.columns[2:]:

@@ -36,7 +36,7 @@ from streamer.analysis.sample.prose import (
     write_article,
 )
 from streamer.analysis.sample.reference import (
-    Shingler,
+    TextShingler,
     page_text,
     read_page,
     resemblance,
@@ -326,7 +326,7 @@ def _resemblance(line: bytes, origin_html: str) -> float:
     page = read_page(line)
     text = page and page_text(page)
     assert isinstance(text, str), line[:200]  # copies are readable pages
-    shingler = Shingler()
+    shingler = TextShingler()
     return resemblance(shingler.exact(text), shingler.exact(visible_text(origin_html)))
 
 

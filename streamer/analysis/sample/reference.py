@@ -130,7 +130,7 @@ class Exact:
     shingles: Shingles
 
 
-class Shingler:
+class TextShingler:
     """Turn texts into comparable shingle sets; sets of two shinglers do not compare.
 
     Tokens are numbered as they come, and a shingle is a polynomial of five numbers modulo 2^64: two
@@ -163,7 +163,7 @@ def resemblance(left: Exact, right: Exact, min_shingles: int = MIN_SHINGLES) -> 
     return common / (sum(sizes) - common)
 
 
-class Pages:
+class ReferencePages:
     """Pages in the order of their files, named by an index from 0.
 
     Records that are no pages (invalid, without a body, no text) have no index.
@@ -219,13 +219,13 @@ class Pages:
         self._by_url[url] = None if url in self._by_url else index
 
 
-def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER) -> Pages:
+def read_pages(files: Sequence[Path | str], reader: PageReader = DEFAULT_READER) -> ReferencePages:
     """Read the pages of files, as the detector reads them; their text is of this module.
 
     Raises:
         StreamerError: as `PageReader.read`.
     """
-    pages, shingler = Pages(), Shingler()
+    pages, shingler = ReferencePages(), TextShingler()
     for source, _, batch in reader.read(reader.open([*map(str, files)])):
         names = tuple(dict.fromkeys((source, source.rpartition("/")[2])))
         columns = batch.sequences, map(bytes.decode, batch.urls), batch.bodies, batch.flags

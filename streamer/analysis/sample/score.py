@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.sample.crawl import read_kinds
-from streamer.analysis.sample.reference import MIN_SHINGLES, Pages, read_pages, resemblance
+from streamer.analysis.sample.reference import MIN_SHINGLES, ReferencePages, read_pages, resemblance
 from streamer.errors import InputError
 from streamer.model import Decision, Location, Representative
 from streamer.run.page_reader import DEFAULT_READER, PageReader
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 REPORT_LINES = 10_000  # after so many lines the progress is told
 
 
-class Judged(msgspec.Struct, frozen=True):
+class VerdictLine(msgspec.Struct, frozen=True):
     """What a verdict line says; `verdict` is None on lines that are none."""
 
     page: Location | None = None
@@ -57,12 +57,12 @@ class Judged(msgspec.Struct, frozen=True):
     carried: dict[str, Any] = {}
 
 
-_DECODE = msgspec.json.Decoder(Judged).decode
+_DECODE = msgspec.json.Decoder(VerdictLine).decode
 
 
 def read_places(
     path: Path, progress: Callable[[int], None] = lambda _bytes: None
-) -> Iterator[tuple[int, Judged]]:
+) -> Iterator[tuple[int, VerdictLine]]:
     """Yield (place of the line in bytes, verdict) of a JSON-lines file, in its order.
 
     `progress` is told the bytes read so far, now and then.
@@ -86,18 +86,18 @@ def read_places(
         raise InputError(f"{path}: {error.strerror or error}; check the path") from error
 
 
-def read_verdicts(path: Path) -> Iterator[Judged]:
+def read_verdicts(path: Path) -> Iterator[VerdictLine]:
     """Yield the verdicts of a JSON-lines file as `read_places` does, without their places."""
     return (judged for _, judged in read_places(path))
 
 
-def verdict_at(file: BinaryIO, place: int) -> Judged:
+def verdict_at(file: BinaryIO, place: int) -> VerdictLine:
     """Return the verdict whose line begins at `place`, as `read_places` has told it."""
     file.seek(place)
     return _DECODE(file.readline())
 
 
-def _decoded(line: bytes, path: Path, number: int) -> Judged:
+def _decoded(line: bytes, path: Path, number: int) -> VerdictLine:
     try:
         return _DECODE(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -116,7 +116,7 @@ class Cluster:
     share: float
 
 
-def largest_clusters(verdicts: Iterable[Judged], count: int = LARGEST) -> list[Cluster]:
+def largest_clusters(verdicts: Iterable[VerdictLine], count: int = LARGEST) -> list[Cluster]:
     """Return the `count` largest clusters of two or more pages, the largest first, ties by URL.
 
     Memory is one number for each representative, never one for each page, and so a repeated verdict
@@ -144,7 +144,7 @@ MARGIN = 0.05
 
 
 @dataclass(slots=True)
-class Outcomes:
+class ConfusionCounts:
     """Decisions by what they should have been; "positive" is "duplicate"."""
 
     true_positive: int = 0
@@ -216,9 +216,9 @@ class Score:
     """
 
     threshold: float
-    outcomes: Outcomes = field(default_factory=Outcomes)
-    clear: Outcomes = field(default_factory=Outcomes)
-    kinds: dict[str, Outcomes] = field(default_factory=dict)
+    outcomes: ConfusionCounts = field(default_factory=ConfusionCounts)
+    clear: ConfusionCounts = field(default_factory=ConfusionCounts)
+    kinds: dict[str, ConfusionCounts] = field(default_factory=dict)
     kept: int = 0
     missing: int = 0
     repeats: int = 0
@@ -249,7 +249,7 @@ def score(
 
 
 def score_pages(
-    table: Pages,
+    table: ReferencePages,
     verdicts: Path,
     threshold: float = THRESHOLD,
     kinds: Mapping[int, str] = MappingProxyType({}),
@@ -265,7 +265,7 @@ def score_pages(
     assert 0 < threshold <= 1, threshold
     result = Score(threshold)
     by_page = _verdicts_by_page(table, verdicts, result)
-    kept = KeptPages(table.exact, max(threshold - margin, threshold / 2), min_shingles)
+    kept = KeptSoFar(table.exact, max(threshold - margin, threshold / 2), min_shingles)
     kept_pages: set[int] = set()
     for page in range(len(table)):
         said = by_page.get(page)
@@ -288,7 +288,7 @@ def score_pages(
     return result
 
 
-def _count(result: Score, said: Judged, value: float, margin: float, kind: str | None) -> None:
+def _count(result: Score, said: VerdictLine, value: float, margin: float, kind: str | None) -> None:
     """Count one decision whose page has the exact resemblance `value` to what it is judged by."""
     duplicate = said.verdict is Decision.DUPLICATE
     right = (value >= result.threshold) == duplicate
@@ -296,20 +296,20 @@ def _count(result: Score, said: Judged, value: float, margin: float, kind: str |
     if abs(value - result.threshold) >= margin:
         counted.append(result.clear)
     if kind is not None:
-        counted.append(result.kinds.setdefault(kind, Outcomes()))
+        counted.append(result.kinds.setdefault(kind, ConfusionCounts()))
     for outcomes in counted:
         outcomes.count(said=duplicate, right=right)
 
 
-def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Judged]:
+def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[int, VerdictLine]:
     """Return the first verdict of each page; count the others in `result`.
 
     Raises:
         InputError: the pages are not those that were judged.
     """
-    found: dict[int, Judged] = {}
-    strangers: list[Judged] = []
-    changed: list[Judged] = []
+    found: dict[int, VerdictLine] = {}
+    strangers: list[VerdictLine] = []
+    changed: list[VerdictLine] = []
     for said in read_verdicts(path):
         page = pages.find(said.page, said.url)
         if page is None:
@@ -332,7 +332,7 @@ def _verdicts_by_page(pages: Pages, path: Path, result: Score) -> dict[int, Judg
     return found
 
 
-def _has_text(text_bytes: Sequence[int], said: Judged) -> bool:
+def _has_text(text_bytes: Sequence[int], said: VerdictLine) -> bool:
     """Tell whether a page's text is as long as a verdict says, where both are known."""
     known = text_bytes and said.text_bytes and said.text != "main"
     return not known or said.text_bytes in text_bytes
@@ -341,7 +341,7 @@ def _has_text(text_bytes: Sequence[int], said: Judged) -> bool:
 Ranks = npt.NDArray[np.int64]
 
 
-class KeptPages:
+class KeptSoFar:
     """The kept pages so far, and the greatest resemblance of any page to one of them.
 
     Pages are named by their index in `pages`. `floor` in (0, 1] is the least resemblance asked for.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class PageParts:
     """The parts of a page, escaped for HTML; `menu` and `sidebar` are list items."""
 
     language: str
@@ -45,7 +45,7 @@ class Blocks:
         return "\n".join(f'  <{tag} class="notice">{text}</{tag}>' for text in self.notices)
 
 
-def _head(b: Blocks) -> str:
+def _head(b: PageParts) -> str:
     return f"""<head>
 <title>{b.title} &ndash; {b.site}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -56,7 +56,7 @@ def _head(b: Blocks) -> str:
 </head>"""
 
 
-def columns(b: Blocks) -> str:
+def columns(b: PageParts) -> str:
     """Set a modern page: header, main column, sidebar, footer."""
     return f"""<!DOCTYPE html>
 <html lang="{b.language}">
@@ -86,7 +86,7 @@ def columns(b: Blocks) -> str:
 """
 
 
-def table(b: Blocks) -> str:
+def table(b: PageParts) -> str:
     """Set an old page: nested tables, upper-case tags, font tags."""
     return f"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN">
 <HTML>
@@ -111,7 +111,7 @@ def table(b: Blocks) -> str:
 """
 
 
-def weblog(b: Blocks) -> str:
+def weblog(b: PageParts) -> str:
     """Set a weblog's page: a banner on top, an emphasised lead, list items not closed."""
     first, rest = b.paragraphs[:1], b.paragraphs[1:]
     lead = "".join(f"<p class=lead><em>{text}</em>\n" for text in first)
@@ -140,7 +140,7 @@ def weblog(b: Blocks) -> str:
 """
 
 
-def catalogue(b: Blocks) -> str:
+def catalogue(b: PageParts) -> str:
     """Set a page of a shop: a definition list around the text, the scripts first."""
     return f"""<?xml version="1.0"?>
 <!DOCTYPE html>
@@ -169,7 +169,7 @@ def catalogue(b: Blocks) -> str:
 """
 
 
-def paper(b: Blocks) -> str:
+def paper(b: PageParts) -> str:
     """Set the view for printing: nothing but the text and the site's name."""
     return f"""<html><head><title>{b.title}</title></head>
 <body onload="window.print()">
@@ -180,12 +180,12 @@ def paper(b: Blocks) -> str:
 """
 
 
-def bare(b: Blocks) -> str:
+def bare(b: PageParts) -> str:
     """Set the paragraphs and nothing else, not even a title."""
     return f"<html><body>\n{b.prose()}\n</body></html>\n"
 
 
-LAYOUTS: tuple[Callable[[Blocks], str], ...] = (columns, table, weblog, catalogue)
+LAYOUTS: tuple[Callable[[PageParts], str], ...] = (columns, table, weblog, catalogue)
 
 
 SIDEBAR_MAX = 12
@@ -217,9 +217,9 @@ class Site:
         """Return the paragraphs of `article` as a page without furniture."""
         return bare(self._blocks(article, ""))
 
-    def _blocks(self, article: Article, query: str) -> Blocks:
+    def _blocks(self, article: Article, query: str) -> PageParts:
         joiner = article.language.joiner
-        return Blocks(
+        return PageParts(
             language=self.language.code,
             site=escape(self.name),
             title=escape(article.title),

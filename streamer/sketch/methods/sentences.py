@@ -50,7 +50,7 @@ class LongSentences(OneString[LongSentencesParameters]):
         return "\n".join(sorted(map(" ".join, longest[: self.parameters.sentences])))
 
 
-class Rule(StrEnum):
+class CutRule(StrEnum):
     """Where a page is cut."""
 
     WORDS = "words"
@@ -62,8 +62,8 @@ class SegmentsParameters(StringParameters):
 
     segments: int = Field(default=10, ge=2, le=32, description="n: pieces a page")
     equal: int = Field(default=5, ge=1, description="m: pieces that are equal in duplicates")
-    rule: Rule = Field(
-        default=Rule.WORDS, description="cut into equal numbers of words, or of sentences"
+    rule: CutRule = Field(
+        default=CutRule.WORDS, description="cut into equal numbers of words, or of sentences"
     )
     min_words: int = Field(default=5, ge=1, description="pieces with fewer words have no key")
 
@@ -112,7 +112,7 @@ class Segments(SeveralStrings[SegmentsParameters]):
         sentence at least, of any length.
         """
         least = self.parameters.min_words
-        if self.parameters.rule is Rule.WORDS:
+        if self.parameters.rule is CutRule.WORDS:
             parts, most = page.words, len(page.words) // least
         else:
             parts = self._sentences(page)

@@ -26,7 +26,7 @@ from streamer.analysis.clusters import (
     write_csv,
     write_jsonl,
 )
-from streamer.analysis.sample.score import Judged
+from streamer.analysis.sample.score import VerdictLine
 from streamer.errors import InputError
 
 
@@ -152,7 +152,7 @@ def test_nutch_takes_score_then_fetch_time_then_the_decoded_length(tmp_path: Pat
 
 def test_nutch_looks_at_the_fields_that_are_named() -> None:
     rank = ranking(Policy.NUTCH, "rank", "seen")
-    judged = Judged(url="http://x/", carried={"rank": 3, "seen": 60, "score": 9})
+    judged = VerdictLine(url="http://x/", carried={"rank": 3, "seen": 60, "score": 9})
     assert rank(judged) == (-3.0, -60.0, 9)
     assert ranking(Policy.NUTCH)(judged) == (-9.0, float("inf"), 9)
 

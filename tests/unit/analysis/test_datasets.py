@@ -17,8 +17,13 @@ from streamer.analysis.datasets import (
     true_labels,
     true_pairs,
 )
-from streamer.analysis.sample.reference import MIN_SHINGLES, Pages, Shingler, resemblance
-from streamer.analysis.sample.score import KeptPages, Outcomes
+from streamer.analysis.sample.reference import (
+    MIN_SHINGLES,
+    ReferencePages,
+    TextShingler,
+    resemblance,
+)
+from streamer.analysis.sample.score import ConfusionCounts, KeptSoFar
 from streamer.errors import InputError
 
 REUTERS = """<!DOCTYPE lewis SYSTEM "lewis.dtd">
@@ -89,8 +94,8 @@ texts = st.lists(
 THRESHOLD = 0.5
 
 
-def pages_of(bodies: list[str]) -> Pages:
-    pages, shingler = Pages(), Shingler()
+def pages_of(bodies: list[str]) -> ReferencePages:
+    pages, shingler = ReferencePages(), TextShingler()
     for number, body in enumerate(bodies):
         pages.add(("file",), number, f"u{number}", shingler.exact(body))
     return pages
@@ -154,11 +159,13 @@ def test_of_equally_near_kept_pages_the_earliest_is_the_representative() -> None
 
 def test_a_kept_page_of_equal_text_matches_once() -> None:
     pages = pages_of(["a b c d e f g h i j k"] * 2)
-    index = KeptPages(pages.exact, THRESHOLD, MIN_SHINGLES)
+    index = KeptSoFar(pages.exact, THRESHOLD, MIN_SHINGLES)
     index.keep(0)
     assert list(index.matches(1)) == [(0, 1.0)]
 
 
 def test_pairs_of_one_label_are_right_wrong_or_missed() -> None:
     found = pair_outcomes([0, 0, 0, 3], {(0, 1), (2, 3)})
-    assert found == Outcomes(true_positive=1, false_positive=2, false_negative=1, true_negative=2)
+    assert found == ConfusionCounts(
+        true_positive=1, false_positive=2, false_negative=1, true_negative=2
+    )

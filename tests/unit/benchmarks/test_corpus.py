@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks import corpus
-from streamer.analysis.sample.reference import Exact, Shingler, page_text, read_page, resemblance
+from streamer.analysis.sample.reference import (
+    Exact,
+    TextShingler,
+    page_text,
+    read_page,
+    resemblance,
+)
 
 COUNT = 1200
 
@@ -23,7 +29,7 @@ def lines() -> list[bytes]:
 
 @pytest.fixture(scope="module")
 def pages(lines: list[bytes]) -> list[Exact]:
-    shingler = Shingler()
+    shingler = TextShingler()
     found = [read_page(line) for line in lines]
     return [shingler.exact((page and page_text(page)) or "") for page in found]
 

@@ -21,7 +21,7 @@ from streamer.index.url_versions import CHANGE_NAMES, told_changes, url_keys, ur
 from streamer.kafka.wire import pack_record, unpack_record
 from streamer.run.explanation import answering_rows
 from streamer.run.judge import Judge
-from streamer.run.whole_index import Part
+from streamer.run.whole_index import IndexPart
 from streamer.sketch.resemblance import similarity
 from streamer.stored.deep_check import check_index
 from streamer.stored.forget import forget
@@ -328,7 +328,9 @@ def test_pages_that_are_retired_and_not_swept_explain_nothing(tmp_path: Path) ->
             answer(judge, each)
         judge.flush(b"")
         found = [
-            ref for part in answering_rows(Part(judge.store, 0, 0, 1)) for ref in part.rows.refs
+            ref
+            for part in answering_rows(IndexPart(judge.store, 0, 0, 1))
+            for ref in part.rows.refs
         ]
         assert found == [1, 2]
 

@@ -12,7 +12,7 @@ from streamer.errors import StoreMismatch, StoreUnavailable
 from streamer.index.messages import config_record
 from streamer.index.settings import IndexSettings
 from streamer.stored.store import Store
-from streamer.upkeep.reshard import Old, Place, _exchange, write
+from streamer.upkeep.reshard import Destination, Old, _exchange, write
 from tests.helpers.shard_network import Network, page_record
 from tests.helpers.signed_pages import BANDS, family_pages
 
@@ -101,7 +101,7 @@ def test_a_folder_of_somebody_in_the_place_of_the_new_index_stays_and_is_refused
     thesis.write_text("mine")
     (tmp_path / "index").mkdir()
     with pytest.raises(StoreUnavailable, match=r"index\.resharding is in the way"):
-        Place(tmp_path / "index").begin(3)
+        Destination(tmp_path / "index").begin(3)
     assert thesis.read_text() == "mine"
 
 
@@ -111,13 +111,13 @@ def test_an_old_index_that_a_kill_has_left_is_kept_whatever_number_comes_next(
     network = Network(RULES, BANDS)
     network.give(family_pages(Random(1), 30), 0, 30)
     index = tmp_path / "index"
-    place = Place(index)
+    place = Destination(index)
     with contextlib.closing(old_of(index, [s.begin_flush() for s in network.shards])) as old:
         place.begin(3)
         write(old, 3, place.new, old.owners, lambda _rows: None)
         _exchange(place.new, index)  # and here it is killed
     place.end()
-    assert not Place(index).finish_killed(5)
+    assert not Destination(index).finish_killed(5)
     with contextlib.closing(Old(index)) as new, contextlib.closing(Old(place.before)) as old:
         assert (new.shards, old.shards) == (3, 2)
     assert {path.name for path in tmp_path.iterdir()} == {"index", "index.before"}

@@ -19,7 +19,7 @@ from streamer.errors import (
 )
 from streamer.run.index_folder import own_key, store_folder
 from streamer.stored.store import Store
-from streamer.upkeep.snapshot_places import Folder, Stopped
+from streamer.upkeep.snapshot_places import Folder, SnapshotStopped
 from streamer.upkeep.snapshots import (
     Checkpoint,
     RegularSnapshots,
@@ -271,7 +271,7 @@ def test_a_snapshot_that_is_given_up_is_none(index: Path, snapshots: SnapshotFol
     stopping.set()
     with contextlib.closing(Store.open(store_folder(index))) as store:
         checkpoint = Checkpoint(index, store)
-        with pytest.raises(Stopped):
+        with pytest.raises(SnapshotStopped):
             snapshots.take(checkpoint, 0, stopping)
         checkpoint.remove()
     assert snapshots.numbers() == []

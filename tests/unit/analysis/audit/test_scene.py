@@ -10,10 +10,10 @@ from streamer.analysis.audit.scene import (
     DEAD,
     EXAMPLES_MAX,
     VERDICT,
-    Check,
     Column,
     LogReading,
     PageTable,
+    PromiseCheck,
     digest,
 )
 from streamer.index.messages import Decisions, Record
@@ -93,7 +93,7 @@ def test_a_digest_tells_none_from_nothing_and_one_cut_from_another() -> None:
 
 
 def test_only_a_few_examples_are_kept() -> None:
-    check = Check("a promise")
+    check = PromiseCheck("a promise")
     for number in range(EXAMPLES_MAX + 2):
         check.violate(str(number), 3)
     assert check.violations == 3 * (EXAMPLES_MAX + 2)

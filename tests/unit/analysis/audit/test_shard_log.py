@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.analysis.audit import shard_log
-from streamer.analysis.audit.scene import Report
+from streamer.analysis.audit.scene import AuditReport
 from streamer.analysis.audit.shard_log import FreshShard, KeptPages, buckets, item_digests
 from streamer.index.messages import Decisions, Pages, Term
 from streamer.index.rule import matching_pairs
@@ -65,19 +65,19 @@ def keyed(*keys: int) -> list[int]:
 
 def compared(
     folder: Path, pages: Pages, *, shards: int = 1, refused: int = 0, **rules: float
-) -> Report:
+) -> AuditReport:
     """Return what is found of these kept pages, which come in two parts."""
     kept = KeptPages(Path(mkdtemp(dir=folder)), shards, pages.keys.shape[1] - 1)
     kept.note_settings(IndexSettings.model_validate({"shards": shards, **rules}))
     kept.note_refused(shards - 1, refused)
     kept.add(pages.take(range(len(pages) // 2)))
     kept.add(pages.take(range(len(pages) // 2, len(pages))))
-    report = Report()
+    report = AuditReport()
     kept.compare(report)
     return report
 
 
-def excused(report: Report) -> int:
+def excused(report: AuditReport) -> int:
     return report.counts["kept pairs that match, excused by the limits"]
 
 
@@ -114,7 +114,7 @@ def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
     for threshold in (0.9, 0.5):
         kept.note_settings(IndexSettings(threshold=threshold))
     kept.add(made_pages([keyed(1), keyed(1)], [SAME, apart(100)]))  # 0.8535
-    report = Report()
+    report = AuditReport()
     kept.compare(report)
     assert report.broken == []
     assert report.kept_pairs.looked_at == 1
@@ -245,7 +245,7 @@ def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
             if place == moment:
                 kept.forget(0, terms)
             kept.add(pages.take([place] if place < 2 else []))
-        report = Report()
+        report = AuditReport()
         kept.compare(report)
         assert report.kept_pairs.violations == violations
         assert report.counts["kept pages that were forgotten"] == (moment > 0)

@@ -19,7 +19,7 @@ from streamer.analysis.sample.crawl import (
     read_kinds,
     write_crawl,
 )
-from streamer.analysis.sample.reference import Shingler, page_text, read_page, resemblance
+from streamer.analysis.sample.reference import TextShingler, page_text, read_page, resemblance
 from streamer.analysis.sample.sites import make_site
 from streamer.errors import InputError
 
@@ -96,7 +96,7 @@ def test_an_origin_is_an_earlier_page_with_that_url(truth: list[dict[str, str]])
 def test_truth_has_the_exact_resemblance_of_the_written_pages(
     truth: list[dict[str, str]], page_lines: list[bytes]
 ) -> None:
-    shingler = Shingler()
+    shingler = TextShingler()
 
     def exact(ordinal: str) -> object:
         page = read_page(page_lines[int(ordinal)])

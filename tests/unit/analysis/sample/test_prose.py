@@ -15,7 +15,7 @@ from streamer.analysis.sample.prose import (
     replace_words,
     write_article,
 )
-from streamer.analysis.sample.reference import Shingler, resemblance, tokens
+from streamer.analysis.sample.reference import TextShingler, resemblance, tokens
 from streamer.analysis.sample.sites import make_site
 
 
@@ -25,7 +25,7 @@ def article(language: prose.Language = prose.ENGLISH, count: int = 400) -> Artic
 
 def test_unrelated_articles_of_a_language_share_few_shingles() -> None:
     for language in prose.LANGUAGES:
-        shingler = Shingler()
+        shingler = TextShingler()
         sets = [
             shingler.exact(
                 "\n".join(

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamer.analysis.sample.reference import (
-    Shingler,
+    TextShingler,
     page_text,
     read_page,
     resemblance,
@@ -65,7 +65,7 @@ def test_tokens_are_lower_case_words_with_digits_and_underscores() -> None:
 @given(texts, texts)
 def test_resemblance_is_the_jaccard_similarity_of_the_sets_of_five_tokens(a: str, b: str) -> None:
     sets = [{tuple(t[i : i + 5]) for i in range(len(t) - 4)} for t in (tokens(a), tokens(b))]
-    shingler = Shingler()
+    shingler = TextShingler()
     found = resemblance(shingler.exact(a), shingler.exact(b), min_shingles=1)
     if tokens(a) == tokens(b):
         assert found == 1
@@ -77,7 +77,7 @@ def test_resemblance_is_the_jaccard_similarity_of_the_sets_of_five_tokens(a: str
 
 def test_pages_with_few_shingles_match_equal_token_sequences_only() -> None:
     words = "a b c d e f g h i j k".split()  # noqa: SIM905 - a list would be harder to read
-    shingler = Shingler()
+    shingler = TextShingler()
     short, shorter, again = (
         shingler.exact(" ".join(part)) for part in (words, words[:-1], words)
     )  # fmt: skip
@@ -123,7 +123,7 @@ def test_a_line_that_is_no_page_is_none(line: bytes) -> None:
 
 
 def test_shingles_are_distinct_ascending_and_told_apart_by_the_order_of_tokens() -> None:
-    shingler = Shingler()
+    shingler = TextShingler()
     shingles = shingler.exact("a b c d e f a b c d e f").shingles.tolist()
     assert len(shingles) == 6
     assert all(left < right for left, right in pairwise(shingles))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from streamer.analysis.sample.crawl import write_crawl
-from streamer.analysis.sample.reference import Shingler, read_pages, resemblance
+from streamer.analysis.sample.reference import TextShingler, read_pages, resemblance
 from streamer.analysis.sample.score import (
-    KeptPages,
-    Outcomes,
+    ConfusionCounts,
+    KeptSoFar,
     Score,
     largest_clusters,
     ratio_text,
@@ -64,15 +64,16 @@ def scored(
 
 UNLIKE, LIKE = words(100, 500), words(100)
 # By what a decision is: bodies, of which page each is said to be a duplicate, and the outcomes.
-DECISIONS: dict[str, tuple[list[str], list[int | None], Outcomes]] = {
-    "right": ([LIKE, LIKE, UNLIKE], [None, 0, None], Outcomes(1, 0, 0, 2)),
-    "a duplicate of an unlike page": ([LIKE, UNLIKE], [None, 0], Outcomes(0, 1, 0, 1)),
+DECISIONS: dict[str, tuple[list[str], list[int | None], ConfusionCounts]] = {
+    "right": ([LIKE, LIKE, UNLIKE], [None, 0, None], ConfusionCounts(1, 0, 0, 2)),
+    "a duplicate of an unlike page": ([LIKE, UNLIKE], [None, 0], ConfusionCounts(0, 1, 0, 1)),
     "a duplicate of the wrong page": (
-        [LIKE, UNLIKE, LIKE], [None, None, 1], Outcomes(0, 1, 0, 2)),
-    "unique, with a like page kept before": ([LIKE, LIKE], [None, None], Outcomes(0, 0, 1, 1)),
+        [LIKE, UNLIKE, LIKE], [None, None, 1], ConfusionCounts(0, 1, 0, 2)),
+    "unique, with a like page kept before": (
+        [LIKE, LIKE], [None, None], ConfusionCounts(0, 0, 1, 1)),
     # 0 ~ 1 ~ 2 at 86/106 each, but 0 and 2 at 76/116: 1 is dropped, so 2 is rightly unique.
     "unique, with a like page that was not kept": (
-        [LIKE, words(100, 10), words(100, 20)], [None, 0, None], Outcomes(1, 0, 0, 2)),
+        [LIKE, words(100, 10), words(100, 20)], [None, 0, None], ConfusionCounts(1, 0, 0, 2)),
 }  # fmt: skip
 
 
@@ -85,19 +86,19 @@ def test_a_decision_is_held_against_the_pages_that_were_kept(tmp_path: Path, dec
 
 
 def test_a_ratio_of_nothing_is_none_and_f1_is_where_there_is_nothing_to_find() -> None:
-    nothing = Outcomes(true_negative=3)
+    nothing = ConfusionCounts(true_negative=3)
     assert (nothing.precision, nothing.recall, nothing.f1) == (None, None, None)
-    missed = Outcomes(false_negative=1)
+    missed = ConfusionCounts(false_negative=1)
     assert (missed.precision, missed.recall, missed.f1) == (None, 0.0, 0.0)
-    wrong = Outcomes(false_positive=1)
+    wrong = ConfusionCounts(false_positive=1)
     assert (wrong.precision, wrong.recall, wrong.f1) == (0.0, None, 0.0)
-    assert Outcomes(3, 1, 2).f1 == pytest.approx(2 * 0.75 * 0.6 / (0.75 + 0.6))
+    assert ConfusionCounts(3, 1, 2).f1 == pytest.approx(2 * 0.75 * 0.6 / (0.75 + 0.6))
     assert (ratio_text(None), ratio_text(0.0), ratio_text(1 / 3, 3)) == ("-", "0.0000", "0.333")
 
 
 def test_a_page_is_no_true_duplicate_of_a_later_one(tmp_path: Path) -> None:
     result = scored(tmp_path, [words(100)] * 2, [verdict(1), verdict(0, of=1)])
-    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+    assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
     assert result.bad_representatives == 1
 
 
@@ -122,22 +123,22 @@ def test_resemblance_at_the_threshold_counts_as_duplicate(tmp_path: Path) -> Non
 def test_what_lies_within_the_margin_is_left_out_of_the_clear_outcomes(tmp_path: Path) -> None:
     bodies = [words(12), words(14)]
     result = scored(tmp_path, bodies, [verdict(0), verdict(1)], margin=0.05)
-    assert result.outcomes == Outcomes(true_negative=1, false_negative=1)
-    assert result.clear == Outcomes(true_negative=1)
+    assert result.outcomes == ConfusionCounts(true_negative=1, false_negative=1)
+    assert result.clear == ConfusionCounts(true_negative=1)
     result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.83, margin=0.05)
-    assert result.outcomes == Outcomes(true_negative=2)
-    assert result.clear == Outcomes(true_negative=1)
+    assert result.outcomes == ConfusionCounts(true_negative=2)
+    assert result.clear == ConfusionCounts(true_negative=1)
     result = scored(tmp_path, bodies, [verdict(0), verdict(1)], threshold=0.74, margin=0.05)
-    assert result.clear == result.outcomes == Outcomes(true_negative=1, false_negative=1)
+    assert result.clear == result.outcomes == ConfusionCounts(true_negative=1, false_negative=1)
 
 
 def test_short_pages_are_true_duplicates_of_equal_ones_only(tmp_path: Path) -> None:
     bodies = [words(8), words(7), words(8), "!"]
     said = [verdict(0), verdict(1, of=0), verdict(2, of=0), verdict(3)]
     result = scored(tmp_path, bodies, said)
-    assert result.outcomes == Outcomes(true_positive=1, false_positive=1, true_negative=2)
+    assert result.outcomes == ConfusionCounts(true_positive=1, false_positive=1, true_negative=2)
     result = scored(tmp_path, bodies, [verdict(0), verdict(1), verdict(2), verdict(3)])
-    assert result.outcomes == Outcomes(false_negative=1, true_negative=3)
+    assert result.outcomes == ConfusionCounts(false_negative=1, true_negative=3)
 
 
 def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_missing_repeated_and_unknown_verdicts_are_counted(tmp_path: Path) -> No
     said = [verdict(0), verdict(1), verdict(1, of=0), verdict(9, url="u3")]
     result = score([pages], write_lines(tmp_path / "verdicts.jsonl", said))
     assert (result.missing, result.repeats, result.unknown) == (3, 1, 1)
-    assert result.outcomes == Outcomes(true_negative=2)  # the first verdict counts
+    assert result.outcomes == ConfusionCounts(true_negative=2)  # the first verdict counts
 
 
 def test_lines_without_a_verdict_are_passed_over(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_verdicts_from_kafka_are_matched_by_url(tmp_path: Path) -> None:
     other = {"page": {**place, "partition": 1}, "url": "u0"}
     said = [verdict(0, page=place), verdict(1, of=0, page=place, representative=other)]
     result = scored(tmp_path, [words(50)] * 2, said)
-    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+    assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
 def test_a_place_with_another_url_is_not_the_page_that_is_meant(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_pages_of_several_files_are_told_apart_by_the_file(tmp_path: Path) -> No
         ),
     ]
     result = score(files, write_lines(tmp_path / "v.jsonl", said))
-    assert result.outcomes == Outcomes(true_positive=1, true_negative=1)
+    assert result.outcomes == ConfusionCounts(true_positive=1, true_negative=1)
 
 
 def test_lines_that_are_no_pages_keep_their_ordinal(tmp_path: Path) -> None:
@@ -281,9 +282,9 @@ def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path, which: str) 
 def test_the_nearest_kept_page_is_the_one_that_comparing_with_all_finds(
     parts: list[tuple[int, int]], floor: float, min_shingles: int, rng: Any
 ) -> None:
-    shingler = Shingler()
+    shingler = TextShingler()
     pages = [shingler.exact(words(count, start)) for start, count in parts]
-    index = KeptPages(pages, floor, min_shingles)
+    index = KeptSoFar(pages, floor, min_shingles)
     kept: list[int] = []
     for page in range(len(pages)):
         values = [resemblance(pages[page], pages[other], min_shingles) for other in kept]
@@ -335,7 +336,7 @@ def test_the_score_on_documentation_pages_is_the_one_of_the_listed_pairs(
     """Judge decisions that are partly wrong, once by the scorer and once by the listed pairs."""
     file, listed = documentation / "pages.jsonl", listed_pairs(documentation)
     urls = [json.loads(line)["url"] for line in file.read_bytes().splitlines()]
-    expected = Outcomes()
+    expected = ConfusionCounts()
     kept: list[int] = []
     said: list[dict[str, Any]] = []
     for ordinal, url in enumerate(urls):
