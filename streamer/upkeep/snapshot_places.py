@@ -53,7 +53,12 @@ class Place(Protocol):
         """Keep others from writing, where that can be had."""
 
     def put(self, source: Path, name: str, digest: str, stopping: threading.Event) -> None:
-        """Bring a file here; raise StoreDamaged if its digest differs, SnapshotStopped at a stop."""
+        """Bring a file here.
+
+        Raises:
+            StoreDamaged: its digest is another.
+            SnapshotStopped: the process ends.
+        """
 
     def create(self, name: str, data: bytes) -> None:
         """Bring a small file here, after all that was put before; it must not be there."""
