@@ -28,6 +28,7 @@ from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool
 
 WATCH_SECONDS = 0.5
+MISSING_AFTER_PAGES = 1000  # a carried field that none of so many pages has is warned of
 
 _log = structlog.get_logger()
 
@@ -70,6 +71,7 @@ class SignApp:
         self._ahead = Ahead(self._sign, self._pool, CHUNKS_AHEAD)
         self._tasks: list[asyncio.Task[None]] = []
         self._partitions: set[int] = set()
+        self._pages = 0
         self._comparing: asyncio.Task[None] | None = None
         self._overruled: set[TP] = set()  # committed above what shard 0 has
         self.joined = False
@@ -195,12 +197,25 @@ class SignApp:
                     self._flow.note_published(source_name(one.partition), one.end, one.pages)
                     dead = Counter(rejected.code for rejected, _ in one.dead)
                     self._metrics.count_chunk(one.pages, dead, one.skipped)
+                    self._warn_of_missing_fields(one.pages)
                     self._metrics.newest_dead |= {
                         rejected.code: f"{event.message.topic}/{event.message.partition}"
                         f"@{rejected.sequence}"
                         for rejected, _ in one.dead
                     }
                     self.app.chunks.ack(event.message)
+
+    def _warn_of_missing_fields(self, pages: int) -> None:
+        """Count published pages; with the first MISSING_AFTER_PAGES, warn of fields none had."""
+        before, self._pages = self._pages, self._pages + pages
+        if before < MISSING_AFTER_PAGES <= self._pages and (
+            fields := self._signer.missing_fields()
+        ):
+            _log.warning(
+                "carried_fields_missing", fields=fields, pages=self._pages,
+                reason="No page had them until now, so no verdict carries them. Correct --carry, "
+                "or leave them out.",
+            )  # fmt: skip
 
     async def _watch(self) -> None:
         """Keep the metrics of lag and flow control."""

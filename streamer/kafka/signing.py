@@ -112,6 +112,10 @@ class ChunkSigner:
         self._signers = OneAThread(make_signer)
         self._identity = identity
 
+    def missing_fields(self) -> list[str]:
+        """Return the fields to be carried that no page has had until now, in alphabetical order."""
+        return self._parser.missing_fields()
+
     def sign(self, chunk: Fetched) -> Signed:
         """Parse and sign a chunk.
 

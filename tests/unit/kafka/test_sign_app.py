@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from faust.types import TP
+from structlog.testing import capture_logs
 
 from streamer.errors import StoreMismatch, StreamerError
 from streamer.index.messages import Forget, Pages
@@ -19,7 +20,7 @@ from streamer.kafka.gauge import FlowControl, Gauge
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import Publisher
 from streamer.kafka.reader import Fetched
-from streamer.kafka.sign_app import SignApp, SignOptions
+from streamer.kafka.sign_app import MISSING_AFTER_PAGES, SignApp, SignOptions
 from streamer.kafka.signing import ChunkSigner, dead_letter_message
 from streamer.kafka.topics import Names, dead_letter_bytes_max
 from streamer.kafka.wire import LogIdentity, unpack_record
@@ -51,16 +52,22 @@ def chunk(start: int, end: int, *messages: ToldMessage) -> Fetched:
     return Fetched("pages", 1, start, end, list(messages))
 
 
+def pages_from(start: int, count: int) -> Fetched:
+    return chunk(start, start + count, *(ToldMessage(start + n, page(n)) for n in range(count)))
+
+
 class Signing:
     """Signers with a stand-in for the brokers."""
 
-    def __init__(self, *, accept_loss: bool = False, window: int = 1000) -> None:
+    def __init__(
+        self, *, accept_loss: bool = False, window: int = 1000, carry: tuple[str, ...] = ()
+    ) -> None:
         self.publisher = ToldPublisher()
         self.consumer = ToldConsumer()
         self.failures: list[BaseException] = []
         self.flow = FlowControl(window, 0)
         signer = ChunkSigner(
-            PageParser(), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY
+            PageParser(carry=carry), lambda: NativeSigner(SignatureSettings(), bytes(32)), IDENTITY
         )
         publisher: Any = self.publisher
         self.app: Any = SignApp(
@@ -178,6 +185,28 @@ async def test_records_are_published_in_the_order_of_the_chunks() -> None:
     records = [unpack_record(m[1] or b"", IDENTITY) for _, _, m in signing.publisher.arrived]
     assert [record.start for record in records] == [10 * n for n in range(20)]
     assert signing.consumer.acknowledged == chunks
+
+
+@in_loop
+async def test_a_carried_field_that_no_page_has_is_warned_of_once_after_enough_pages() -> None:
+    signing = Signing(carry=("url", "scroe"), window=10_000)
+    with capture_logs() as logs:
+        await signing.run(pages_from(0, MISSING_AFTER_PAGES - 1), seconds=20)
+        assert logs == []
+        for start in (MISSING_AFTER_PAGES - 1, MISSING_AFTER_PAGES):
+            await signing.run(pages_from(start, 1), seconds=20)
+    assert [(line["event"], line["fields"], line["pages"]) for line in logs] == [
+        ("carried_fields_missing", ["scroe"], MISSING_AFTER_PAGES)
+    ]
+    assert signing.failures == []
+
+
+@in_loop
+async def test_a_carried_field_that_one_page_has_is_not_warned_of() -> None:
+    signing = Signing(carry=("body",), window=10_000)
+    with capture_logs() as logs:
+        await signing.run(pages_from(0, MISSING_AFTER_PAGES), seconds=20)
+    assert logs == []
 
 
 @in_loop
