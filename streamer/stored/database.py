@@ -62,6 +62,11 @@ BATCH_BYTES = 1 << 20  # written in one call, which holds the interpreter
 READ_AT_ONCE = 4096  # entries, about 13 MB; to read them does not hold the interpreter
 MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
+LOG_BLOCK_BYTES = 32 << 10  # of RocksDB's logs; no record's part reaches over the end of one
+LOG_HEADER_BYTES = 7  # checksum, length (2 bytes, the lower first), type
+RECYCLED_TYPES = frozenset(
+    {5, 6, 7, 8, 11}
+)  # of records in logs that are written over; none is here
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
 _CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 
@@ -99,6 +104,7 @@ class Database:
             StoreUnavailable: the system refuses.
         """
         with _links_to(path) as links, _explained(path, links):
+            _check_logs(path)
             there = Rdict.list_cf(links)  # none of ours in other formats
             families = [each for each, name in FAMILIES.items() if name in there]
             return cls(path, _open(links, AccessType.read_only(False), families), families)
@@ -418,6 +424,29 @@ def _links_to(path: Path) -> Iterator[str]:
                 "Name another folder for that with TMPDIR."
             ) from error
         yield links
+
+
+def _check_logs(path: Path) -> None:
+    """Refuse logs in which RocksDB would go round for ever, holding the interpreter.
+
+    It does so at a part of a record that claims to be of a recycled log, which a single flipped bit
+    makes of any other; checksums are compared only later. All other damage it finds itself.
+
+    Raises:
+        StoreDamaged: there is such a part.
+    """
+    for file in [*path.glob("MANIFEST-*"), *path.glob("*.log")]:
+        with contextlib.suppress(FileNotFoundError), file.open("rb") as log:  # a writer goes on
+            at, size = 0, os.fstat(log.fileno()).st_size
+            while at + LOG_HEADER_BYTES <= size:
+                left = LOG_BLOCK_BYTES - at % LOG_BLOCK_BYTES
+                if left < LOG_HEADER_BYTES:
+                    at += left
+                    continue
+                header = os.pread(log.fileno(), LOG_HEADER_BYTES, at)
+                if len(header) == LOG_HEADER_BYTES and header[-1] in RECYCLED_TYPES:
+                    raise damaged(file, f"the record at byte {at:,} has a type that none has")
+                at += LOG_HEADER_BYTES + int.from_bytes(header[4:6], "little")
 
 
 def _open(path: str, access: AccessType, families: Sequence[bytes]) -> Any:  # noqa: ANN401 - rocksdict has no types

@@ -45,6 +45,12 @@ from tests.helpers.signed_pages import BANDS, family_pages, opened
 from tests.helpers.stored_rows import assert_holds, flush, flushed
 
 ROOT = Path(__file__).parents[3]
+OPENED = """
+import sys
+from pathlib import Path
+from streamer.stored.store import Store
+Store.open(Path(sys.argv[1]), writable=False)
+"""
 
 
 @pytest.fixture
@@ -120,6 +126,28 @@ def test_a_manifest_that_is_cut_is_refused_or_has_lost_nothing(quick_folder: Pat
     assert refused >= len(lengths) / 2
     path.write_bytes(data)
     Store.open(folder).close()
+
+
+@pytest.mark.parametrize("pattern", ["MANIFEST-*", "*.log"])
+def test_a_part_that_claims_to_be_of_a_recycled_log_is_refused_at_once(
+    folder: Path, pattern: str
+) -> None:
+    """RocksDB goes round for ever there, so it is tried in a process that can be ended."""
+    with contextlib.closing(Store.open(folder)) as store:
+        for row in range(3):
+            flush(store, [row], bytes(100_000))
+        path = newest(folder, pattern)
+        data = path.read_bytes()
+        second = 7 + int.from_bytes(data[4:6], "little")
+        assert data[second + 6] in {1, 3}  # whole, or a middle part
+        for recycled in (5, 6, 7, 8, 11):
+            path.write_bytes(data[: second + 6] + bytes([recycled]) + data[second + 7 :])
+            command = [sys.executable, "-c", OPENED, str(folder)]
+            done = subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert f"StoreDamaged: The index file {path} is damaged" in done.stderr, done.stderr
+        path.write_bytes(data)
 
 
 def test_a_log_that_lost_its_end_after_a_kill_is_refused(folder: Path) -> None:
