@@ -525,6 +525,10 @@ class ByteStream:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
         self._file.close()
 
     @cached_property

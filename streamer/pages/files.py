@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,25 +26,34 @@ from streamer.pages.bytestream import (
     STANDARD_INPUT,
     ZSTD_MAGIC,
     ByteStream,
-    Mark,
     Trail,
     first_bytes,
 )
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
-from streamer.pages.lines import read_lines
-from streamer.pages.warc import begins_record, read_records
+from streamer.pages.lines import open_json_lines
+from streamer.pages.records import Format, InputFile, Records
+from streamer.pages.warc import WarcRecords, begins_file
 from streamer.text.slices import Slices
 
 HEAD_BYTES_MAX = 64 << 10
 SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
 SMALL_RECORDS_MAX = 9
 
-_JSONL_NAME = re.compile(r"\.(jsonl|ndjson|json)(\.gz|\.zst)?$", re.IGNORECASE)
-_WARC_NAME = re.compile(r"\.(warc|wet)(\.gz)?$", re.IGNORECASE)
-_ARC_NAME = re.compile(r"\.arc(\.gz)?$", re.IGNORECASE)
-_KNOWN_NAMES = ".jsonl, .ndjson, .json (each also .gz, .zst), .warc, .wet, .arc (each also .gz)"
+JSON_LINES = Format(
+    "JSON lines", (".jsonl", ".ndjson", ".json"), open_json_lines, packed=(".gz", ".zst")
+)
+FORMATS = (
+    JSON_LINES,
+    Format(
+        "WARC", (".warc", ".wet"), partial(WarcRecords, kind="WARC"),
+        begins=partial(begins_file, "WARC"), packed=(".gz",), is_message=False,
+    ),
+    Format(
+        "ARC", (".arc",), partial(WarcRecords, kind="ARC"),
+        begins=partial(begins_file, "ARC"), packed=(".gz",), is_message=False,
+    ),
+)  # fmt: skip
 
-_STEP_BYTES = 1 << 20
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and give these'
 _TO_FILES = "unpack it and give the page files in it"
@@ -123,17 +133,8 @@ def identify(path: str, head_bytes: int = HEAD_BYTES_MAX, resolved: str = "") ->
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One input to read: a regular file, a pipe, or standard input.
-
-    Attributes:
-        name: as given, or the directory as given and the way down from it.
-        is_regular: a file that can be read again and whose size is known.
-    """
-
-    name: str
-    is_regular: bool
-    page_bytes_max: int = PAGE_BYTES_MAX
+class Source(InputFile):
+    """One input to read: a regular file, a pipe, or standard input."""
 
     @property
     def total_bytes(self) -> int | None:
@@ -158,24 +159,27 @@ class Source:
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
 
-    def open(self, chunk_seconds: float | None = None) -> ByteStream:
-        """Open the bytes that records are read from; `chunk_seconds` is as for `ByteStream`.
+    def open(self, chunk_seconds: float | None = None) -> Records:
+        """Open the file for its records; `chunk_seconds` is as for `ByteStream`.
 
         Raises:
-            InputError: the file cannot be opened or read.
+            InputError: the file cannot be opened or read, or is of another kind.
         """
         stream = ByteStream(self.name, chunk_seconds)
-        stream.spread()
-        return stream
+        try:
+            return self._format(stream).open(self, stream)
+        except BaseException:
+            stream.close()
+            raise
 
     def is_converted(self) -> bool:
-        """Tell whether records are read from other bytes than the file has.
+        """Tell whether the same records may lie in a file that begins with other bytes.
 
         Raises:
             InputError: the file cannot be read.
         """
-        with self.open() as stream:
-            return stream.is_compressed or stream.is_spread
+        with self.open() as records:
+            return records.is_converted
 
     def read(self) -> Iterator[Chunk]:
         """Yield all records, ascending, in chunks without gaps; the last line needs no end.
@@ -185,26 +189,10 @@ class Source:
                 rest of it cannot.
         """
         ending = Ending()
-        with self.open() as stream:
-            yield from self.chunks(stream, 0, Trail(), ending)
+        with self.open() as records:
+            yield from records.chunks(0, ending)
         if ending.damage:
             raise InputError(f"{self.name}: {ending.damage}; copy the file again")
-
-    def chunks(
-        self, stream: ByteStream, start: int, trail: Trail, ending: Ending, *, complete: bool = True
-    ) -> Iterator[Chunk]:
-        """Yield the records from where `stream` and `trail` are, as the ordinals from `start` on.
-
-        Without `complete` a record that has no end yet is left, for a run that finds more.
-
-        Raises:
-            InputError: the file cannot be read, or is of another kind.
-        """
-        limit = self.page_bytes_max
-        if kind := self._kind(stream):
-            return read_records(kind, stream, start, trail, ending, limit, complete=complete)
-        accepts = bool if complete or stream.is_compressed else self._accepts
-        return read_lines(stream, start, trail, ending, limit, accepts)
 
     def read_small(self, *, complete: bool = True) -> tuple[Chunk, tuple[int, ...]] | None:
         """Return all lines of a small file as one chunk, and its status; None: it takes more care.
@@ -214,7 +202,7 @@ class Source:
         Raises:
             InputError: the file cannot be read.
         """
-        if kind_by_name(self.name):
+        if format_by_name(self.name) is not JSON_LINES:
             return None
         limit = min(SMALL_BYTES_MAX, self.page_bytes_max)
         try:
@@ -235,39 +223,16 @@ class Source:
         trail.take(data + b"\n" if last else data)
         return Chunk(0, len(lines), len(data), Slices.joined(lines), mark=trail.mark()), status
 
-    def follow(self, stream: ByteStream, mark: Mark, trail: Trail) -> Iterator[int]:
-        """Read up to a mark, as far as the stream goes; yield the stored bytes read so far.
-
-        `trail`, which begins at 0, is the way. At the end a newline is taken as read where it alone
-        is missing: a last line counts without.
-        """
-        kind = self._kind(stream) if mark.offset else ""
-        while left := mark.offset - trail.offset:
-            part = stream.read(min(left, _STEP_BYTES))
-            if part != b"":
-                trail.take(part or b"")
-                yield stream.bytes_read
-            elif not (kind and stream.recover(lambda head: begins_record(kind, head))):
-                break
-        if mark.offset - trail.offset == 1 and not stream.damage:
-            trail.take(b"\n")
-
-    def _accepts(self, last: bytes) -> bool:
-        """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""
-        return not self.is_regular and last.rstrip().endswith(b"}")
-
-    def _kind(self, stream: ByteStream) -> str:
-        """Return WARC or ARC; "" for lines."""
+    def _format(self, stream: ByteStream) -> Format:
+        """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
         head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
-        if begins_record("WARC", head):
-            return "WARC"
-        if head.startswith(b"filedesc:") and begins_record("ARC", head):
-            return "ARC"
+        if found := format_by_head(head):
+            return found
         if self.is_regular:
-            return kind_by_name(self.name)
+            return format_by_name(self.name) or JSON_LINES
         if fault := _foreign(head) or _binary(head):
             raise InputError(f"{self.name}: {fault}")
-        return ""
+        return JSON_LINES
 
 
 def status_of(found: os.stat_result) -> tuple[int, ...]:
@@ -310,16 +275,20 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
     return Sources([*sources.values()], passed_over)
 
 
+def format_by_name(name: str) -> Format | None:
+    """Return the format that a file's name tells; None: none."""
+    found = _BY_SUFFIX.search(name)
+    return _OF_SUFFIX[found[0].lower()] if found else None
+
+
+def format_by_head(head: bytes) -> Format | None:
+    """Return the format that a file's first bytes tell, whatever its name is."""
+    return next((each for each in FORMATS if each.begins(head)), None)
+
+
 def is_page_file(path: str) -> bool:
-    """Tell by its name whether a file holds pages as JSON lines, or as WARC or ARC records."""
-    return bool(_JSONL_NAME.search(path) or kind_by_name(path))
-
-
-def kind_by_name(name: str) -> str:
-    """Return WARC or ARC where a file's name tells so, else ""."""
-    if _WARC_NAME.search(name):
-        return "WARC"
-    return "ARC" if _ARC_NAME.search(name) else ""
+    """Tell by its name whether a file holds pages in a format that is read."""
+    return format_by_name(path) is not None
 
 
 def _foreign(head: bytes) -> str:
@@ -338,6 +307,21 @@ def _binary(head: bytes) -> str:
             "nor WARC nor ARC; give one of these"
         )
     return ""
+
+
+_OF_SUFFIX = {
+    suffix + packed: each
+    for each in FORMATS
+    for suffix in each.suffixes
+    for packed in ("", *each.packed)
+}
+_BY_SUFFIX = re.compile(
+    f"(?:{'|'.join(map(re.escape, sorted(_OF_SUFFIX, key=len, reverse=True)))})$", re.IGNORECASE
+)
+_KNOWN_NAMES = "; ".join(
+    ", ".join(each.suffixes) + (f" (also {', '.join(each.packed)})" if each.packed else "")
+    for each in FORMATS
+)
 
 
 class FolderFiles(NamedTuple):
@@ -364,10 +348,11 @@ def files_below(folder: str) -> FolderFiles:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
     found = FolderFiles([], [])
     for name in files:
-        is_page = is_page_file(name)
-        if is_page:
+        kind = format_by_name(name)
+        is_page = kind is not None
+        if kind is not None:
             head = _readable_head(name)
-            is_page = not (_foreign(head) or (not kind_by_name(name) and _binary(head)))
+            is_page = not (_foreign(head) or (kind is JSON_LINES and _binary(head)))
         (found.pages if is_page else found.others).append(name)
     return found
 

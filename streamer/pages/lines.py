@@ -7,7 +7,7 @@ with its length counted to its end while only its beginning is kept: memory stay
 Of a pipe the lines come in time, as `Hurry` says: they are taken however few they are. While there
 is nothing to take, a chunk without records comes at the end of each turn.
 
-Lines of a byte stream as chunks of records.
+Lines of a byte stream as chunks of records, and files of JSON lines as a format.
 
 Every line has an ordinal, blank ones too; what follows the last newline is a line where the caller
 says so. What is no line becomes a dead letter in a chunk of its own. This module does not look into
@@ -31,6 +31,7 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
+from streamer.pages.records import InputFile, StreamRecords
 from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
@@ -223,3 +224,23 @@ def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
         if trail.offset > HEAD_BYTES_MAX:
             break
     return heads
+
+
+class LineRecords(StreamRecords):
+    """The lines of a file or pipe."""
+
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """As in `Records`."""
+        accepts = bool if complete or self._stream.is_compressed else self._accepts
+        limit = self._file.page_bytes_max
+        return read_lines(self._stream, start, self._trail, ending, limit, accepts)
+
+    def _accepts(self, last: bytes) -> bool:
+        """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""
+        return not self._file.is_regular and last.rstrip().endswith(b"}")
+
+
+def open_json_lines(file: InputFile, stream: ByteStream) -> LineRecords:
+    """Return JSON objects as lines: a line each, in an array, or over several lines."""
+    stream.spread()
+    return LineRecords(file, stream)

@@ -44,6 +44,7 @@ from streamer.pages.chunk import (
 )
 from streamer.pages.encodings import split_names, undo_chunks, undo_encodings
 from streamer.pages.extract import Fields
+from streamer.pages.records import InputFile, StreamRecords
 
 HEADERS_BYTES_MAX = 64 << 10
 PAGE_KINDS = frozenset({"response", "resource", "conversion"})
@@ -204,9 +205,27 @@ class Arc:
 _FORMATS: dict[str, _Format] = {"WARC": Warc(), "ARC": Arc()}
 
 
-def begins_record(kind: str, head: bytes) -> bool:
-    """Tell whether a record of a `kind`, WARC or ARC, begins here."""
-    return bool(_FORMATS[kind].first.match(head))
+class WarcRecords(StreamRecords):
+    """The records of a WARC or ARC file or pipe."""
+
+    def __init__(self, file: InputFile, stream: ByteStream, kind: str) -> None:
+        super().__init__(file, stream)
+        self._kind = kind
+
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """As in `Records`."""
+        stream, trail, limit = self._stream, self._trail, self._file.page_bytes_max
+        return read_records(self._kind, stream, start, trail, ending, limit, complete=complete)
+
+    def _recovers(self) -> bool:
+        begins = _FORMATS[self._kind].first.match
+        return self._stream.recover(begins) is not None
+
+
+def begins_file(kind: str, head: bytes) -> bool:
+    """Tell whether a file begins as one of a `kind`, WARC or ARC, does."""
+    magic = b"filedesc:" if kind == "ARC" else b"WARC/"
+    return head.startswith(magic) and bool(_FORMATS[kind].first.match(head))
 
 
 def read_records(
@@ -464,7 +483,7 @@ class _Records:
         if damage and not self._may_wait:
             self._may_wait = True
             raise _NothingYet  # what was read before comes first
-        gap = self._stream.recover(lambda head: begins_record(self._kind, head)) if damage else None
+        gap = self._stream.recover(self._format.first.match) if damage else None
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
             self._may_wait = self._stream.hurry.seconds is None

@@ -28,9 +28,9 @@ from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
 from streamer.model import DeadLetter, page_ref
-from streamer.pages.bytestream import Trail
+from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Ending, Message, PageBatch
-from streamer.pages.files import Source, kind_by_name, status_of
+from streamer.pages.files import Source, format_by_name, status_of
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
 from streamer.run.outputs import lines_within
@@ -209,23 +209,22 @@ class FileInput:
         """Yield what is new of one source, once what was judged is found unchanged."""
         if number < 0:
             yield Pause(all=True)
-        with source.open(self._chunk_seconds) as stream:
+        with source.open(self._chunk_seconds) as records:
             if number < 0:
-                number = self._catalogue.enter_stream(source.name, stream.look)
+                number = self._catalogue.enter_stream(source.name, records.look)
             entry = self._catalogue.entries[number]
-            trail = Trail()
-            for read in source.follow(stream, entry.mark, trail):
+            for read in records.follow(entry.mark):
                 yield Checked(before + read)
-            if trail.mark() != entry.mark and entry.position:
-                if not stream.damage:
-                    raise StoreMismatch(_other_records(entry, source, trail))
-                self.report.incomplete[source.name] = stream.damage
+            if records.mark() != entry.mark and entry.position:
+                if not records.damage:
+                    raise StoreMismatch(_other_records(entry, source, records.mark()))
+                self.report.incomplete[source.name] = records.damage
                 return
             ending = Ending()
             at = before_all = entry.position  # which changes while the chunks are judged
-            for chunk in source.chunks(stream, at, trail, ending, complete=self._complete):
+            for chunk in records.chunks(at, ending, complete=self._complete):
                 if chunk.end == chunk.start:
-                    yield Pause(all=bool(stream.damage))
+                    yield Pause(all=bool(records.damage))
                     continue
                 at = chunk.end
                 chunk.source, chunk.amount = number, before + chunk.amount
@@ -235,7 +234,7 @@ class FileInput:
                 return
             if at == before_all:
                 self._tell_nothing_new(entry)
-            yield SourceEnd(number, after, status_of(stream.status))
+            yield SourceEnd(number, after, status_of(records.status))
 
     def _tell_end(self, source: Source, ending: Ending, records: int) -> None:
         if ending.unended_bytes and not source.is_regular:
@@ -252,9 +251,9 @@ class FileInput:
             self.report.empty.append(entry.name)
 
 
-def _other_records(entry: SourceEntry, source: Source, trail: Trail) -> str:
+def _other_records(entry: SourceEntry, source: Source, reached: Mark) -> str:
     """Return the message about a source that begins otherwise than what was judged of it."""
-    short = trail.offset < entry.mark.offset
+    short = reached.offset < entry.mark.offset
     if source.is_regular:
         return changed(
             source.name, "it is shorter" if short else "records that were judged are others now"
@@ -322,7 +321,8 @@ def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
 
 def _can_be_judged(letter: DeadLetter) -> bool:
     name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
-    return not letter.truncated and not kind_by_name(name)
+    kind = format_by_name(name)
+    return not letter.truncated and (kind is None or kind.is_message)
 
 
 def _message(letter: DeadLetter) -> Message:

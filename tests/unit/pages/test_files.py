@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream, Mark, Trail
+from streamer.pages.bytestream import ByteStream, Mark
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending
 from streamer.pages.files import HEAD_BYTES_MAX, Source, identify, open_sources
+from streamer.pages.records import Records
 from tests.helpers.chunks import all_chunks
 
 CHECKED: dict[int, int] = {zstd.CompressionParameter.checksum_flag: 1}
@@ -122,11 +123,9 @@ def test_nothing_is_handed_on_of_a_member_with_a_flipped_bit(
     assert f"begins at byte {len(good)}" in ending.damage
 
 
-def followed(source: Source, stream: ByteStream, mark: Mark) -> Trail:
-    trail = Trail()
-    read = list(source.follow(stream, mark, trail))
+def assert_follows(records: Records, mark: Mark) -> None:
+    read = list(records.follow(mark))
     assert read == sorted(read)
-    return trail
 
 
 def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
@@ -135,10 +134,10 @@ def test_reading_goes_on_at_any_mark(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + content)
     source, chunks = Source(str(path), is_regular=True), read(path)
     for number, chunk in enumerate(chunks):
-        with ByteStream(str(path)) as stream:
-            trail = followed(source, stream, chunk.mark)
-            assert trail.mark() == chunk.mark
-            rest = list(source.chunks(stream, chunk.end, trail, Ending()))
+        with source.open() as records:
+            assert_follows(records, chunk.mark)
+            assert records.mark() == chunk.mark
+            rest = list(records.chunks(chunk.end, Ending()))
         assert lines_of(rest) == lines_of(chunks[number + 1 :])
         assert [each.mark for each in rest] == [each.mark for each in chunks[number + 1 :]]
 
@@ -154,19 +153,19 @@ def test_a_last_line_that_gets_its_newline_later_is_the_same_record(tmp_path: Pa
     ):
         path.write_bytes(now)
         source = Source(str(path), is_regular=True)
-        with ByteStream(str(path)) as stream:
-            trail = followed(source, stream, chunk.mark)
-            assert (trail.mark() == chunk.mark) is bool(same)
+        with source.open() as records:
+            assert_follows(records, chunk.mark)
+            assert (records.mark() == chunk.mark) is bool(same)
             if same:
-                assert lines_of(list(source.chunks(stream, 2, trail, Ending()))) == rest
+                assert lines_of(list(records.chunks(2, Ending()))) == rest
 
 
 def test_a_line_without_an_end_is_left_unless_the_file_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_bytes(b'{}\n{"a": 1}')
     source, ending = Source(str(path), is_regular=True), Ending()
-    with ByteStream(str(path)) as stream:
-        chunks = list(source.chunks(stream, 0, Trail(), ending, complete=False))
+    with source.open() as records:
+        chunks = list(records.chunks(0, ending, complete=False))
     assert (lines_of(chunks), ending.unended_bytes) == ({0: b"{}"}, 8)
     assert lines_of(read(path)) == {0: b"{}", 1: b'{"a": 1}'}
 

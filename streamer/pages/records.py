@@ -1,0 +1,161 @@
+"""What an input file is to its reader: records in order, from any place that was reached before.
+
+A format (`Format`) says how its files are known, by their names or by their first bytes, and opens
+one as `Records`. What is read in order from decompressed bytes, as lines and WARC records are,
+builds on `StreamRecords`. files.py has the table of formats; docs/extending.md shows how one is
+added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+from streamer.pages.bytestream import ByteStream, Mark, Trail
+from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+
+if TYPE_CHECKING:
+    import os
+
+_STEP_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file or pipe to be read.
+
+    Attributes:
+        name: as given, or the directory as given and the way down from it.
+        is_regular: a file that can be read again and whose size is known.
+        page_bytes_max: the largest page.
+        url: of a file that is one page.
+        columns: the columns of a table that are wanted; None: all.
+    """
+
+    name: str
+    is_regular: bool
+    page_bytes_max: int = PAGE_BYTES_MAX
+    url: str = ""
+    columns: frozenset[str] | None = None
+
+
+class Records(Protocol):
+    """The records of an open file, read once, in order."""
+
+    @property
+    def damage(self) -> str | None:
+        """Why the file could not be read further, and where; None as long as it could."""
+
+    @property
+    def status(self) -> os.stat_result:
+        """The file's status as it was opened."""
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the same records may lie in a file that begins with other bytes."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_error: object) -> None: ...
+
+    def look(self, size: int) -> bytes:
+        """Return the first `size` bytes of a pipe, expanded, or more; nothing is taken."""
+
+    def mark(self) -> Mark:
+        """Return the place that was reached."""
+
+    def follow(self, mark: Mark) -> Iterator[int]:
+        """Go from the beginning to a mark; yield the stored bytes read so far.
+
+        `mark()` is another one afterwards where the file is not the same up to there.
+        """
+
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """Yield the records from here on, as the ordinals from `start` on, in chunks without gaps.
+
+        `ending` is told how the reading ended. Without `complete` a record that has no end yet is
+        left, for a run that finds more.
+        """
+
+
+def _never(_head: bytes) -> bool:
+    return False
+
+
+def _nothing(_name: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of files with pages.
+
+    Attributes:
+        name: as in messages.
+        suffixes: of the names of its files, in lower case.
+        open: returns the records of a file; they close the stream, which has the file's bytes.
+        begins: tells whether a file of this format begins so, whatever its name is.
+        packed: the suffixes that may follow those: of a compression.
+        rank: of the formats in a folder only those of the lowest rank are read.
+        is_message: its dead letters are JSON messages, which can be judged again.
+        check: raises, for a file's name, where this machine cannot read the format.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    open: Callable[[InputFile, ByteStream], Records]
+    begins: Callable[[bytes], object] = _never
+    packed: tuple[str, ...] = ()
+    rank: int = 0
+    is_message: bool = True
+    check: Callable[[str], None] = _nothing
+
+
+class StreamRecords:
+    """What all records have in common that are read in order from decompressed bytes."""
+
+    def __init__(self, file: InputFile, stream: ByteStream) -> None:
+        self._file = file
+        self._stream = stream
+        self._trail = Trail()
+        self.look = stream.look
+        self.status = stream.status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stream.close()
+
+    @property
+    def damage(self) -> str | None:
+        """As in `Records`."""
+        return self._stream.damage
+
+    @property
+    def is_converted(self) -> bool:
+        """As in `Records`."""
+        return self._stream.is_compressed or self._stream.is_spread
+
+    def mark(self) -> Mark:
+        """As in `Records`."""
+        return self._trail.mark()
+
+    def follow(self, mark: Mark) -> Iterator[int]:
+        """As in `Records`.
+
+        At the end a newline is taken as read where it alone is missing: a last line counts without.
+        """
+        while left := mark.offset - self._trail.offset:
+            part = self._stream.read(min(left, _STEP_BYTES))
+            if part != b"":
+                self._trail.take(part or b"")
+                yield self._stream.bytes_read
+            elif not self._recovers():
+                break
+        if mark.offset - self._trail.offset == 1 and not self._stream.damage:
+            self._trail.take(b"\n")
+
+    def _recovers(self) -> bool:
+        """Go on behind damage, where the format can; tell whether it does."""
+        return False
