@@ -324,6 +324,13 @@ class Settings(BaseSettings):
         "",
     )
     carry: Words = _setting(FIELDS, "Input field to copy into the verdict.", ())
+    url_prefix: str = _setting(
+        FIELDS,
+        "Beginning of the URLs of HTML and text files, as https://example.org/; the way down from "
+        "their folder follows.",
+        "",
+        shown="none: the URL is the path",
+    )
 
     threads: int = _setting(
         RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256

@@ -20,7 +20,7 @@ from streamer.errors import InputError
 from streamer.model import Location
 from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX
-from streamer.pages.files import Source, files_below, is_page_file
+from streamer.pages.files import Source, files_below, has_records
 from streamer.run.page_reader import DEFAULT_READER, PageReader, Progress
 from streamer.sketch.method import PageText
 from streamer.text.charset import decode_body
@@ -129,7 +129,7 @@ def read_body(path: Path, reader: PageReader = DEFAULT_READER) -> Body:
     Raises:
         InputError: the file cannot be read, is too large, or holds several pages.
     """
-    if not is_page_file(path.name):
+    if not has_records(path.name):
         return _body_of_text(path)
     pages = _bodies(reader, reader.open([str(path)]))
     found = next(pages, None)
@@ -166,12 +166,13 @@ def collect(paths: Sequence[Path], reader: PageReader, aside: Path) -> Collectio
             in_folder = files_below(str(path))
             if not any(in_folder):
                 raise InputError(f"{path}: is an empty folder; check the path")
-            pages += map(Path, in_folder.pages)
+            for name in in_folder.pages:
+                (pages if has_records(name) else found).append(Path(name))
             found += map(Path, in_folder.others)
         elif not path.exists():
             raise InputError(f"{path}: no such file; check the path")
         else:
-            (pages if is_page_file(path.name) else named).append(path)
+            (pages if has_records(path.name) else named).append(path)
     pages, named, found = (
         [p for p in each if not p.samefile(aside)] for each in (pages, named, found)
     )

@@ -76,7 +76,7 @@ _HELP_ALL = inspect.Parameter(
         ),
     ],
 )
-_PAGE_SETTINGS = ["preset", "fields", "page_bytes_max"]
+_PAGE_SETTINGS = ["preset", "fields", "url_prefix", "page_bytes_max"]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -184,7 +184,8 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
         Terminal(stderr=True).warn(passed_over(names))
 
     settings = load_settings(**given)
-    return PageReader(page_parser(settings), settings.page_bytes_max, keep_going, warn)
+    parser, limit = page_parser(settings), settings.page_bytes_max
+    return PageReader(parser, limit, settings.url_prefix, keep_going, warn)
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

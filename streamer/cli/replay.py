@@ -375,7 +375,9 @@ def _file_input(
     console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
-    opened = open_sources(given, settings.page_bytes_max)
+    opened = open_sources(
+        given, settings.page_bytes_max, page_parser(settings).columns, settings.url_prefix
+    )
     outputs = [str(name) for name in (*targets.outputs(), targets.summary) if name]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])

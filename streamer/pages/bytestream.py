@@ -486,7 +486,7 @@ class ByteStream:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened.
         hurry: how long records may wait, if it is a pipe; if that is limited, `reader` pauses.
-        is_spread: JSON that is no JSON lines, which `spread` makes of it.
+        is_converted: what is read are lines made of the file's.
     """
 
     def __init__(self, path: str, chunk_seconds: float | None = None) -> None:
@@ -509,7 +509,8 @@ class ByteStream:
         self._looked_at: _Again | None = None
         self.hurry = Hurry(None if self._stored.is_regular else chunk_seconds)
         hold_seconds = chunk_seconds and chunk_seconds / _HOLD_SHARE
-        self.is_spread = False
+        self.is_converted = False
+        self._damage_of_lines: Callable[[], str] = str
         magic = self._stored.take(len(ZSTD_MAGIC)) or b""
         self._stored.put_back(magic)
         self._stored.pauses = self.hurry.seconds is not None
@@ -561,8 +562,9 @@ class ByteStream:
 
     @property
     def damage(self) -> str | None:
-        """Why the compressed data could not be read to its end, and where; None where it could."""
-        return self._members.damage_told if self._members else None
+        """Why the data could not be read to its end, and where; None where it could."""
+        told = self._members.damage_told if self._members else None
+        return told or self._damage_of_lines() or None
 
     def look(self, size: int) -> bytes:
         """Return the next `size` bytes or more, fewer where the stream ends; nothing is taken."""
@@ -595,9 +597,13 @@ class ByteStream:
         To be called before anything is read.
         """
         if is_spread(self.first):
-            self.is_spread = True
-            self.reader = io.BufferedReader(JsonLines(self.reader), BUFFER_BYTES)
-            self._looked_at = None  # what is looked at from here on is these lines
+            self.convert(JsonLines(self.reader))
+
+    def convert(self, lines: io.RawIOBase, damage: Callable[[], str] = str) -> None:
+        """Have lines read that are made of the `reader`; `damage` says why there are no more."""
+        self.is_converted, self._damage_of_lines = True, damage
+        self.reader = io.BufferedReader(lines, BUFFER_BYTES)
+        self._looked_at = None  # what is looked at from here on is these lines
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on behind the damage, at the next gzip member that begins as `begins` wants it.

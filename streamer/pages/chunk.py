@@ -29,6 +29,8 @@ HEAD_RECORDS_MAX = 64  # or so many records
 CHUNK_BYTES_MIN = 16 << 10  # that any chunk takes, with what is made of it
 KEPT_BYTES_MAX = 64 << 10  # of a record that is over the limit: enough to recognise it
 
+PAGE_FILE = "file"
+
 Message = tuple[int, bytes | None, bytes | None]
 """An ordinal, a key and a value, as a topic has them."""
 
@@ -47,7 +49,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class WarcPage:
-    """A WARC record that may be a page.
+    """A WARC record that may be a page, or a file that is one, of the kind PAGE_FILE.
 
     `headers` are the record's own, names in lower case, first value of each; `block` is what
     follows them: for a response the HTTP headers and the body, as stored.
@@ -60,7 +62,7 @@ class WarcPage:
 
 
 class Part(NamedTuple):
-    """All records of a small file in a chunk of several: the lines [first, end) of the chunk.
+    """All records of a small file in a chunk of several: the records [first, end) of the chunk.
 
     `mark` and `amount` are as in a chunk of the file alone, `status` as in `files.status_of`.
     """
@@ -89,8 +91,8 @@ class Chunk:
         told_pages: the ordinals of what must be a page, where that is known.
         codes: those of the dead letters that its messages were before, by ordinal.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
-        parts: the small files of which it holds all lines, one after the other. Its ordinals count
-            their lines; `source` says nothing.
+        parts: the small files of which it holds all records, one after the other. Its ordinals
+            count these; `source` says nothing.
     """
 
     start: int

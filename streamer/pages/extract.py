@@ -168,6 +168,9 @@ class Extractor:
             (name, self._carried_value(name)) for name in carry
         ]
         self.missing = set(carry)  # what is to be carried, and no page has had until now
+        pointers = [tokens for name in POINTER_FIELDS for tokens in getattr(mapping, name)]
+        pointers += [_pointer_of(name) for name in carry if name not in POINTER_FIELDS]
+        self.columns = frozenset(tokens[0] for tokens in pointers)
 
     def accepts_type(self, content_type: str) -> bool:
         """Tell whether pages may have this type; answers are kept, as a crawl repeats few types."""
@@ -311,12 +314,17 @@ class Extractor:
             return self._carried_time
         if name in POINTER_FIELDS:
             return lambda fields: self._found(fields, name)
-        tokens = parse_pointer(name if name.startswith("/") else f"/{name}")
+        tokens = _pointer_of(name)
         return lambda fields: field_at(fields, tokens)
 
     def _carried_time(self, fields: Fields) -> Any:  # noqa: ANN401 - as found where it is no time
         value = self._found(fields, "fetched_at")
         return value if value is MISSING else normalise_time(value, self._mapping.time) or value
+
+
+def _pointer_of(name: str) -> tuple[str, ...]:
+    """Return the place that `--carry NAME` names, if it is not that of a field of the mapping."""
+    return parse_pointer(name if name.startswith("/") else f"/{name}")
 
 
 def _kind(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from streamer.errors import InputError
 from streamer.pages.bytestream import (
@@ -26,21 +27,39 @@ from streamer.pages.bytestream import (
     STANDARD_INPUT,
     ZSTD_MAGIC,
     ByteStream,
-    Trail,
     first_bytes,
 )
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
-from streamer.pages.lines import open_json_lines
+from streamer.pages.lines import open_json_lines, small_lines
+from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
+from streamer.pages.rows import open_rows
+from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
 from streamer.pages.warc import WarcRecords, begins_file
-from streamer.text.slices import Slices
 
 HEAD_BYTES_MAX = 64 << 10
-SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
-SMALL_RECORDS_MAX = 9
+
+
+def _begins_with(magic: bytes) -> Callable[[bytes], bool]:
+    return lambda head: head.startswith(magic)
+
 
 JSON_LINES = Format(
-    "JSON lines", (".jsonl", ".ndjson", ".json"), open_json_lines, packed=(".gz", ".zst")
+    "JSON lines",
+    (".jsonl", ".ndjson", ".json"),
+    open_json_lines,
+    packed=COMPRESSIONS,
+    small=small_lines,
+)
+PAGE_FILES = Format(
+    "HTML or text",
+    tuple(TYPES),
+    PageFileRecords,
+    packed=COMPRESSIONS,
+    rank=2,
+    is_message=False,
+    small=small_page,
+    small_bytes_max=1 << 20,
 )
 FORMATS = (
     JSON_LINES,
@@ -52,6 +71,20 @@ FORMATS = (
         "ARC", (".arc",), partial(WarcRecords, kind="ARC"),
         begins=partial(begins_file, "ARC"), packed=(".gz",), is_message=False,
     ),
+    Format(
+        "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
+    ),
+    Format(
+        "Arrow", (".arrow", ".feather"), open_arrow, begins=_begins_with(b"ARROW1"),
+        check=needs_arrow,
+    ),
+    Format(
+        "CSV", (".csv",), partial(open_rows, delimiter=","), packed=COMPRESSIONS, rank=1
+    ),
+    Format(
+        "TSV", (".tsv",), partial(open_rows, delimiter="\t"), packed=COMPRESSIONS, rank=1
+    ),
+    PAGE_FILES,
 )  # fmt: skip
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -59,8 +92,6 @@ _TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and giv
 _TO_FILES = "unpack it and give the page files in it"
 _TO_BYTES = "decompress it, and pipe the result into -"
 _FOREIGN = (  # place, bytes, what it is, what to do
-    (0, b"PAR1", "a Parquet file", _TO_LINES),
-    (0, b"ARROW1", "an Arrow file", _TO_LINES),
     (0, b"ORC", "an ORC file", _TO_LINES),
     (0, b"Obj\x01", "an Avro file", _TO_LINES),
     (0, b"SQLite format 3\x00", "an SQLite database", _TO_LINES),
@@ -195,33 +226,28 @@ class Source(InputFile):
             raise InputError(f"{self.name}: {ending.damage}; copy the file again")
 
     def read_small(self, *, complete: bool = True) -> tuple[Chunk, tuple[int, ...]] | None:
-        """Return all lines of a small file as one chunk, and its status; None: it takes more care.
+        """Return all records of a small file as one chunk, and its status.
 
-        So do files that begin otherwise than JSON lines do.
+        It is None where the file takes more care.
 
         Raises:
             InputError: the file cannot be read.
         """
-        if format_by_name(self.name) is not JSON_LINES:
+        kind = format_by_name(self.name)
+        if kind is None or kind.small is None:
             return None
-        limit = min(SMALL_BYTES_MAX, self.page_bytes_max)
         try:
             file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 status = status_of(os.fstat(file))
-                data = os.read(file, limit + 1)
+                data = os.read(file, kind.small_bytes_max + 1)
             finally:
                 os.close(file)
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
-        *whole, last = data.split(b"\n")
-        lines = [line + b"\n" for line in whole] + ([last] if last else [])
-        is_whole = len(data) == status[0] <= limit and (complete or not last)
-        if not is_whole or len(lines) > SMALL_RECORDS_MAX or data[:2] not in {b"", b'{"'}:
-            return None
-        trail = Trail()
-        trail.take(data + b"\n" if last else data)
-        return Chunk(0, len(lines), len(data), Slices.joined(lines), mark=trail.mark()), status
+        is_whole = len(data) == status[0] <= kind.small_bytes_max
+        chunk = kind.small(self, data, complete) if is_whole else None
+        return None if chunk is None else (chunk, status)
 
     def _format(self, stream: ByteStream) -> Format:
         """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
@@ -251,8 +277,16 @@ class Sources(NamedTuple):
     passed_over: list[str]
 
 
-def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> Sources:
+def open_sources(
+    paths: Sequence[str],
+    page_bytes_max: int = PAGE_BYTES_MAX,
+    columns: frozenset[str] | None = None,
+    url_prefix: str = "",
+) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
+
+    `columns` are as in `InputFile`. The URL of a file that is one page is its path; with a prefix
+    it is this and the way down from the folder that was named.
 
     Raises:
         InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
@@ -271,8 +305,14 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
             key = STANDARD_INPUT if name == STANDARD_INPUT else resolved(name)
             if key not in sources:
                 regular = is_folder or _checked(name)
-                sources[key] = Source(name, is_regular=regular, page_bytes_max=page_bytes_max)
+                url = f"{url_prefix}{quote(_below(path, name))}" if url_prefix else name
+                sources[key] = Source(name, regular, page_bytes_max, url, columns)
     return Sources([*sources.values()], passed_over)
+
+
+def _below(given: str, name: str) -> str:
+    """Return the way from the folder `given` down to a file; of a file alone its name."""
+    return os.path.relpath(name, given) if name != given else os.path.basename(name)  # noqa: PTH119 - of many thousand
 
 
 def format_by_name(name: str) -> Format | None:
@@ -286,9 +326,9 @@ def format_by_head(head: bytes) -> Format | None:
     return next((each for each in FORMATS if each.begins(head)), None)
 
 
-def is_page_file(path: str) -> bool:
-    """Tell by its name whether a file holds pages in a format that is read."""
-    return format_by_name(path) is not None
+def has_records(name: str) -> bool:
+    """Tell by its name whether a file holds pages as records, and is not one itself."""
+    return format_by_name(name) not in {None, PAGE_FILES}
 
 
 def _foreign(head: bytes) -> str:
@@ -334,6 +374,9 @@ class FolderFiles(NamedTuple):
 def files_below(folder: str) -> FolderFiles:
     """Return the files below `folder`; a page file has the name of one, and is not of another kind.
 
+    Of several ranks of formats the lowest is that of the pages: what lies beside JSON lines as CSV,
+    or as text, is about them.
+
     Raises:
         InputError: the folder or a page file cannot be read.
     """
@@ -346,15 +389,25 @@ def files_below(folder: str) -> FolderFiles:
         )
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
+    kinds = {name: kind for name in files if (kind := _kind(name)) is not None}
+    rank = min((kind.rank for kind in kinds.values()), default=0)
     found = FolderFiles([], [])
     for name in files:
-        kind = format_by_name(name)
-        is_page = kind is not None
-        if kind is not None:
-            head = _readable_head(name)
-            is_page = not (_foreign(head) or (kind is JSON_LINES and _binary(head)))
+        is_page = name in kinds and kinds[name].rank == rank
         (found.pages if is_page else found.others).append(name)
+    for kind in {kinds[name].name: kinds[name] for name in found.pages}.values():
+        kind.check()
     return found
+
+
+def _kind(name: str) -> Format | None:
+    """Return the format of a file; None: it is no page file, whatever its name says."""
+    kind = format_by_name(name)
+    if kind is None:
+        return None
+    head = _readable_head(name)
+    is_other = _foreign(head) or (kind is JSON_LINES and _binary(head))
+    return None if is_other else format_by_head(head) or kind
 
 
 def _raise_unless_forbidden(error: OSError) -> None:
@@ -383,8 +436,10 @@ def _checked(name: str) -> bool:
         return False
     if fault := _foreign(head):
         raise InputError(f"{name}: {fault}")
-    if not is_page_file(name):
+    kind = format_by_name(name)
+    if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
+    (format_by_head(head) or kind).check()
     return True
 
 

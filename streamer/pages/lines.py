@@ -36,6 +36,7 @@ from streamer.text.scan import Bytes
 from streamer.text.slices import Places, Slices, find_line_ends
 from streamer.text.tokens import SLACK
 
+SMALL_RECORDS_MAX = 9  # of a file that is read at once
 _READ_BYTES = 1 << 20
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
 
@@ -244,3 +245,19 @@ def open_json_lines(file: InputFile, stream: ByteStream) -> LineRecords:
     """Return JSON objects as lines: a line each, in an array, or over several lines."""
     stream.spread()
     return LineRecords(file, stream)
+
+
+def small_lines(file: InputFile, data: bytes, complete: bool) -> Chunk | None:  # noqa: FBT001 - as others
+    """Return the lines of a whole file as one chunk; None: it takes more care.
+
+    So do files of many lines, those that begin otherwise than JSON lines do, and, unless the file
+    is `complete`, a last line without an end.
+    """
+    *whole, last = data.split(b"\n")
+    lines = [line + b"\n" for line in whole] + ([last] if last else [])
+    is_long = len(lines) > SMALL_RECORDS_MAX or len(data) > file.page_bytes_max
+    if is_long or (last and not complete) or data[:2] not in {b"", b'{"'}:
+        return None
+    trail = Trail()
+    trail.take(data + b"\n" if last else data)
+    return Chunk(0, len(lines), len(data), Slices.joined(lines), mark=trail.mark())

@@ -141,6 +141,11 @@ class PageParser:
         self._kind = lru_cache(_KINDS_KEPT_MAX)(self._found_kind)
         self._time = lru_cache(_TIMES_KEPT_MAX)(_time_in)
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of all fields at the top of a message that are looked at."""
+        return self._messages.columns
+
     def missing_fields(self) -> list[str]:
         """Return the fields to be carried that no page has had until now, in alphabetical order."""
         return sorted(self._messages.missing & self._records.missing)

@@ -18,6 +18,7 @@ from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 if TYPE_CHECKING:
     import os
 
+SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
 _STEP_BYTES = 1 << 20
 
 
@@ -82,7 +83,7 @@ def _never(_head: bytes) -> bool:
     return False
 
 
-def _nothing(_name: str) -> None:
+def _nothing() -> None:
     pass
 
 
@@ -98,7 +99,11 @@ class Format:
         packed: the suffixes that may follow those: of a compression.
         rank: of the formats in a folder only those of the lowest rank are read.
         is_message: its dead letters are JSON messages, which can be judged again.
-        check: raises, for a file's name, where this machine cannot read the format.
+        small: returns the records of a small file, of which it gets all bytes, as one chunk; the
+            flag is as in `Records.chunks`. None: the file takes more care, as all files of the
+            format do if there is no function.
+        small_bytes_max: of a file that is small.
+        check: raises SettingsError where what reads the format is not installed.
     """
 
     name: str
@@ -108,7 +113,9 @@ class Format:
     packed: tuple[str, ...] = ()
     rank: int = 0
     is_message: bool = True
-    check: Callable[[str], None] = _nothing
+    small: Callable[[InputFile, bytes, bool], Chunk | None] | None = None
+    small_bytes_max: int = SMALL_BYTES_MAX
+    check: Callable[[], None] = _nothing
 
 
 class StreamRecords:
@@ -135,7 +142,7 @@ class StreamRecords:
     @property
     def is_converted(self) -> bool:
         """As in `Records`."""
-        return self._stream.is_compressed or self._stream.is_spread
+        return self._stream.is_compressed or self._stream.is_converted
 
     def mark(self) -> Mark:
         """As in `Records`."""

@@ -6,8 +6,10 @@ records all fail in one way, and a file that is damaged.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import NamedTuple
 
 from streamer.errors import InputError
@@ -34,12 +36,14 @@ class PageReader:
     """How a command reads pages.
 
     Attributes:
+        url_prefix: as for `open_sources`.
         keep_going: take a source although its first records all fail.
         pass_over: gets the names of files in folders that are no page files, if there are any.
     """
 
     parser: PageParser = field(default_factory=PageParser)
     page_bytes_max: int = PAGE_BYTES_MAX
+    url_prefix: str = ""
     keep_going: bool = False
     pass_over: Callable[[list[str]], None] = lambda _names: None
 
@@ -49,7 +53,7 @@ class PageReader:
         Raises:
             InputError: a path is missing, unreadable or of no known kind.
         """
-        opened = open_sources(paths, self.page_bytes_max)
+        opened = open_sources(paths, self.page_bytes_max, self.parser.columns, self.url_prefix)
         if opened.passed_over:
             self.pass_over(opened.passed_over)
         return opened.sources
@@ -101,4 +105,10 @@ def named(names: Sequence[str]) -> str:
 
 def passed_over(names: Sequence[str]) -> str:
     """Return the sentence about files in folders that were not read."""
-    return f"Passed over, because they are no page files: {named(names)}."
+    shown = named(names)
+    if len(names) > NAMES_SHOWN:
+        kinds = Counter(PurePath(name).suffix.lower() or "without a suffix" for name in names)
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(NAMES_SHOWN))
+        rest = kinds.total() - sum(count for _, count in kinds.most_common(NAMES_SHOWN))
+        shown = f"{counts}{f', {rest:,} others' if rest else ''} (as {names[0]})"
+    return f"Passed over, because they are no page files: {shown}."

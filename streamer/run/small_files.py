@@ -3,8 +3,8 @@
 A chunk costs about a millisecond, however few records it has: futures, kernels, a record of the
 log, a write. So the records of small files that follow each other are put into one chunk, with the
 ends of the files. A chunk ends after so many files, records or bytes, counted from the end of the
-chunk before, and at whatever is no small file. A run that is taken up starts at the end of a chunk,
-so it cuts as one that was left in peace.
+chunk before, and at whatever is no small file; it has lines, or files that are one page each. A run
+that is taken up starts at the end of a chunk, so it cuts as one that was left in peace.
 
 A file of ten records or more has chunks of its own: from ten pages on its clusters are counted.
 """
@@ -24,12 +24,15 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import (
     CHUNK_BYTES_MAX,
     CHUNK_BYTES_MIN,
+    PAGE_FILE,
     Chunk,
     PageBatch,
     Part,
     Rejected,
+    WarcPage,
 )
-from streamer.pages.files import SMALL_BYTES_MAX, SMALL_RECORDS_MAX
+from streamer.pages.lines import SMALL_RECORDS_MAX
+from streamer.pages.records import SMALL_BYTES_MAX
 from streamer.run.reading import Checked, SourceEnd, Step
 from streamer.text.slices import Slices
 from streamer.text.tokens import SLACK
@@ -56,6 +59,8 @@ def gathered(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Itera
             yield chunk
             apart, chunk = chunk.source, None
         may_join = source not in {-1, apart} and is_new_file(source)
+        if isinstance(step, Chunk) and may_join and not files.takes(step):
+            yield from files.take()
         if isinstance(step, SourceEnd) and may_join:
             files.add(chunk, step)
             chunk = None
@@ -73,8 +78,10 @@ def gathered(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Itera
 
 
 def _is_small(chunk: Chunk) -> bool:
-    """Tell whether a chunk has a few lines from the beginning of a source, and nothing else."""
+    """Tell whether a chunk is a page file, or has a few lines from the beginning of a source."""
     lines = chunk.lines
+    if chunk.pages and chunk.pages[0].kind == PAGE_FILE:
+        return len(chunk.pages[0].block) <= CHUNK_BYTES_MAX
     return (
         chunk.start == 0
         and chunk.codes is None
@@ -90,22 +97,34 @@ class _SmallFiles:
     parts: list[Part] = field(default_factory=list)
     data: bytearray = field(default_factory=bytearray)
     ends: list[int] = field(default_factory=list)
+    pages: list[WarcPage] = field(default_factory=list)
+    bytes: int = 0
+
+    def takes(self, chunk: Chunk) -> bool:
+        """Tell whether a chunk is of the same sort as those that were added."""
+        return not (self.ends if chunk.pages else self.pages)
 
     def add(self, chunk: Chunk | None, end: SourceEnd) -> None:
         """Add a file: the chunk with its records, if it has any, and its end."""
-        first, mark = len(self.ends), Mark()
-        if chunk is not None:
+        first, mark = len(self.ends) + len(self.pages), Mark()
+        if chunk is not None and chunk.pages:
+            (page,), mark = chunk.pages, chunk.mark
+            self.pages.append(replace(page, sequence=first))
+            self.bytes += len(page.block)
+        elif chunk is not None:
             lines, mark = chunk.lines, chunk.mark
             begin = int(lines.starts[0])
             shift = len(self.data) - begin
             self.data += lines.data[begin : lines.ends[-1]].data
             self.ends += [each + shift for each in lines.ends.tolist()]
-        self.parts.append(Part(end.source, first, len(self.ends), end.amount, mark, end.status))
+            self.bytes = len(self.data)
+        records = len(self.ends) + len(self.pages)
+        self.parts.append(Part(end.source, first, records, end.amount, mark, end.status))
 
     @property
     def is_full(self) -> bool:
         """Tell whether the chunk is to end."""
-        return len(self.parts) >= FILES_MAX or len(self.data) >= CHUNK_BYTES_MAX
+        return len(self.parts) >= FILES_MAX or self.bytes >= CHUNK_BYTES_MAX
 
     def take(self) -> Iterator[Chunk]:
         """Yield the chunk, if there is any file for it, and begin the next one."""
@@ -114,19 +133,22 @@ class _SmallFiles:
         data = np.frombuffer(bytes(self.data) + bytes(SLACK), np.uint8)
         ends = np.array(self.ends, np.int64)
         starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
-        parts, amount = self.parts, self.parts[-1].amount
-        self.parts, self.data, self.ends = [], bytearray(), []
-        yield Chunk(0, len(ends), amount, Slices(data, starts, ends), parts=parts)
+        parts, pages, amount = self.parts, self.pages, self.parts[-1].amount
+        self.parts, self.data, self.ends, self.pages, self.bytes = [], bytearray(), [], [], 0
+        lines = Slices(data, starts, ends)
+        yield Chunk(0, len(ends) + len(pages), amount, lines, pages=pages, parts=parts)
 
 
 def file_alone(chunk: Chunk, number: int) -> Chunk:
     """Return the records of one small file of a chunk as a chunk."""
     part = chunk.parts[number]
-    return Chunk(0, part.end - part.first, lines=chunk.lines[part.first : part.end])
+    own = slice(part.first, part.end)
+    pages = [replace(page, sequence=0) for page in chunk.pages[own]]
+    return Chunk(0, part.end - part.first, lines=chunk.lines[own], pages=pages)
 
 
 def refs_in(chunk: Chunk) -> npt.NDArray[np.uint64]:
-    """Return the page refs of all lines of a chunk of small files."""
+    """Return the page refs of all records of a chunk of small files."""
     parts = np.array([part[:3] for part in chunk.parts], np.int64).reshape(-1, 3)
     sources, firsts, ends = parts.T
     own = np.repeat((sources << SEQUENCE_BITS) - firsts, ends - firsts)
@@ -169,7 +191,8 @@ def parsed_by_source(chunk: Chunk, batch: PageBatch) -> list[Parsed]:
         dead.setdefault(at, []).append(replace(each, sequence=ordinal))
     judged = _counts(batch.sequences, ends)
     left_out = _counts(batch.by_rule, ends)
-    starts = [0, *chunk.lines.ends.tolist()]
+    sizes = [len(page.block) for page in chunk.pages]
+    starts = [0, *(np.cumsum(sizes).tolist() if sizes else chunk.lines.ends.tolist())]
     found = []
     for at, part in enumerate(chunk.parts):
         letters, count = dead.get(at, []), judged[at] + left_out[at]

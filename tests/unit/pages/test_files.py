@@ -215,12 +215,12 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
 def test_what_cannot_be_opened_is_an_error_with_path_and_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = tmp_path / "a.txt"
+    text = tmp_path / "a.doc"
     text.write_bytes(b"")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"missing\.jsonl: no such file; check"):
         open_sources([str(tmp_path / "missing.jsonl")])
-    with pytest.raises(InputError, match=r"a\.txt: not a known kind of file; name it"):
+    with pytest.raises(InputError, match=r"a\.doc: not a known kind of file; name it"):
         open_sources([str(text)])
     with pytest.raises(InputError, match="empty: holds no page files; page files end in"):
         open_sources([str(tmp_path / "empty")])

@@ -1,0 +1,344 @@
+"""Rows of Parquet and Arrow files: a row becomes a JSON object, and is read as a line of JSON is.
+
+So fields are found by the same pointers: `/text` is a column, `/meta/url` a field of a struct. A
+cell of bytes is text where it is UTF-8; else it is base64 under its column's name with `_base64`
+behind. Of a wide table only the columns are read that are asked for, but for the first rows, from
+which a wrong field mapping is told. A row's ordinal is its number in the file.
+
+A file is known again by what it says of itself behind its rows (Parquet) or before them (Arrow):
+the places, sizes and extremes of all its parts. So a run that is taken up goes straight to the part
+where it was, and reads nothing before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import msgspec
+import numpy as np
+import xxhash
+
+from streamer.errors import InputError, needs_extra
+from streamer.pages.bytestream import ByteStream, Mark
+from streamer.pages.chunk import (
+    CHUNK_BYTES_MAX,
+    CHUNK_RECORDS_MAX,
+    HEAD_RECORDS_MAX,
+    Chunk,
+    Ending,
+    over_limit,
+)
+from streamer.text.slices import Slices
+from streamer.text.tokens import SLACK
+
+if TYPE_CHECKING:
+    import os
+
+    from streamer.pages.records import InputFile
+
+_BUFFER_BYTES = 1 << 20  # of a column, read at once
+_NEWLINE = 0x0A
+_encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode_lines
+_Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
+
+
+class _Part(NamedTuple):
+    """Rows that can be read without those before them, and about how many bytes they take."""
+
+    rows: int
+    stored_bytes: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """An open file: what it has, its `digest`, and how rows of a part are read, in batches."""
+
+    names: Sequence[str]
+    parts: Sequence[_Part]
+    digest: str
+    read: Callable[[int, int, list[str]], Iterator[_Batch]]  # a part, rows a batch, columns
+    close: Callable[[], None]
+
+
+def needs_arrow() -> None:
+    """Raise SettingsError where pyarrow is not installed."""
+    with needs_extra("parquet", "Reading Parquet and Arrow files"):
+        import pyarrow as pa  # noqa: F401, PLC0415 - an extra
+
+
+def open_parquet(file: InputFile, stream: ByteStream) -> TableRecords:
+    """Return the rows of a Parquet file.
+
+    Raises:
+        InputError: it cannot be opened, or is a pipe.
+        SettingsError: pyarrow is not installed.
+    """
+    return TableRecords(file, stream, _opened(file, "Parquet", _parquet))
+
+
+def open_arrow(file: InputFile, stream: ByteStream) -> TableRecords:
+    """Return the rows of an Arrow IPC file or stream; else as `open_parquet`."""
+    return TableRecords(file, stream, _opened(file, "Arrow", _arrow))
+
+
+def _opened(file: InputFile, kind: str, read: Callable[[str], _Table]) -> _Table:
+    if not file.is_regular:
+        raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
+    needs_arrow()
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    if not Path(file.name).stat().st_size:
+        raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
+    try:
+        table = read(file.name)
+    except (pa.ArrowException, OSError) as error:
+        why = str(error).partition("\n")[0]
+        raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
+    if twice := [name for name in table.names if table.names.count(name) > 1]:
+        raise InputError(f"{file.name}: has the column {twice[0]!r} twice; rename one of them")
+    return table
+
+
+def _parquet(path: str) -> _Table:
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
+    # Without a buffer for whole row groups a column is read by its pages.
+    opened = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+    parts = [
+        _Part(
+            group.num_rows,
+            sum(group.column(i).total_compressed_size for i in range(group.num_columns)),
+            group.total_byte_size,
+        )
+        for group in groups
+    ]
+
+    def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
+        return iter(opened.iter_batches(batch_size=rows, row_groups=[part], columns=columns))
+
+    return _Table(opened.schema_arrow.names, parts, _footer_digest(path), read, opened.close)
+
+
+def _footer_digest(path: str) -> str:
+    """Return the digest of a Parquet file's footer, whose length stands at the end."""
+    with Path(path).open("rb") as file:
+        file.seek(-8, 2)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-8 - length, 2)
+        return xxhash.xxh3_128_hexdigest(file.read(length))
+
+
+def _arrow(path: str) -> _Table:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    source = pa.memory_map(path)
+    batches = _ArrowBatches(source)
+    # They may be compressed, so none is kept.
+    parts = [_Part(each.num_rows, each.nbytes, each.nbytes) for each in batches.all()]
+
+    def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
+        batch = batches.at(part).select(columns)
+        return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+    layout = repr([batches.schema.serialize().to_pybytes(), parts]).encode()
+    digest = xxhash.xxh3_128_hexdigest(layout)
+    return _Table(batches.schema.names, parts, digest, read, source.close)
+
+
+class _ArrowBatches:
+    """The record batches of an Arrow file, or of a stream, which has no list of them."""
+
+    def __init__(self, source: Any) -> None:  # noqa: ANN401 - a pyarrow.NativeFile
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        self._source = source
+        self._open_stream = pa.ipc.open_stream
+        try:
+            self._file = pa.ipc.open_file(source)
+            self.schema = self._file.schema
+        except pa.ArrowInvalid:
+            self._file = None
+            self.schema = self._begin().schema
+
+    def _begin(self) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatchStreamReader
+        self._source.seek(0)
+        self._next, self._stream = 0, self._open_stream(self._source)
+        return self._stream
+
+    def all(self) -> Iterator[_Batch]:
+        """Yield all batches."""
+        if self._file is not None:
+            yield from map(self._file.get_batch, range(self._file.num_record_batches))
+            return
+        for batch in self._begin():
+            self._next += 1
+            yield batch
+
+    def at(self, number: int) -> _Batch:
+        """Return a batch; of a stream those before it are passed over."""
+        if self._file is not None:
+            return self._file.get_batch(number)
+        if self._next > number:
+            self._begin()
+        while self._next < number:
+            self._stream.read_next_batch()
+            self._next += 1
+        self._next += 1
+        return self._stream.read_next_batch()
+
+
+class TableRecords:
+    """The rows of an open table, as JSON lines; as `Records`."""
+
+    is_converted = False
+
+    def __init__(self, file: InputFile, stream: ByteStream, table: _Table) -> None:
+        self._file = file
+        self._stream = stream
+        self._table = table
+        self._place = Mark()
+        self.damage: str | None = None
+        self.look = stream.look
+
+    @property
+    def status(self) -> os.stat_result:
+        """As in `Records`."""
+        return self._stream.status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._table.close()
+        self._stream.close()
+
+    def mark(self) -> Mark:
+        """As in `Records`; its offset is a number of rows."""
+        return self._place
+
+    def follow(self, mark: Mark) -> Iterator[int]:
+        """As in `Records`: at once, if the file says of itself what it said then."""
+        self._place = Mark(mark.offset, self._table.digest)
+        return iter(())
+
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """As in `Records`; there is no record without an end."""
+        del complete
+        end, stored = 0, 0
+        for number, part in enumerate(self._table.parts):
+            begin, end = end, end + part.rows
+            if end > start:
+                try:
+                    for first, rows in self._rows(number, part, max(0, start - begin)):
+                        done = stored + part.stored_bytes * (first + len(rows)) // part.rows
+                        yield from self._chunks_of(begin + first, rows, done)
+                except _arrow_errors() as error:
+                    why = str(error).partition("\n")[0]
+                    self.damage = f"part {number + 1} of {len(self._table.parts)}: {why}"
+                    break
+            stored += part.stored_bytes
+        ending.damage = self.damage or ""
+
+    def _rows(self, number: int, part: _Part, skipped: int) -> Iterator[tuple[int, Slices]]:
+        """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
+
+        Batches have the same rows wherever the reading begins.
+        """
+        wanted = self._file.columns
+        all_names = [*self._table.names]
+        own = [
+            name
+            for name in all_names
+            if wanted is None or not wanted.isdisjoint((name, f"{name}_base64"))
+        ]
+        head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
+        size = max(1, part.bytes // max(1, part.rows))
+        rows = max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
+        if skipped < head:
+            first = next(self._table.read(number, head, all_names))
+            yield skipped, _lines(first.slice(skipped))
+        at = 0
+        for batch in self._table.read(number, rows, own):
+            begin, at = max(at, skipped, head), at + batch.num_rows
+            if begin < at:
+                yield begin, _lines(batch.slice(begin - at + batch.num_rows))
+
+    def _chunks_of(self, first: int, lines: Slices, amount: int) -> Iterator[Chunk]:
+        """Yield lines as chunks; each that is over the page limit is a dead letter, alone."""
+        limit = self._file.page_bytes_max
+        begin = 0
+        for over in [*np.flatnonzero(lines.lengths > limit).tolist(), len(lines)]:
+            if begin < over:
+                yield self._chunk(first + begin, first + over, amount, lines=lines[begin:over])
+            if over < len(lines):
+                line = lines[over]
+                dead = over_limit(first + over, line, len(line))
+                yield self._chunk(first + over, first + over + 1, amount, dead=[dead])
+            begin = over + 1
+
+    def _chunk(self, start: int, end: int, amount: int, **records: Any) -> Chunk:  # noqa: ANN401 - lines, or dead letters
+        self._place = Mark(end, self._table.digest)
+        return Chunk(start, end, amount, mark=self._place, **records)
+
+
+def _arrow_errors() -> tuple[type[Exception], ...]:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return pa.ArrowException, OSError
+
+
+def _lines(batch: _Batch) -> Slices:
+    """Return the rows of a batch as JSON objects, a line each."""
+    columns = [_cells(batch.column(i)) for i in range(batch.num_columns)]
+    names = batch.schema.names
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    for name, column in zip(names, columns, strict=True):
+        for at, cell in enumerate(column):
+            if isinstance(cell, bytes):  # which is no text
+                del rows[at][name]
+                rows[at][f"{name}_base64"] = cell
+    data = _encode_lines(rows or [{}] * batch.num_rows)
+    padded = np.frombuffer(data + bytes(SLACK), np.uint8)
+    ends = np.flatnonzero(padded[: len(data)] == _NEWLINE) + 1
+    starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
+    return Slices(padded, starts, ends)
+
+
+def _cells(column: Any) -> list[Any]:  # noqa: ANN401 - a pyarrow.Array
+    """Return the cells of a column; bytes as text where they are UTF-8.
+
+    A column of text may hold other bytes, which nobody has checked: then U+FFFD stands for these,
+    and a cell within which there are some, as in a list, is null.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    kind = column.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [_as_text(cell) for cell in column.to_pylist()]
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        pass
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        cells = column.cast(pa.large_binary()).to_pylist()
+        return [cell and cell.decode(errors="replace") for cell in cells]
+    return [_or_null(cell) for cell in column]
+
+
+def _as_text(cell: bytes | None) -> str | bytes | None:
+    try:
+        return cell if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell
+
+
+def _or_null(cell: Any) -> Any:  # noqa: ANN401 - a pyarrow.Scalar
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,161 @@
+"""The same pages in every format of input: the same verdicts, over kills and resumed runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from streamer.pages.files import FORMATS
+from tests.helpers.kills import code_of
+from tests.integration.test_replay import Place, lines, page
+
+PAGES = 260
+KILLED = """
+import sys
+from streamer.cli.main import app
+from streamer.pages import lines, tables
+from streamer.run import replay, small_files
+from tests.helpers.kills import die_before
+lines.CHUNK_RECORDS_MAX = tables.CHUNK_RECORDS_MAX = small_files.FILES_MAX = 20
+if int(sys.argv[1]):
+    die_before(int(sys.argv[1]), (replay.Replay, sys.argv[2]))
+sys.argv = ["streamer", "replay", *sys.argv[3:]]
+app(standalone_mode=False)
+"""
+Record = dict[str, Any]
+
+
+def records() -> list[Record]:
+    """Return pages of which every third is a copy."""
+    return [json.loads(page(number - number % 3 // 2)) for number in range(PAGES)]
+
+
+def write_json(path: Path, pages: list[Record]) -> None:
+    path.write_text("".join(json.dumps(each) + "\n" for each in pages), encoding="utf-8")
+
+
+def write_rows(path: Path, pages: list[Record]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(
+            file, ["url", "body"], delimiter="\t" if path.suffix == ".tsv" else ","
+        )
+        writer.writeheader()
+        writer.writerows(pages)
+
+
+def write_parquet(path: Path, pages: list[Record]) -> None:
+    parquet.write_table(pa.Table.from_pylist(pages), path, row_group_size=70)
+
+
+def write_arrow(path: Path, pages: list[Record]) -> None:
+    table = pa.Table.from_pylist(pages)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as stream:
+        stream.write_table(table, max_chunksize=70)
+
+
+WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
+    ".csv": write_rows,
+    ".tsv": write_rows,
+    ".parquet": write_parquet,
+    ".arrow": write_arrow,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def judged(place: Place, name: str, *pages: Path, kills: tuple[tuple[int, str], ...] = ()) -> bytes:
+    """Replay pages, killed before these calls; return the verdicts."""
+    verdicts, index = place.folder / f"{name}.verdicts.jsonl", place.folder / f"{name}.index"
+    outs = ("--verdicts", verdicts, "--index", index, "--key-file", place.folder / "key")
+    for step, call in (*kills, (0, "")):
+        more = ("--head-pages", "30", "--complete")
+        code = code_of(KILLED, step, call, *pages, *outs, *more)
+        assert code == (-signal.SIGKILL if step else 0)
+    return verdicts.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_verdicts_are_those_of_json_lines_whatever_was_killed(place: Place, suffix: str) -> None:
+    plain, path = place.folder / "pages.jsonl", place.folder / f"pages{suffix}"
+    write_json(plain, records())
+    WRITERS[suffix](path, records())
+    wanted = judged(place, "plain", plain).replace(b"pages.jsonl", path.name.encode())
+    kills = ((2, "_judge_new"), (2, "_begin_flush"), (1, "_judge_new"))
+    assert wanted.count(b'"duplicate"') == PAGES // 3
+    assert judged(place, "quiet", path) == wanted
+    assert judged(place, "killed", path, kills=kills) == wanted
+
+
+def test_a_folder_of_html_that_is_killed_goes_on_with_the_same_bytes(place: Place) -> None:
+    folder = place.folder / "site"
+    folder.mkdir()
+    for number, each in enumerate(records()):
+        html = f"<html><body><p>{each['body']}</p></body></html>"
+        (folder / f"{number:04}.html").write_text(html, encoding="utf-8")
+    kills = ((1, "_judge_new"), (1, "_begin_flush"))
+    wanted = judged(place, "quiet", folder)
+    assert wanted.count(b'"duplicate"') == PAGES // 3
+    assert wanted.count(b"\n") == PAGES
+    assert judged(place, "killed", folder, kills=kills) == wanted
+
+
+def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"id": each["url"], "doc": {"text": each["body"]}, "score": number}
+        for number, each in enumerate(records())
+    ]
+    path = place.folder / "pages.parquet"
+    write_parquet(path, rows)
+    fields = '{"url": "/id", "body": "/doc/text"}'
+    assert place.replay(path, "--fields", fields, "--carry", "score") == 0
+    assert [each["carried"] for each in lines(place.verdicts)] == [
+        {"score": number} for number in range(PAGES)
+    ]
+    capsys.readouterr()
+    assert place.streamer("replay", path, "--verdicts", place.folder / "other.jsonl") == 2
+    assert "/doc/text" in capsys.readouterr().err
+
+
+def test_a_column_that_a_later_file_lacks_makes_dead_letters(place: Place) -> None:
+    folder = place.folder / "set"
+    folder.mkdir()
+    for number in range(3):
+        pages = records()[number * 20 : number * 20 + 20]
+        if number == 2:
+            pages = [{"url": each["url"], "text": each["body"]} for each in pages]
+        write_parquet(folder / f"part-{number}.parquet", pages)
+    assert place.replay(folder) == 2  # a source of which nothing is a page
+    assert place.replay(folder, "--keep-going") == 0
+    dead = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert [each["code"] for each in dead] == ["missing_body"] * 20
+    assert {Path(each["page"]["topic"]).name for each in dead} == {"part-2.parquet"}
+
+
+def test_a_table_that_has_changed_is_refused(place: Place) -> None:
+    path = place.folder / "pages.parquet"
+    write_parquet(path, records())
+    assert place.replay(path) == 0
+    before = place.verdicts.read_bytes()
+    write_parquet(path, records()[::-1])
+    assert place.replay(path) == 3
+    assert place.verdicts.read_bytes() == before
+
+
+def test_every_format_is_tried_here() -> None:
+    tried = {"JSON lines", "WARC", "ARC", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
+    assert {each.name for each in FORMATS} == tried

@@ -1,0 +1,247 @@
+"""Parquet and Arrow files as records."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import importlib
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from streamer.errors import InputError, SettingsError
+from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, Ending
+from streamer.pages.files import Source, open_sources
+from tests.helpers.chunks import all_chunks
+
+Write = Callable[[Path, Any], None]
+
+
+def write_parquet(path: Path, table: Any) -> None:
+    parquet.write_table(table, path, row_group_size=100)
+
+
+def write_stream(path: Path, table: Any) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table, max_chunksize=100)
+
+
+def write_feather(path: Path, table: Any) -> None:
+    feather.write_feather(table, str(path), chunksize=100, compression="lz4")
+
+
+KINDS = [
+    pytest.param(".parquet", write_parquet, id="parquet"),
+    pytest.param(".arrow", write_stream, id="stream"),
+    pytest.param(".feather", write_feather, id="feather"),
+]
+
+
+def pages(count: int) -> Any:
+    return pa.table(
+        {
+            "url": [f"https://a.example/{i}" for i in range(count)],
+            "body": [f"text {i}" for i in range(count)],
+            "vector": [[float(i)] * 3 for i in range(count)],
+        }
+    )
+
+
+def source_of(path: Path, columns: set[str] | None = None, limit: int = 1 << 20) -> Source:
+    wanted = None if columns is None else frozenset(columns)
+    return Source(str(path), is_regular=True, page_bytes_max=limit, columns=wanted)
+
+
+def rows_of(chunks: list[Chunk]) -> list[Any]:
+    return [msgspec.json.decode(line) for chunk in chunks for line in chunk.lines]
+
+
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+def test_rows_have_their_numbers_and_their_cells(tmp_path: Path, suffix: str, write: Write) -> None:
+    path = tmp_path / f"pages{suffix}"
+    write(path, pages(250))
+    chunks = list(all_chunks(source_of(path), ending := Ending()))
+    assert rows_of(chunks) == pages(250).to_pylist()
+    assert [chunk.start for chunk in chunks] == [0, *(chunk.end for chunk in chunks[:-1])]
+    assert not ending.damage
+    amounts = [chunk.amount for chunk in chunks]
+    assert amounts == sorted(amounts)
+
+
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+@pytest.mark.parametrize("columns", [None, {"url", "body"}])
+def test_reading_goes_on_behind_any_chunk_and_cuts_the_same_chunks(
+    tmp_path: Path, suffix: str, write: Write, columns: set[str] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("streamer.pages.tables.CHUNK_RECORDS_MAX", 30)
+    path = tmp_path / f"pages{suffix}"
+    write(path, pages(250))
+    source = source_of(path, columns)
+    chunks = list(all_chunks(source))
+    assert len(chunks) > 8
+    for number, chunk in enumerate(chunks):
+        with source.open() as records:
+            assert list(records.follow(chunk.mark)) == []
+            assert records.mark() == chunk.mark
+            rest = list(records.chunks(chunk.end, Ending()))
+        wanted = chunks[number + 1 :]
+        assert [(each.start, each.end, each.mark) for each in rest] == [
+            (each.start, each.end, each.mark) for each in wanted
+        ]
+        assert rows_of(rest) == rows_of(wanted)
+
+
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+def test_of_a_wide_table_only_the_wanted_columns_are_read_behind_its_head(
+    tmp_path: Path, suffix: str, write: Write
+) -> None:
+    path = tmp_path / f"pages{suffix}"
+    write(path, pages(250))
+    rows = rows_of(list(all_chunks(source_of(path, {"body", "url_base64"}))))
+    assert rows[:64] == pages(64).to_pylist()
+    assert all(list(row) == ["url", "body"] for row in rows[64:])
+    assert len(rows) == 250
+
+
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+def test_a_file_that_was_written_again_with_other_rows_is_noticed(
+    tmp_path: Path, suffix: str, write: Write
+) -> None:
+    path = tmp_path / f"pages{suffix}"
+    write(path, pages(250))
+    *_, last = all_chunks(source_of(path))
+    write(path, pages(249))
+    with source_of(path).open() as records:
+        list(records.follow(last.mark))
+        assert records.mark() != last.mark
+
+
+def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    day = dt.date(2026, 11, 25)
+    table = pa.table(
+        {
+            "text": pa.array(["a\nb", None]),
+            "bytes": pa.array([b"caf\xc3\xa9", b"caf\xe9"], pa.binary()),
+            "day": pa.array([day, None]),
+            "price": pa.array([decimal.Decimal("1.50"), None]),
+            "meta": pa.array([{"url": "u", "tags": ["x"]}, None]),
+            "kind": pa.array(["html", "html"]).dictionary_encode(),
+            "nan": pa.array([float("nan"), 1.5]),
+        }
+    )
+    parquet.write_table(table, path)
+    assert rows_of(list(all_chunks(source_of(path)))) == [
+        {
+            "text": "a\nb", "bytes": "café", "day": "2026-11-25", "price": 1.5,
+            "meta": {"url": "u", "tags": ["x"]}, "kind": "html", "nan": None,
+        },
+        {
+            "text": None, "day": None, "price": None, "meta": None, "kind": "html", "nan": 1.5,
+            "bytes_base64": base64.b64encode(b"caf\xe9").decode(),
+        },
+    ]  # fmt: skip
+
+
+def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    odd = pa.array([b"good", b"b\xffd"], pa.binary()).view(pa.string())
+    nested = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), odd)
+    parquet.write_table(pa.table({"text": odd, "list": nested}), path)
+    assert rows_of(list(all_chunks(source_of(path)))) == [
+        {"text": "good", "list": ["good"]},
+        {"text": "b\ufffdd", "list": None},
+    ]
+
+
+def test_rows_over_the_page_limit_are_dead_letters_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    bodies = ["a", "x" * 3000, "b", "c", "y" * 3000]
+    parquet.write_table(pa.table({"body": bodies}), path)
+    chunks = list(all_chunks(source_of(path, limit=2048)))
+    assert [(chunk.start, chunk.end, len(chunk.dead)) for chunk in chunks] == [
+        (0, 1, 0), (1, 2, 1), (2, 4, 0), (4, 5, 1),
+    ]  # fmt: skip
+    assert rows_of(chunks) == [{"body": "a"}, {"body": "b"}, {"body": "c"}]
+
+
+def test_chunks_have_about_so_many_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    size = CHUNK_BYTES_MAX // 10
+    texts = [str(i % 10) * size for i in range(35)]
+    parquet.write_table(pa.table({"body": texts}), path, use_dictionary=False)
+    lengths = [len(chunk.lines) for chunk in all_chunks(source_of(path))]
+    assert sum(lengths) == 35
+    assert max(lengths) <= 12
+
+
+@pytest.mark.parametrize(("suffix", "write"), KINDS)
+def test_a_file_that_was_cut_or_is_empty_is_refused(
+    tmp_path: Path, suffix: str, write: Write
+) -> None:
+    path = tmp_path / f"pages{suffix}"
+    write(path, pages(250))
+    data = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="is empty, and so no"):
+        list(all_chunks(source_of(path)))
+    path.write_bytes(data[:40])
+    with pytest.raises(InputError, match="is no whole"):
+        list(all_chunks(source_of(path)))
+
+
+def test_what_cannot_be_read_of_a_file_is_told_and_never_taken_for_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    write_parquet(path, pages(250))
+    data = path.read_bytes()
+    place = parquet.read_metadata(path).row_group(1).column(1).data_page_offset
+    path.write_bytes(data[:place] + bytes(40) + data[place + 40 :])
+    source, ending = source_of(path), Ending()
+    chunks = list(all_chunks(source, ending))
+    assert chunks[-1].end == 100
+    assert ending.damage.startswith("part 2 of 3: ")
+    with pytest.raises(InputError, match=r"part 2 of 3: .*; copy the file again"):
+        list(source.read())
+
+
+@pytest.mark.parametrize("head", [b"PAR1", b"ARROW1\0\0"])
+def test_a_pipe_is_refused(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "pipe"
+    path.write_bytes(head + bytes(600))
+    with pytest.raises(InputError, match="cannot be read from a pipe; name the file"):
+        Source(str(path), is_regular=False).open()
+
+
+def test_a_file_tells_what_it_is_whatever_its_name_says(tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    write_parquet(path, pages(3))
+    (source,) = open_sources([str(path)]).sources
+    assert rows_of(list(all_chunks(source))) == pages(3).to_pylist()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_without_the_library_the_extra_is_named(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"pages{suffix}"
+    path.write_bytes(b"x")
+    monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)
+    for given in (path, tmp_path):
+        with pytest.raises(SettingsError, match=r"pip install 'streamer-dedup\[parquet\]'"):
+            open_sources([str(given)])
+
+
+def test_a_column_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["url", "url"])
+    parquet.write_table(table, path)
+    with pytest.raises(InputError, match="has the column 'url' twice"):
+        list(itertools.islice(all_chunks(source_of(path)), 1))
