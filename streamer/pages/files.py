@@ -258,13 +258,11 @@ class Source:
 
     def _kind(self, stream: ByteStream) -> str:
         """Return WARC or ARC; "" for lines."""
-        head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
-        if begins_record("WARC", head):
-            return "WARC"
-        if head.startswith(b"filedesc:") and begins_record("ARC", head):
-            return "ARC"
         if self.is_regular:
-            return kind_by_name(self.name)
+            return kind_of(self.name, first_bytes(self.name, FIRST_BYTES))
+        head = stream.first
+        if kind := kind_of("", head):
+            return kind
         if fault := _foreign(head) or _binary(head):
             raise InputError(f"{self.name}: {fault}")
         return ""
@@ -313,6 +311,15 @@ def open_sources(paths: Sequence[str], page_bytes_max: int = PAGE_BYTES_MAX) -> 
 def is_page_file(path: str) -> bool:
     """Tell by its name whether a file holds pages as JSON lines, or as WARC or ARC records."""
     return bool(_JSONL_NAME.search(path) or kind_by_name(path))
+
+
+def kind_of(name: str, head: bytes) -> str:
+    """Return WARC or ARC by a file's first bytes, or else by its name; "" for lines."""
+    if begins_record("WARC", head):
+        return "WARC"
+    if head.startswith(b"filedesc:") and begins_record("ARC", head):
+        return "ARC"
+    return kind_by_name(name)
 
 
 def kind_by_name(name: str) -> str:

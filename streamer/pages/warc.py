@@ -359,8 +359,9 @@ class _Records:
         if not is_page:
             window.take(size)
             return self._skip_code(header.kind)
-        window.take(header.size)
-        return WarcPage(ordinal, header.kind, header.fields, window.take(header.length))
+        head = window.take(header.size)
+        block = window.take(header.length)
+        return WarcPage(ordinal, header.kind, header.fields, block, head)
 
     def _skip_code(self, kind: str) -> str:
         if self._kind == "ARC":

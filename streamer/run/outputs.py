@@ -69,6 +69,13 @@ def _new_packer(name: str) -> _Packer | None:
     return None
 
 
+def _packed_alone(name: str, record: Buffer) -> bytes:
+    """Return a record as a gzip member or zstd frame of its own, as the name of its file says."""
+    packer = _new_packer(name)
+    assert packer is not None, name
+    return packer.compress(bytes(record)) + packer.flush()
+
+
 class OutputFile:
     """An append-only output. `length` is its length in bytes as stored.
 
@@ -150,6 +157,18 @@ class OutputFile:
         if self._packer is None and data:
             self._packer = _new_packer(self.name)
         self._write(data if self._packer is None else self._packer.compress(data))
+
+    def write_records(self, parts: Iterable[Buffer], *, alone: bool = False) -> None:
+        """Append the parts of records; `alone`: each is a gzip member or zstd frame of its own.
+
+        Raises:
+            StoreUnavailable, OutputClosed: as for `write`.
+        """
+        if not alone or _new_packer(self.name) is None:
+            self.write(b"".join(parts))
+            return
+        self._end_member()
+        self._write(b"".join(_packed_alone(self.name, part) for part in parts))
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -238,8 +257,8 @@ def _check_overwrite(name: str, *, overwrite: bool) -> None:
     if mark_of(name).exists():
         owner = mark_of(name).read_text(errors="replace").strip()
         raise SettingsError(
-            f"{name} holds verdicts or dead letters of the index {owner}, which needs them to "
-            "continue. Name another file."
+            f"{name} holds verdicts, dead letters or pages of the index {owner}, which needs them "
+            "to continue. Name another file."
         )
     if not overwrite:
         raise SettingsError(
@@ -248,13 +267,18 @@ def _check_overwrite(name: str, *, overwrite: bool) -> None:
 
 
 def check_distinct(outputs: Iterable[str], inputs: Iterable[str]) -> None:
-    """Raise SettingsError if an output is the same file as an input, by a link or another path."""
-    files = {}
+    """Raise SettingsError if an output is the same file as an input or another output.
+
+    So it can be by a link or another path.
+    """
+    files: dict[tuple[int, int], str] = {}
     for name in outputs:
         with contextlib.suppress(OSError):  # it is not there yet
             found = Path(name).stat()
             if stat.S_ISREG(found.st_mode):
-                files[found.st_dev, found.st_ino] = name
+                other = files.setdefault((found.st_dev, found.st_ino), name)
+                if other != name:
+                    raise SettingsError(f"{name} and {other} are one file. Name another output.")
     for name in inputs if files else ():
         with contextlib.suppress(OSError):
             found = os.stat(name)  # noqa: PTH116 - of many thousand
