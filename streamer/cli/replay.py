@@ -77,18 +77,12 @@ class Targets:
         ),
     ] = None
     kept: Annotated[
-        str | None,
-        typer.Option(
-            help="Also write the pages that are unique here: the clean data set. Each is the line, "
-            "or the WARC or ARC record, that it came as; compressed as verdicts are.",
-        ),
+        str | None, typer.Option(help="Where unique pages go, as they came: the clean data set.")
     ] = None
-    duplicates: Annotated[
-        str | None, typer.Option(help="Also write all other pages that are judged here.")
-    ] = None
-    summary: Annotated[
-        Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
-    ] = None
+    duplicates: Annotated[str | None, typer.Option(help="Where the other judged pages go.")] = None
+    summary: Annotated[Path | None, typer.Option(help="Where the summary goes too, as JSON.")] = (
+        None
+    )
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -271,7 +265,8 @@ def replay(
     before the index's position are not taken again. With --order-of, verdicts are those of the
     worker of that index, byte by byte if it has one shard.
 
-    Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
+    Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --kept clean.jsonl.gz
+    --index my-index
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
