@@ -63,8 +63,8 @@ class Targets:
     verdicts: Annotated[
         str,
         typer.Option(
-            help="Where verdicts go, as JSON lines, compressed if the name ends in .gz or .zst; "
-            "- for standard output."
+            help="Where verdicts go, as JSON lines, or by the name as CSV (.csv), compressed (.gz, "
+            ".zst); - for standard output."
         ),
     ]
     index: Annotated[
@@ -91,6 +91,11 @@ class Targets:
             "index is never replaced.",
         ),
     ] = False
+
+    @property
+    def to_standard_output(self) -> bool:
+        """Tell whether standard output takes one of the outputs."""
+        return STANDARD_OUTPUT in self.outputs().values()
 
     def outputs(self) -> dict[str, str]:
         """Return the names of the outputs by their options, that of the verdicts first.
@@ -265,8 +270,7 @@ def replay(
     before the index's position are not taken again. With --order-of, verdicts are those of the
     worker of that index, byte by byte if it has one shard.
 
-    Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --kept clean.jsonl.gz
-    --index my-index
+    Example: streamer replay crawl.jsonl.gz --verdicts v.jsonl --kept clean.jsonl --index my-index
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
@@ -282,8 +286,7 @@ def replay(
     --key-file key --verdicts verdicts.jsonl
     """
     parser = page_parser(settings)
-    to_output = STANDARD_OUTPUT in targets.outputs().values()
-    console, errors = Terminal(stderr=to_output), Terminal(stderr=True)
+    console, errors = Terminal(stderr=targets.to_standard_output), Terminal(stderr=True)
     _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (

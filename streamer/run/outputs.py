@@ -18,6 +18,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -35,6 +36,7 @@ from streamer.text.visible import Buffer
 STANDARD_OUTPUT = "-"
 _GZIP_LEVEL = 6  # with a header that has no name and no time
 _FIRST_LINE_BYTES = 1 << 20
+_TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 
 
@@ -335,13 +337,22 @@ def content_digest(path: Path, length: int) -> str:
     return digest.hexdigest()
 
 
+def is_table(name: str) -> bool:
+    """Tell by its name whether a verdict file holds CSV."""
+    return bool(_TABLE_NAME.search(name))
+
+
 def begun_by(path: Path, fingerprint: str) -> bool:
-    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter."""
+    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter.
+
+    The first line of CSV has the names of columns.
+    """
     try:
-        line, _, _ = first_bytes(str(path), _FIRST_LINE_BYTES).partition(b"\n")
+        head = first_bytes(str(path), _FIRST_LINE_BYTES)
     except InputError:
         return False
-    return fingerprint.encode() in line or DEAD_LETTER_SCHEMA.encode() in line
+    lines = b"\n".join(head.split(b"\n", 2)[:2])
+    return fingerprint.encode() in lines or DEAD_LETTER_SCHEMA.encode() in lines
 
 
 class _FirstPart(io.RawIOBase):

@@ -31,7 +31,7 @@ from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES, Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
-from streamer.run.outputs import OutputFile
+from streamer.run.outputs import OutputFile, is_table
 from streamer.run.page_outputs import PageOutputs
 from streamer.run.reading import (
     Checked,
@@ -62,6 +62,7 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
+from streamer.run.table import table_head, table_lines
 from streamer.run.totals import Totals
 from streamer.sketch.signer import PageSigner
 
@@ -248,6 +249,8 @@ class Replay:
                 output.start()
             self._flush()
             self.begun = True
+            if is_table(self._verdicts.name) and not self._verdicts.length:
+                self._write(self._verdicts, table_head)
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -442,7 +445,8 @@ class Replay:
         """Return a block's lines, and count its clusters in a source; in the writing thread."""
         if source is not None:
             self._noticed.extend(self._clusters.add(source, block))
-        return verdict_lines(block, self._locate, self._fingerprint)
+        lines = table_lines if is_table(self._verdicts.name) else verdict_lines
+        return lines(block, self._locate, self._fingerprint)
 
     def _end_counting(self, source: int) -> None:
         """Note the large clusters of a source that has ended; in the writing thread."""

@@ -54,11 +54,13 @@ def crawl(count: int) -> list[bytes]:
     return pages
 
 
+def text_of(number: int) -> bytes:
+    body: str = json.loads(page(number))["body"]
+    return body.encode()
+
+
 def warc_record(number: int, kind: str = "response") -> bytes:
-    body = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-        + json.loads(page(number))["body"].encode()
-    )
+    body = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + text_of(number)
     fields = [
         "WARC/1.0", f"WARC-Type: {kind}", f"WARC-Target-URI: http://a.example/{number}",
         f"WARC-Record-ID: <urn:uuid:{number:032x}>", "WARC-Date: 2026-01-01T00:00:00Z",
@@ -68,14 +70,9 @@ def warc_record(number: int, kind: str = "response") -> bytes:
 
 
 def arc_record(number: int) -> bytes:
-    body = (
-        b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n" + json.loads(page(number))["body"].encode()
-    )
-    return (
-        b"http://a.example/%d 10.0.0.1 20260101000000 text/html %d\n" % (number, len(body))
-        + body
-        + b"\n"
-    )
+    body = b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n" + text_of(number)
+    head = b"http://a.example/%d 10.0.0.1 20260101000000 text/html %d\n" % (number, len(body))
+    return head + body + b"\n"
 
 
 def expanded(path: Path) -> bytes:
@@ -155,28 +152,32 @@ def test_archive_records_come_as_they_were_and_judge_as_unique(
         assert len(lines(again)) == len(found)
 
 
-@pytest.mark.parametrize("form", ["jsonl.gz", "jsonl.zst", "warc.gz"])
-def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "table"), [("jsonl.gz", "csv"), ("jsonl.zst", "csv.gz"), ("warc.gz", "jsonl")]
+)
+def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table: str) -> None:
     is_warc = form.startswith("warc")
     numbers = [number * 7 % 31 if number % 3 else number for number in range(300)]
     records = [*map(warc_record, numbers)] if is_warc else crawl(300)
     pages = place.write("in.warc" if is_warc else "in.jsonl", *records)
 
-    def arguments(name: str) -> tuple[str | Path, ...]:
+    def arguments(name: str, table: str = table) -> tuple[str | Path, ...]:
         kept, others = (place.folder / f"{name}.{part}.{form}" for part in ("kept", "others"))
         key, few = place.folder / "key", ("--head-pages", "25", "--threads", "3", "--complete")
         outputs = ("--kept", kept, "--duplicates", others, "--key-file", key, *few)
-        verdicts = place.folder / f"{name}.verdicts"
+        verdicts = place.folder / f"{name}.verdicts.{table}"
         return (pages, "--verdicts", verdicts, "--index", place.folder / name, *outputs)
 
     for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (0, "")):
         code = code_of(KILLED, step, call, *arguments("killed"))
         assert code == (-signal.SIGKILL if step else 0), (step, call)
     assert place.streamer("replay", *arguments("quiet")) == 0
-    verdicts = [place.folder / f"{name}.verdicts" for name in ("killed", "quiet")]
-    assert verdicts[0].read_bytes() == verdicts[1].read_bytes()
+    assert place.streamer("replay", *arguments("lines", "jsonl")) == 0
+    verdicts = [place.folder / f"{name}.verdicts.{table}" for name in ("killed", "quiet")]
+    assert expanded(verdicts[0]) == expanded(verdicts[1])
     found = [expanded(place.folder / f"killed.{part}.{form}") for part in ("kept", "others")]
-    assert tuple(found) == split(verdicts[0], lambda _name, ordinal: records[ordinal])
+    quiet = place.folder / "lines.verdicts.jsonl"
+    assert tuple(found) == split(quiet, lambda _name, ordinal: records[ordinal])
 
 
 def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
