@@ -71,11 +71,21 @@ def _new_packer(name: str) -> _Packer | None:
     return None
 
 
-def _packed_alone(name: str, record: Buffer) -> bytes:
-    """Return a record as a gzip member or zstd frame of its own, as the name of its file says."""
+def packed(name: str, parts: Iterable[Buffer], *, alone: bool = False) -> bytes:
+    """Return parts as an output of this name stores them; to be called in any thread.
+
+    Where it is compressed, all of them are one gzip member or zstd frame; `alone`: each is.
+    """
+    if _new_packer(name) is None:
+        return b"".join(parts)
+    members = parts if alone else [b"".join(parts)]
+    return b"".join(_packed(name, each) for each in members)
+
+
+def _packed(name: str, data: Buffer) -> bytes:
     packer = _new_packer(name)
     assert packer is not None, name
-    return packer.compress(bytes(record)) + packer.flush()
+    return packer.compress(bytes(data)) + packer.flush()
 
 
 class OutputFile:
@@ -160,17 +170,14 @@ class OutputFile:
             self._packer = _new_packer(self.name)
         self._write(data if self._packer is None else self._packer.compress(data))
 
-    def write_records(self, parts: Iterable[Buffer], *, alone: bool = False) -> None:
-        """Append the parts of records; `alone`: each is a gzip member or zstd frame of its own.
+    def write_packed(self, data: bytes) -> None:
+        """Append what `packed` has made.
 
         Raises:
             StoreUnavailable, OutputClosed: as for `write`.
         """
-        if not alone or _new_packer(self.name) is None:
-            self.write(b"".join(parts))
-            return
         self._end_member()
-        self._write(b"".join(_packed_alone(self.name, part) for part in parts))
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)

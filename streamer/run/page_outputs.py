@@ -30,7 +30,7 @@ from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source, is_page_file, kind_by_name, kind_of
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, SECOND_JUDGEMENTS, Catalogue
-from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key
+from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
 from streamer.run.small_files import refs_in
 
 KEPT, DUPLICATES = "kept", "duplicates"
@@ -76,18 +76,19 @@ class PageOutputs:
                 )
             self._kinds[option] = kind
 
-    def write(self, chunk: Chunk, block: Verdicts) -> None:
-        """Write the pages of a block of verdicts on a chunk; for the thread that writes.
+    def packed(self, chunk: Chunk, block: Verdicts) -> list[tuple[OutputFile, bytes]]:
+        """Return what the outputs get of the pages of a block of verdicts on a chunk.
 
-        Raises:
-            StoreUnavailable, OutputClosed: as for `OutputFile.write`.
+        It may be called in any thread: to compress pages takes longer than to judge them.
         """
         is_kept = block.similarities < 0
-        alone = bool(chunk.pages)
+        found = []
         for option, file in self.files.items():
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
             if len(refs):
-                file.write_records(records_of(chunk, refs), alone=alone)
+                parts = records_of(chunk, refs)
+                found.append((file, packed(file.name, parts, alone=bool(chunk.pages))))
+        return found
 
 
 def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:

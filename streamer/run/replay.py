@@ -481,7 +481,9 @@ class Replay:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))
         if self._page_outputs is not None:
-            self._behind(partial(self._page_outputs.write, chunk, block))
+            self._behind(
+                partial(_write_packed, self._pool.submit(self._page_outputs.packed, chunk, block))
+            )
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""
@@ -520,6 +522,12 @@ class Replay:
         self._begin_flush(sweep=sweep)
         self._see_written(0)
         self._judge.finish()
+
+
+def _write_packed(result: Future[list[tuple[OutputFile, bytes]]]) -> None:
+    """Append to outputs what a thread of the pool has made for them."""
+    for output, data in result.result():
+        output.write_packed(data)
 
 
 def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:

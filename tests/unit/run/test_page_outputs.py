@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Part, WarcPage
 from streamer.pages.files import open_sources
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry
-from streamer.run.outputs import OutputFile, output_key
+from streamer.run.outputs import OutputFile, output_key, packed
 from streamer.run.page_outputs import DUPLICATES, KEPT, PageOutputs, check_complete, records_of
 from streamer.text.slices import Slices
 
@@ -66,30 +67,28 @@ def test_warc_and_arc_records_have_their_headers_and_the_end_of_their_format() -
     assert records(warc_chunk(ARC_HEAD), page_ref(1, 5)) == ARC_HEAD + b"tex5\n"
 
 
-def test_each_warc_record_is_a_gzip_member_or_zstd_frame_of_its_own(tmp_path: Path) -> None:
-    parts = [b"first record", b"second record"]
-    for name in ("out.warc.gz", "out.warc.zst"):
-        output = opened(tmp_path / name)
-        output.write_records(parts[:1], alone=True)
-        middle = output.length
-        output.write_records(parts[1:], alone=True)
-        output.sync()
-        output.close()
-        data = (tmp_path / name).read_bytes()
-        assert output.length == len(data)
-        expand = gzip.decompress if name.endswith(".gz") else zstd.decompress
-        assert [expand(data[:middle]), expand(data[middle:])] == parts
-
-
-def test_lines_of_one_flush_are_one_member(tmp_path: Path) -> None:
-    output = opened(tmp_path / "out.jsonl.gz")
-    output.write_records([b"{}\n", b"[]\n"])
-    output.write_records([b"{}\n"])
+@pytest.mark.parametrize(
+    ("suffix", "expand"),
+    [("", bytes), (".gz", gzip.decompress), (".zst", zstd.decompress)],
+)
+def test_what_is_packed_is_whole_and_alone_each_record_is(
+    tmp_path: Path, suffix: str, expand: Callable[[bytes], bytes]
+) -> None:
+    name = str(tmp_path / f"out{suffix}")
+    output = opened(Path(name))
+    output.write(b"a member that is not whole, ")
+    output.write_packed(packed(name, [b"first record, ", b"second, "]))
+    middle = output.length
+    output.write_packed(packed(name, [b"third, ", b"fourth"], alone=True))
     output.sync()
     output.close()
-    data = (tmp_path / "out.jsonl.gz").read_bytes()
-    assert gzip.decompress(data) == b"{}\n[]\n{}\n"
-    assert data.count(b"\x1f\x8b\x08") == 1
+    data = Path(name).read_bytes()
+    assert output.length == len(data)
+    assert expand(data[:middle]) == b"a member that is not whole, first record, second, "
+    assert expand(data[middle:]) == b"third, fourth"
+    third = packed(name, [b"third, "])
+    assert data[middle:].startswith(third)
+    assert expand(data[middle + len(third) :]) == b"fourth"
 
 
 @pytest.mark.parametrize(
