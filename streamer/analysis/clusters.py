@@ -28,7 +28,6 @@ content: then the survivor stands for pages that are no duplicates of it.
 
 from __future__ import annotations
 
-import csv
 import math
 from array import array
 from bisect import bisect_left
@@ -53,6 +52,7 @@ from streamer.errors import InputError, needs_extra
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
+from streamer.run.table import write_table
 from streamer.run.verdict_files import open_verdicts
 
 
@@ -380,28 +380,17 @@ def write_jsonl(out: TextIO, table: Iterator[Row]) -> None:
     out.writelines(encode(row).decode() + "\n" for row in table)
 
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
-
-
 def write_csv(out: TextIO, table: Iterator[Row]) -> None:
-    """Write rows as CSV, after a line of column names; `survivor` is 1 or 0.
-
-    Spreadsheets run a cell that begins as a formula does. So one that begins with =, +, -, @, a tab
-    or a carriage return gets an apostrophe before it, and one that begins with an apostrophe too:
-    to remove one gives any cell back as it was.
-    """
-    plain = csv.writer(out, lineterminator="\n")
-    quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    plain.writerow(COLUMNS)
-    for row in table:
-        place = (_as_text(row.page.topic), row.page.partition, row.page.offset)
-        # A carriage return is quoted only where it ends lines.
-        writer = quoting if "\r" in row.url + row.page.topic else plain
-        writer.writerow((row.cluster, row.pages, int(row.survivor), _as_text(row.url), *place))
-
-
-def _as_text(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    """Write rows as CSV, after a line of column names; `survivor` is 1 or 0."""
+    write_table(out, [COLUMNS])
+    write_table(
+        out,
+        (
+            (each.cluster, each.pages, int(each.survivor), each.url,
+             each.page.topic, each.page.partition, each.page.offset)
+            for each in table
+        ),
+    )  # fmt: skip
 
 
 WRITERS: dict[str, Callable[[TextIO, Iterator[Row]], None]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -41,6 +42,7 @@ from streamer.run.outputs import (
     mark_of,
     output_key,
 )
+from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, PageOutputs, check_complete
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
@@ -50,6 +52,7 @@ from streamer.stored.store import has_index
 FAULTS = "Input that is not as it should be"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
+VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
 _OPTIONS = {"shingles_min": "min_shingles", "expire_after_ms": "expire_after in ms"}
 
 
@@ -60,8 +63,8 @@ class Targets:
     verdicts: Annotated[
         str,
         typer.Option(
-            help="Where verdicts go, as JSON lines, compressed if the name ends in .gz or .zst; "
-            "- for standard output."
+            help="Where verdicts go, as JSON lines, or by the name as CSV (.csv), compressed (.gz, "
+            ".zst); - for standard output."
         ),
     ]
     index: Annotated[
@@ -73,9 +76,13 @@ class Targets:
             help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"
         ),
     ] = None
-    summary: Annotated[
-        Path | None, typer.Option(help="Also write the summary to this file, as JSON.")
+    kept: Annotated[
+        str | None, typer.Option(help="Where unique pages go, as they came: the clean data set.")
     ] = None
+    duplicates: Annotated[str | None, typer.Option(help="Where the other judged pages go.")] = None
+    summary: Annotated[Path | None, typer.Option(help="Where the summary goes too, as JSON.")] = (
+        None
+    )
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -85,18 +92,33 @@ class Targets:
         ),
     ] = False
 
-    def outputs(self) -> tuple[str, str | None]:
-        """Return the names of both outputs; dead letters lie beside verdicts unless told otherwise.
+    @property
+    def to_standard_output(self) -> bool:
+        """Tell whether standard output takes one of the outputs."""
+        return STANDARD_OUTPUT in self.outputs().values()
+
+    def outputs(self) -> dict[str, str]:
+        """Return the names of the outputs by their options, that of the verdicts first.
+
+        Dead letters are beside the verdicts, unless the options say otherwise.
 
         Raises:
-            SettingsError: they are one.
+            SettingsError: two of them are one.
         """
         dead_letters = self.dead_letters
         if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
             dead_letters = f"{self.verdicts}.dead.jsonl"
-        if dead_letters is not None and output_key(dead_letters) == output_key(self.verdicts):
-            raise SettingsError("--verdicts and --dead-letters must be different files.")
-        return self.verdicts, dead_letters
+        options = {
+            VERDICTS_OPTION: self.verdicts,
+            LETTERS_OPTION: dead_letters,
+            KEPT: self.kept,
+            DUPLICATES: self.duplicates,
+        }
+        named = {option: name for option, name in options.items() if name is not None}
+        for one, other in itertools.combinations(named, 2):
+            if output_key(named[one]) == output_key(named[other]):
+                raise SettingsError(f"--{one} and --{other} must be different files.")
+        return named
 
 
 @dataclass(frozen=True)
@@ -248,7 +270,7 @@ def replay(
     before the index's position are not taken again. With --order-of, verdicts are those of the
     worker of that index, byte by byte if it has one shard.
 
-    Example: streamer replay crawl.jsonl.gz --verdicts verdicts.jsonl --index my-index
+    Example: streamer replay crawl.jsonl.gz --verdicts v.jsonl --kept clean.jsonl --index my-index
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
@@ -264,7 +286,7 @@ def replay(
     --key-file key --verdicts verdicts.jsonl
     """
     parser = page_parser(settings)
-    console, errors = Terminal(stderr=targets.verdicts == STANDARD_OUTPUT), Terminal(stderr=True)
+    console, errors = Terminal(stderr=targets.to_standard_output), Terminal(stderr=True)
     _check(pages or [], targets, handling, topic, settings)
     with ExitStack() as stack:
         make_input = (
@@ -287,13 +309,13 @@ def _check(
     """Raise SettingsError unless the options make sense together."""
     names, index = targets.outputs(), targets.index
     if handling.retry_dead_letters:
-        _check_retry(index, names[1], topic.order_of)
+        _check_retry(index, names.get(LETTERS_OPTION), topic.order_of)
     topic.check(
         files=bool(pages) or (handling.retry_dead_letters and topic.from_topic is None),
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
     if targets.summary is not None:
-        _check_summary(targets.summary, names)
+        _check_summary(targets.summary, names.values())
 
 
 def _conclude(
@@ -352,9 +374,9 @@ def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | N
         raise SettingsError("--retry-dead-letters does not go with --order-of. Leave one out.")
 
 
-def _check_summary(summary: Path, outputs: tuple[str, str | None]) -> None:
+def _check_summary(summary: Path, outputs: Iterable[str]) -> None:
     """Raise SettingsError if the summary could not be written in the end."""
-    if output_key(str(summary)) in {output_key(name) for name in outputs if name}:
+    if output_key(str(summary)) in {output_key(name) for name in outputs}:
         raise SettingsError(f"--summary {summary} is an output already. Name another file.")
     check_writable(summary)
 
@@ -375,10 +397,10 @@ def _file_input(
     console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
-    opened = open_sources(
-        given, settings.page_bytes_max, page_parser(settings).columns, settings.url_prefix
-    )
-    outputs = [str(name) for name in (*targets.outputs(), targets.summary) if name]
+    copies = targets.kept or targets.duplicates  # of whole rows
+    columns = None if copies else page_parser(settings).columns
+    opened = open_sources(given, settings.page_bytes_max, columns, settings.url_prefix)
+    outputs = [*targets.outputs().values(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])
     sources = [source for source in opened.sources if not is_own(source.name)]
@@ -473,16 +495,21 @@ def _run(
     def new_signer() -> PageSigner:
         return make_signer(settings.signature, folder.secret)
 
-    wanted = {
-        name: catalogue.known_length(name, folder.fingerprint) for name in names if name is not None
-    }
+    wanted = {name: catalogue.known_length(name, folder.fingerprint) for name in names.values()}
+    check_complete(catalogue, names)
     dead = sum(catalogue.totals.dead.values())
-    if checks.second_judgements and dead and not wanted[str(names[1])]:
+    letters = names.get(LETTERS_OPTION)
+    if checks.second_judgements and dead and letters and not wanted[letters]:
         raise SettingsError(
-            f"{names[1]} holds none of the {dead:,} dead letters of this index. Name the file that "
+            f"{letters} holds none of the {dead:,} dead letters of this index. Name the file that "
             "does with --dead-letters."
         )
-    with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as outputs:
+    with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as opened:
+        outputs = dict(zip(names, opened, strict=True))
+        own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
+        records = PageOutputs(own) if own else None
+        if records is not None and isinstance(pages, FileInput):
+            records.check_sources(pages.sources)
         compile_with_bar(main_text=settings.signature.takes_main_text)
         index_settings = others.named_in(settings.index)
         _note_changed(folder, index_settings, catalogue.totals.records)
@@ -497,8 +524,8 @@ def _run(
         spare_what_lasts()
         try:
             with _stopped_by_signals(job), bar as report:
-                letters = outputs[1] if len(outputs) > 1 else None
-                outcome = job.run(pages, outputs[0], letters, report)
+                verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
+                outcome = job.run(pages, verdicts, dead_letters, report, records)
         finally:
             judge.stop()
     return outcome, summarise(outcome, catalogue, judge, folder)

@@ -52,13 +52,15 @@ class WarcPage:
     """A WARC record that may be a page, or a file that is one, of the kind PAGE_FILE.
 
     `headers` are the record's own, names in lower case, first value of each; `block` is what
-    follows them: for a response the HTTP headers and the body, as stored.
+    follows them: for a response the HTTP headers and the body, as stored. `head` is the
+    record's own headers as bytes: `head` and `block` are the record.
     """
 
     sequence: int
     kind: str
     headers: dict[str, str]
     block: bytes
+    head: bytes = b""
 
 
 class Part(NamedTuple):

@@ -251,11 +251,11 @@ class Source(InputFile):
 
     def _format(self, stream: ByteStream) -> Format:
         """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
-        head = first_bytes(self.name, FIRST_BYTES) if self.is_regular else stream.first
+        if self.is_regular:
+            return format_of(self.name, first_bytes(self.name, FIRST_BYTES))
+        head = stream.first
         if found := format_by_head(head):
             return found
-        if self.is_regular:
-            return format_by_name(self.name) or JSON_LINES
         if fault := _foreign(head) or _binary(head):
             raise InputError(f"{self.name}: {fault}")
         return JSON_LINES
@@ -324,6 +324,11 @@ def format_by_name(name: str) -> Format | None:
 def format_by_head(head: bytes) -> Format | None:
     """Return the format that a file's first bytes tell, whatever its name is."""
     return next((each for each in FORMATS if each.begins(head)), None)
+
+
+def format_of(name: str, head: bytes) -> Format:
+    """Return the format of a file that is read, by its first bytes, or else by its name."""
+    return format_by_head(head) or format_by_name(name) or JSON_LINES
 
 
 def has_records(name: str) -> bool:

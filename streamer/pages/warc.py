@@ -218,14 +218,17 @@ class WarcRecords(StreamRecords):
         return read_records(self._kind, stream, start, trail, ending, limit, complete=complete)
 
     def _recovers(self) -> bool:
-        begins = _FORMATS[self._kind].first.match
-        return self._stream.recover(begins) is not None
+        return self._stream.recover(partial(begins_record, self._kind)) is not None
+
+
+def begins_record(kind: str, head: bytes) -> bool:
+    """Tell whether a record of a `kind`, WARC or ARC, begins here."""
+    return bool(_FORMATS[kind].first.match(head))
 
 
 def begins_file(kind: str, head: bytes) -> bool:
-    """Tell whether a file begins as one of a `kind`, WARC or ARC, does."""
-    magic = b"filedesc:" if kind == "ARC" else b"WARC/"
-    return head.startswith(magic) and bool(_FORMATS[kind].first.match(head))
+    """Tell whether a file of a `kind` begins here: an ARC file does with a record of its own."""
+    return begins_record(kind, head) and (kind != "ARC" or head.startswith(b"filedesc:"))
 
 
 def read_records(
@@ -378,8 +381,9 @@ class _Records:
         if not is_page:
             window.take(size)
             return self._skip_code(header.kind)
-        window.take(header.size)
-        return WarcPage(ordinal, header.kind, header.fields, window.take(header.length))
+        head = window.take(header.size)
+        block = window.take(header.length)
+        return WarcPage(ordinal, header.kind, header.fields, block, head)
 
     def _skip_code(self, kind: str) -> str:
         if self._kind == "ARC":
@@ -483,7 +487,7 @@ class _Records:
         if damage and not self._may_wait:
             self._may_wait = True
             raise _NothingYet  # what was read before comes first
-        gap = self._stream.recover(self._format.first.match) if damage else None
+        gap = self._stream.recover(partial(begins_record, self._kind)) if damage else None
         cut = window.take(len(window.data) - window.at) if gap or self._complete else b""
         if gap:
             self._may_wait = self._stream.hurry.seconds is None

@@ -98,6 +98,8 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
 
     Entries are stored apart, in blocks of which a flush writes those that have changed; `apart`
     says in the state how many they are. A state of an earlier version has them itself.
+
+    `roles` names the option of each output that pages themselves are written to.
     """
 
     entries: list[SourceEntry] = []
@@ -108,6 +110,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     folder: str = ""
     folder_before: str = ""
     apart: int = 0
+    roles: dict[str, str] = {}
 
     def lie_in(self, folder: Path) -> None:
         """Take note of where the index lies now."""
@@ -158,9 +161,12 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
             known = max(same, key=self.outputs.__getitem__)
             self.outputs[key] = self.outputs[known]
             self.digests[key] = self.digests.get(known, "")
+            if known in self.roles:
+                self.roles[key] = self.roles[known]
             if not _exists(known):
                 del self.outputs[known]
                 self.digests.pop(known, None)
+                self.roles.pop(known, None)
 
     def locator(self) -> Locate:
         """Return a function from a page ref to its place."""

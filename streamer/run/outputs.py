@@ -18,6 +18,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -35,6 +36,7 @@ from streamer.text.visible import Buffer
 STANDARD_OUTPUT = "-"
 _GZIP_LEVEL = 6  # with a header that has no name and no time
 _FIRST_LINE_BYTES = 1 << 20
+_TABLE_NAME = re.compile(r"\.csv(\.gz|\.zst)?$", re.IGNORECASE)
 _EDGE_BYTES = 4 << 10  # at both ends of what is known, some five lines each
 
 
@@ -67,6 +69,23 @@ def _new_packer(name: str) -> _Packer | None:
     if name.lower().endswith(".zst"):
         return zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
     return None
+
+
+def packed(name: str, parts: Iterable[Buffer], *, alone: bool = False) -> bytes:
+    """Return parts as an output of this name stores them; to be called in any thread.
+
+    Where it is compressed, all of them are one gzip member or zstd frame; `alone`: each is.
+    """
+    if _new_packer(name) is None:
+        return b"".join(parts)
+    members = parts if alone else [b"".join(parts)]
+    return b"".join(_packed(name, each) for each in members)
+
+
+def _packed(name: str, data: Buffer) -> bytes:
+    packer = _new_packer(name)
+    assert packer is not None, name
+    return packer.compress(bytes(data)) + packer.flush()
 
 
 class OutputFile:
@@ -150,6 +169,15 @@ class OutputFile:
         if self._packer is None and data:
             self._packer = _new_packer(self.name)
         self._write(data if self._packer is None else self._packer.compress(data))
+
+    def write_packed(self, data: bytes) -> None:
+        """Append what `packed` has made.
+
+        Raises:
+            StoreUnavailable, OutputClosed: as for `write`.
+        """
+        self._end_member()
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -238,8 +266,8 @@ def _check_overwrite(name: str, *, overwrite: bool) -> None:
     if mark_of(name).exists():
         owner = mark_of(name).read_text(errors="replace").strip()
         raise SettingsError(
-            f"{name} holds verdicts or dead letters of the index {owner}, which needs them to "
-            "continue. Name another file."
+            f"{name} holds verdicts, dead letters or pages of the index {owner}, which needs them "
+            "to continue. Name another file."
         )
     if not overwrite:
         raise SettingsError(
@@ -248,13 +276,18 @@ def _check_overwrite(name: str, *, overwrite: bool) -> None:
 
 
 def check_distinct(outputs: Iterable[str], inputs: Iterable[str]) -> None:
-    """Raise SettingsError if an output is the same file as an input, by a link or another path."""
-    files = {}
+    """Raise SettingsError if an output is the same file as an input or another output.
+
+    So it can be by a link or another path.
+    """
+    files: dict[tuple[int, int], str] = {}
     for name in outputs:
         with contextlib.suppress(OSError):  # it is not there yet
             found = Path(name).stat()
             if stat.S_ISREG(found.st_mode):
-                files[found.st_dev, found.st_ino] = name
+                other = files.setdefault((found.st_dev, found.st_ino), name)
+                if other != name:
+                    raise SettingsError(f"{name} and {other} are one file. Name another output.")
     for name in inputs if files else ():
         with contextlib.suppress(OSError):
             found = os.stat(name)  # noqa: PTH116 - of many thousand
@@ -311,13 +344,22 @@ def content_digest(path: Path, length: int) -> str:
     return digest.hexdigest()
 
 
+def is_table(name: str) -> bool:
+    """Tell by its name whether a verdict file holds CSV."""
+    return bool(_TABLE_NAME.search(name))
+
+
 def begun_by(path: Path, fingerprint: str) -> bool:
-    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter."""
+    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter.
+
+    The first line of CSV has the names of columns.
+    """
     try:
-        line, _, _ = first_bytes(str(path), _FIRST_LINE_BYTES).partition(b"\n")
+        head = first_bytes(str(path), _FIRST_LINE_BYTES)
     except InputError:
         return False
-    return fingerprint.encode() in line or DEAD_LETTER_SCHEMA.encode() in line
+    lines = b"\n".join(head.split(b"\n", 2)[:2])
+    return fingerprint.encode() in lines or DEAD_LETTER_SCHEMA.encode() in lines
 
 
 class _FirstPart(io.RawIOBase):

@@ -151,7 +151,7 @@ class FileInput:
         complete: bool = True,
         chunk_seconds: float | None = None,
     ) -> None:
-        self._sources = sources
+        self.sources = sources
         self._complete = complete
         self._chunk_seconds = chunk_seconds
         self._catalogue = Catalogue()
@@ -166,7 +166,7 @@ class FileInput:
             InputError: one of them cannot be read.
         """
         self._catalogue = catalogue
-        for source in self._sources:
+        for source in self.sources:
             if source.is_regular:
                 self._numbers[source.name] = catalogue.enter(source)
 
@@ -178,7 +178,7 @@ class FileInput:
             InputError: a file cannot be read.
         """
         before = 0
-        for source in self._sources:
+        for source in self.sources:
             size = source.total_bytes or 0
             number = self._numbers.get(source.name, -1)
             if number >= 0 and self._catalogue.entries[number].finished:

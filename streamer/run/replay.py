@@ -31,7 +31,8 @@ from streamer.run.catalogue import Catalogue, pack_catalogue
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES, Found, Judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
-from streamer.run.outputs import OutputFile
+from streamer.run.outputs import OutputFile, is_table
+from streamer.run.page_outputs import PageOutputs
 from streamer.run.reading import (
     Checked,
     Forgotten,
@@ -61,10 +62,12 @@ from streamer.run.stages import (
     signing_pool,
     verdict_lines,
 )
+from streamer.run.table import table_head, table_lines
 from streamer.run.totals import Totals
 from streamer.sketch.signer import PageSigner
 
-BLOCKS_BEHIND = 32  # judged and not yet written
+BLOCKS_BEHIND = 32  # judged and not yet written,
+PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
 LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
 
@@ -160,6 +163,7 @@ class Replay:
         self.begun = False  # something of this run is in the index and the outputs
         self._outcome = Outcome()
         self._writing: deque[Future[None]] = deque()
+        self._blocks_behind = BLOCKS_BEHIND
         self._stop = False
         self._reading = False
 
@@ -179,8 +183,11 @@ class Replay:
         verdicts: OutputFile,
         dead_letters: OutputFile | None,
         progress: Progress = lambda _bytes, _records: None,
+        page_outputs: PageOutputs | None = None,
     ) -> Outcome:
         """Judge all records of `pages` that have not been judged; return what was done.
+
+        `page_outputs` get the pages themselves.
 
         Raises:
             StreamerError: the input or the index cannot be used; everything up to the last flush
@@ -192,7 +199,13 @@ class Replay:
             self._second_reads(dead_letters), gathered(pages.steps(), self._is_new_file)
         )
         self._locate = self._catalogue.locator()
+        self._verdicts, self._letters, self._page_outputs = verdicts, dead_letters, page_outputs
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
+        if page_outputs is not None:
+            self._outputs += page_outputs.files.values()
+            self._blocks_behind = PAGES_BEHIND
+            for option, output in page_outputs.files.items():
+                self._catalogue.roles[output.key] = option
         with (
             signing_pool(self._threads) as self._pool,
             ThreadPoolExecutor(1, "write") as self._writer,
@@ -236,6 +249,8 @@ class Replay:
                 output.start()
             self._flush()
             self.begun = True
+            if is_table(self._verdicts.name) and not self._verdicts.length:
+                self._write(self._verdicts, table_head)
 
     # ---- ahead of the judgement ------------------------------------------------------------------
 
@@ -337,13 +352,14 @@ class Replay:
 
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
         batch, pages, found, parsed = prepared
-        if len(self._outputs) > 1 and batch.dead:
+        self._check_kind(chunk, parsed)
+        if self._letters is not None and batch.dead:
             letters = [
                 dead_letter(each, self._locate(page_ref(own.source, each.sequence)))
                 for own in parsed
                 for each in own.dead
             ]
-            self._write(self._outputs[1], partial(dead_letter_lines, letters))
+            self._write(self._letters, partial(dead_letter_lines, letters))
         source, start, end, numbers = chunk.source, chunk.start, chunk.end, None
         if chunk.parts or not self._catalogue.entries[source].topic_id:
             source, start = FILES, self._judge.position(FILES)
@@ -354,7 +370,7 @@ class Replay:
         for block in self._judge.judge(
             source, start, end, pages, found, numbers, tombstones=chunk.tombstones
         ):
-            self._write(self._outputs[0], partial(self._lines, counted, block))
+            self._write_block(counted, chunk, block)
             for totals in each:
                 totals.add_verdicts(block)
         for totals in each:
@@ -379,6 +395,7 @@ class Replay:
         """Judge the dead letters that are pages now; all others stay what they are."""
         batch, pages, found, parsed = prepared
         assert chunk.codes is not None, chunk
+        self._check_kind(chunk, parsed)
         source = chunk.source
         ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
         log, entry = self._catalogue.to_change(self._second), self._catalogue.to_change(source)
@@ -386,7 +403,7 @@ class Replay:
         numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
         each = (self._catalogue.totals, self._outcome.totals)
         for block in self._judge.judge(self._second, start, log.position, pages, found, numbers):
-            self._write(self._outputs[0], partial(self._lines, source, block))
+            self._write_block(source, chunk, block)
             for totals in each:
                 totals.add_verdicts(block)
         for sequence in batch.sequences:
@@ -428,7 +445,8 @@ class Replay:
         """Return a block's lines, and count its clusters in a source; in the writing thread."""
         if source is not None:
             self._noticed.extend(self._clusters.add(source, block))
-        return verdict_lines(block, self._locate, self._fingerprint)
+        lines = table_lines if is_table(self._verdicts.name) else verdict_lines
+        return lines(block, self._locate, self._fingerprint)
 
     def _end_counting(self, source: int) -> None:
         """Note the large clusters of a source that has ended; in the writing thread."""
@@ -459,9 +477,23 @@ class Replay:
         """Have lines made and written, after those before them; raise what failed of one before."""
         self._behind(lambda: output.write(lines()))
 
+    def _write_block(self, source: int | None, chunk: Chunk, block: Verdicts) -> None:
+        """Have the verdicts on pages of a chunk written, and the pages."""
+        self._write(self._verdicts, partial(self._lines, source, block))
+        if self._page_outputs is not None:
+            self._behind(
+                partial(_write_packed, self._pool.submit(self._page_outputs.packed, chunk, block))
+            )
+
+    def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
+        """Raise SettingsError where an output of pages has records of another kind than a chunk."""
+        pages = [own.source for own in parsed if own.pages]
+        if pages and self._page_outputs is not None:
+            self._page_outputs.check(chunk, self._name_of(pages[0]))
+
     def _behind(self, task: Callable[[], None]) -> None:
         """Have something done in the writing thread, after all that was judged until now."""
-        self._see_written(BLOCKS_BEHIND - 1)
+        self._see_written(self._blocks_behind - 1)
         self._writing.append(self._writer.submit(task))
 
     def _see_written(self, behind: int) -> None:
@@ -490,6 +522,12 @@ class Replay:
         self._begin_flush(sweep=sweep)
         self._see_written(0)
         self._judge.finish()
+
+
+def _write_packed(result: Future[list[tuple[OutputFile, bytes]]]) -> None:
+    """Append to outputs what a thread of the pool has made for them."""
+    for output, data in result.result():
+        output.write_packed(data)
 
 
 def _sync(outputs: Sequence[OutputFile]) -> dict[str, tuple[int, str]]:

@@ -16,7 +16,7 @@ from backports import zstd
 
 from streamer.errors import InputError
 from streamer.model import Verdict
-from streamer.run.outputs import unpacked
+from streamer.run.outputs import is_table, unpacked
 
 
 def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
@@ -43,8 +43,10 @@ def open_verdicts(path: Path) -> Iterator[BinaryIO]:
     """Open a verdict file for reading; a compressed one is unpacked into a temporary file first.
 
     Raises:
-        InputError: the compressed file is damaged or cut off.
+        InputError: the compressed file is damaged or cut off, or the file is CSV.
     """
+    if is_table(path.name):
+        raise InputError(f"{path}: verdicts as CSV are not read; give a file of JSON lines")
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
         content = unpacked(file, path.name)
         if content is file:

@@ -20,6 +20,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from backports import zstd
 
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.cli.main import app
@@ -50,6 +51,8 @@ def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
     verdicts = str(folder / f"{name}.jsonl")
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
+    sys.argv += ["--kept", str(folder / f"{name}.kept"), "--threads", "3"]
+    sys.argv += ["--duplicates", str(folder / f"{name}.others.zst")]
     sys.argv += ["--head-pages", "64", "--shards", str(shards), "--index-memory", memory]
     sys.argv += ["--exact", "--track-changes"] if shards > 1 else []
     code = 1
@@ -81,10 +84,11 @@ def wait(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def outputs(folder: Path, name: str) -> tuple[bytes, bytes]:
-    """Return the verdicts and the dead letters of a finished replay."""
-    verdicts = folder / f"{name}.jsonl"
-    return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
+def outputs(folder: Path, name: str) -> tuple[bytes, ...]:
+    """Return the verdicts, the dead letters and the pages of both kinds of a finished replay."""
+    names = (f"{name}.jsonl", f"{name}.jsonl.dead.jsonl", f"{name}.kept")
+    others = zstd.decompress((folder / f"{name}.others.zst").read_bytes())
+    return *((folder / each).read_bytes() for each in names), others
 
 
 def main() -> None:

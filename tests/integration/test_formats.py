@@ -156,6 +156,52 @@ def test_a_table_that_has_changed_is_refused(place: Place) -> None:
     assert place.verdicts.read_bytes() == before
 
 
+def test_kept_rows_have_all_columns_and_kept_page_files_are_messages(place: Place) -> None:
+    path, kept = place.folder / "pages.parquet", place.folder / "kept.jsonl"
+    rows = [{**each, "score": number} for number, each in enumerate(records())]
+    write_parquet(path, rows)
+    rest = place.folder / "rest.jsonl"
+    assert place.replay(path, "--kept", kept, "--duplicates", rest) == 0
+    is_kept = [each["verdict"] == "unique" for each in lines(place.verdicts)]
+    pairs = list(zip(rows, is_kept, strict=True))
+    assert lines(kept) == [row for row, is_unique in pairs if is_unique]
+    assert lines(rest) == [row for row, is_unique in pairs if not is_unique]
+    folder = place.folder / "site"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.html").write_text(f"<p>{rows[number]['body']}")
+    (folder / "4.txt").write_bytes(b"caf\xe9 and more")
+    outs = ("--verdicts", place.folder / "v.jsonl", "--kept", place.folder / "site.jsonl")
+    assert place.streamer("replay", folder, *outs, "--url-prefix", "https://a.example/") == 0
+    assert lines(place.folder / "site.jsonl") == [
+        {
+            "url": "https://a.example/0.html",
+            "content_type": "text/html",
+            "body": f"<p>{rows[0]['body']}",
+        },
+        {
+            "url": "https://a.example/1.html",
+            "content_type": "text/html",
+            "body": f"<p>{rows[1]['body']}",
+        },
+        {
+            "url": "https://a.example/4.txt",
+            "content_type": "text/plain",
+            "body_base64": "Y2Fm6SBhbmQgbW9yZQ==",
+        },
+    ]
+
+
+def test_kept_pages_are_not_written_under_the_name_of_another_format(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place.folder / "pages.jsonl"
+    write_json(path, records())
+    assert place.replay(path, "--kept", place.folder / "kept.parquet") == 2
+    assert "is named as Parquet" in " ".join(capsys.readouterr().err.split())
+    assert not place.index.exists()
+
+
 def test_every_format_is_tried_here() -> None:
     tried = {"JSON lines", "WARC", "ARC", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
     assert {each.name for each in FORMATS} == tried

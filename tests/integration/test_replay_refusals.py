@@ -8,6 +8,7 @@ import pytest
 
 from streamer.run.index_folder import store_folder
 from streamer.stored.store import Store
+from tests.integration.test_page_outputs import warc_record
 from tests.integration.test_replay import Place, page
 from tests.integration.test_replay_dead_letters import tree
 
@@ -32,6 +33,21 @@ REFUSALS = {
     "dead letters below a file": ("pages.jsonl", "--dead-letters", "notes.txt/d.jsonl"),
     "dead letters are a folder": ("pages.jsonl", "--dead-letters", "empty"),
     "verdicts where none may write": ("pages.jsonl", "--verdicts", "/proc/v.jsonl"),
+    "kept pages are the input": ("pages.jsonl", "--kept", "./pages.jsonl"),
+    "kept pages are the verdicts": ("pages.jsonl", "--kept", "./v", "--verdicts", "v"),
+    "kept pages are the duplicates": ("pages.jsonl", "--kept", "new/k", "--duplicates", "new/k"),
+    "kept pages are dead letters": (
+        "pages.jsonl", "--kept", "new/k", "--dead-letters", "new/../new/k",
+    ),
+    "kept pages of another index": (
+        "pages.jsonl", "--kept", "foreign.jsonl", "--dead-letters", "new/d",
+    ),
+    "kept pages below a file": ("pages.jsonl", "--kept", "notes.txt/k.jsonl"),
+    "kept pages are a folder": ("pages.jsonl", "--kept", "empty"),
+    "kept pages of lines and archives": ("pages.jsonl", "page.warc", "--kept", "new/k"),
+    "kept lines in an archive": ("pages.jsonl", "--kept", "new/k.warc.gz"),
+    "kept records of an archive among lines": ("page.warc", "--duplicates", "new/k.jsonl"),
+    "the summary is the kept pages": ("pages.jsonl", "--summary", "k", "--kept", "k"),
     "the summary in a missing folder": ("pages.jsonl", "--summary", "none/s.json"),
     "the summary is a folder": ("pages.jsonl", "--summary", "empty"),
     "the summary is the verdicts": ("pages.jsonl", "--summary", "same", "--verdicts", "same"),
@@ -67,6 +83,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     place.write("odd.jsonl", *[b'{"uri": "http://a.example/"}\n'] * 20)
     place.write("foreign.jsonl", b"of another index\n")
     place.write("notes.txt", b"notes\n").chmod(0o600)
+    place.write("page.warc", warc_record(1))
     (tmp_path / "empty").mkdir()
     return place
 

@@ -365,3 +365,20 @@ def test_brokers_that_are_not_there_are_told_before_an_index_is_made(
     assert place.replay("pages", "--index", place.folder / "index") == 1
     assert "it is not reached" in printed(capsys)
     assert not (place.folder / "index").exists()
+
+
+def test_kept_messages_of_a_topic_come_as_lines(place: Place, topic: str) -> None:
+    spread = json.dumps({"url": "http://b.example/", "body": "one page\nover lines"}, indent=1)
+    parts = [crawl(0), [(None, spread.encode()), page(1)], [page(2)]]
+    send(place.brokers, topic, parts)
+    kept, others = place.folder / "kept.jsonl", place.folder / "others.jsonl"
+    index = ("--index", place.folder / "index", "--kept", kept, "--duplicates", others)
+    assert place.replay(topic, *index) == 0
+    expected: dict[str, list[bytes]] = {"unique": [], "duplicate": []}
+    for verdict, (partition, offset) in zip(place.verdicts(), place.offsets(), strict=True):
+        value = parts[partition][offset][1] or b""
+        expected[verdict["verdict"]].append(value.replace(b"\n", b" ") + b"\n")
+    assert len(expected["duplicate"]) > 20
+    assert b"over lines" in b"".join(expected["unique"])
+    assert kept.read_bytes() == b"".join(expected["unique"])
+    assert others.read_bytes() == b"".join(expected["duplicate"])

@@ -1,0 +1,207 @@
+"""The judged pages themselves: the kept ones in one output, all others in another.
+
+A page is written as its record came: a line of JSON stays that line, a WARC or ARC record that
+record. What stands between records is always the same: a newline behind each line, two line ends
+behind each WARC record, one behind each ARC record. Where the output is compressed, a WARC or ARC
+record is a gzip member or zstd frame of its own, since readers of WARC files seek to records.
+
+A row of a table becomes the line of JSON that it was read as, and an HTML or text file a line with
+its URL, type and body. A message of a topic becomes a line. JSON allows newlines between its tokens
+only, so these become spaces. A dead letter that is judged again has no line end of its own any
+more, and gets a newline.
+
+An output has records of one kind. The files of a run are looked at before anything is judged; what
+a pipe holds is known with its first page.
+
+These outputs are complete or refused. An index remembers which of them it has (`Catalogue.roles`).
+It takes one only if no page of an input was judged before, and goes on only with all that it has.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streamer.errors import SettingsError
+from streamer.index.messages import Verdicts
+from streamer.model import SEQUENCE_MASK
+from streamer.pages.bytestream import first_bytes
+from streamer.pages.chunk import Chunk, WarcPage
+from streamer.pages.files import JSON_LINES, Source, format_by_name, format_of
+from streamer.pages.warc import begins_record
+from streamer.run.catalogue import ADDED, SECOND_JUDGEMENTS, Catalogue
+from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
+from streamer.run.small_files import refs_in
+
+KEPT, DUPLICATES = "kept", "duplicates"
+PAGE_OUTPUTS = (KEPT, DUPLICATES)
+_LINES = "JSON lines"
+_RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": _LINES}
+_ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
+_NEWLINE = 0x0A
+_HEAD_BYTES = 16 << 10  # hold the longest header line of an ARC record
+
+
+class PageOutputs:
+    """The outputs of pages that a run has, by the names of their options."""
+
+    def __init__(self, files: Mapping[str, OutputFile]) -> None:
+        self.files = files
+        self._kinds = {option: _kind_of_output(file) for option, file in files.items()}
+
+    def check_sources(self, sources: Sequence[Source]) -> None:
+        """Raise SettingsError unless the files among `sources` have records of the outputs' kind.
+
+        Raises:
+            InputError: one of them cannot be read.
+        """
+        for source in sources:
+            if source.is_regular and (head := first_bytes(source.name, _HEAD_BYTES)):
+                kind = format_of(source.name, head).name
+                self._check(kind if kind in _ENDS else "", source.name)
+
+    def check(self, chunk: Chunk, name: str) -> None:
+        """Raise SettingsError unless the pages of a chunk are of the outputs' kind.
+
+        `name` is that of their source.
+        """
+        self._check(_kind_of_chunk(chunk), name)
+
+    def _check(self, kind: str, name: str) -> None:
+        for option, own in self._kinds.items():
+            if own not in {None, kind}:
+                raise SettingsError(
+                    f"{name} holds {_RECORDS[kind]}, but --{option} {self.files[option].name} is "
+                    f"for {_RECORDS[own or '']}. Judge them in a run of their own, with other "
+                    f"outputs; the same --index compares them with all pages before."
+                )
+            self._kinds[option] = kind
+
+    def packed(self, chunk: Chunk, block: Verdicts) -> list[tuple[OutputFile, bytes]]:
+        """Return what the outputs get of the pages of a block of verdicts on a chunk.
+
+        It may be called in any thread: to compress pages takes longer than to judge them.
+        """
+        is_kept = block.similarities < 0
+        found = []
+        for option, file in self.files.items():
+            refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
+            if len(refs):
+                parts = records_of(chunk, refs)
+                found.append((file, packed(file.name, parts, alone=bool(_kind_of_chunk(chunk)))))
+        return found
+
+
+def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
+    """Raise SettingsError if an output of pages would lack some, or is an output of another kind.
+
+    `names` are those of all outputs of the run, by option.
+    """
+    is_begun = any(
+        entry.position
+        for entry in catalogue.entries
+        if entry.path not in {ADDED, SECOND_JUDGEMENTS}
+    )
+    for option in PAGE_OUTPUTS:
+        before = [name for name, own in catalogue.roles.items() if own == option]
+        if before and option not in names:
+            raise SettingsError(
+                f"The index writes --{option} {before[-1]}, which would lack pages of this run. "
+                f"Give --{option} with this file, or with another one for what is still to come."
+            )
+        if is_begun and option in names and not before:
+            raise SettingsError(
+                f"The index has judged pages without --{option}, and the file would lack them. "
+                f"Leave out --{option}, or start over with a new --index and other outputs."
+            )
+    for option, name in names.items():
+        role = option if option in PAGE_OUTPUTS else ""
+        key = output_key(name)
+        if name != STANDARD_OUTPUT and catalogue.roles.get(key, "") != role:
+            if role and key not in catalogue.outputs:
+                continue  # a new one
+            raise SettingsError(
+                f"{name} is another output of the index than --{option}. Name another file."
+            )
+
+
+def records_of(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> Iterator[bytes | memoryview]:
+    """Yield the records of pages of a chunk, in the order of their refs, in one part or more."""
+    ordinals = (refs & np.uint64(SEQUENCE_MASK)).astype(np.int64)
+    if chunk.pages:
+        pages = {page.sequence: page for page in chunk.pages}
+        if not (kind := _kind_of_chunk(chunk)):
+            own = ordinals if not chunk.parts else _places(chunk, refs)
+            yield from (_as_message(pages[each]) for each in own.tolist())
+            return
+        end = _ENDS[kind]
+        yield from (
+            b"".join((pages[each].head, pages[each].block, end)) for each in ordinals.tolist()
+        )
+    elif chunk.messages:
+        values = {ordinal: value or b"" for ordinal, _, value in chunk.messages}
+        yield from (
+            values[each].strip(b"\n").replace(b"\n", b" ") + b"\n" for each in ordinals.tolist()
+        )
+    else:
+        yield from _lines(chunk, refs, ordinals)
+
+
+def _places(chunk: Chunk, refs: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Return which records of a chunk of small files have these refs."""
+    known = refs_in(chunk)
+    order = np.argsort(known)
+    return order[np.searchsorted(known, refs, sorter=order)]
+
+
+def _lines(
+    chunk: Chunk, refs: npt.NDArray[np.uint64], ordinals: npt.NDArray[np.int64]
+) -> Iterator[memoryview | bytes]:
+    """Yield lines, and the newline that the last one of a file may lack."""
+    places = _places(chunk, refs) if chunk.parts else ordinals - chunk.start
+    data = chunk.lines.data.data
+    starts, ends = chunk.lines.starts[places], chunk.lines.ends[places]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield data[start:end]
+        if data[end - 1] != _NEWLINE:
+            yield b"\n"
+
+
+def _as_message(page: WarcPage) -> bytes:
+    """Return a file that is one page as a line of JSON."""
+    headers = page.headers
+    message = {"url": headers["warc-target-uri"], "content_type": headers["content-type"]}
+    try:
+        body = {"body": page.block.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(page.block).decode()}
+    return msgspec.json.encode(message | body) + b"\n"
+
+
+def _kind_of_chunk(chunk: Chunk) -> str:
+    """Return WARC or ARC; "" for what is written as lines."""
+    return _kind_of_records(chunk.pages[0].head) if chunk.pages else ""
+
+
+def _kind_of_records(head: bytes) -> str:
+    """Return of what kind records are that begin so."""
+    return next((kind for kind in _ENDS if begins_record(kind, head)), "")
+
+
+def _kind_of_output(file: OutputFile) -> str | None:
+    """Return the kind of records that an output holds or is named for; None if neither says."""
+    if file.length and file.name != STANDARD_OUTPUT:
+        return _kind_of_records(first_bytes(file.name, _HEAD_BYTES))
+    kind = format_by_name(file.name)
+    if kind is None or kind is JSON_LINES:
+        return None if kind is None else ""
+    if kind.name not in _ENDS:
+        raise SettingsError(
+            f"{file.name} is named as {kind.name}, but pages are written as JSON lines, or as the "
+            "WARC or ARC records that they were. Name the file so, as pages.jsonl.zst."
+        )
+    return kind.name

@@ -1,0 +1,275 @@
+"""The pages themselves, with --kept and --duplicates: each once, as it came, whatever kill came."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from backports import zstd
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.helpers.kills import code_of
+from tests.integration.test_replay import Place, lines, page
+from tests.integration.test_replay_dead_letters import tree
+from tests.integration.test_small_files import FILES, without_url, write_files
+
+KILLED = """
+import sys
+from streamer.cli.main import app
+from streamer.pages import lines, warc
+from streamer.run import replay, outputs
+from streamer.stored.store import Store
+from tests.helpers.kills import die_before
+lines.CHUNK_RECORDS_MAX = warc.CHUNK_RECORDS_MAX = 20
+if int(sys.argv[1]):
+    owners = {"_judge_new": replay.Replay, "_write": outputs.OutputFile, "flush": Store}
+    owners |= {"sync": outputs.OutputFile, "start": outputs.OutputFile}
+    die_before(int(sys.argv[1]), (owners[sys.argv[2]], sys.argv[2]))
+sys.argv = ["streamer", "replay", *sys.argv[3:]]
+app(standalone_mode=False)
+"""
+BROKEN = b"{broken\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def crawl(count: int) -> list[bytes]:
+    """Return lines: pages, of which many are copies, and some that are none."""
+    pages = [page(number * 7 % 31 if number % 3 else number) for number in range(count)]
+    pages[5::17] = [BROKEN] * len(pages[5::17])
+    pages[8::19] = [b"\n"] * len(pages[8::19])
+    return pages
+
+
+def text_of(number: int) -> bytes:
+    body: str = json.loads(page(number))["body"]
+    return body.encode()
+
+
+def warc_record(number: int, kind: str = "response") -> bytes:
+    body = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + text_of(number)
+    fields = [
+        "WARC/1.0", f"WARC-Type: {kind}", f"WARC-Target-URI: http://a.example/{number}",
+        f"WARC-Record-ID: <urn:uuid:{number:032x}>", "WARC-Date: 2026-01-01T00:00:00Z",
+        "Content-Type: application/http; msgtype=response", f"content-length:   {len(body)}",
+    ]  # fmt: skip
+    return "\r\n".join(fields).encode() + b"\r\n\r\n" + body + b"\r\n\r\n"
+
+
+def arc_record(number: int) -> bytes:
+    body = b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n" + text_of(number)
+    head = b"http://a.example/%d 10.0.0.1 20260101000000 text/html %d\n" % (number, len(body))
+    return head + body + b"\n"
+
+
+def expanded(path: Path) -> bytes:
+    data = path.read_bytes()
+    if not data or path.suffix not in {".gz", ".zst"}:
+        return data
+    return gzip.decompress(data) if path.suffix == ".gz" else zstd.decompress(data)
+
+
+def split(verdicts: Path, record: Callable[[str, int], bytes]) -> tuple[bytes, bytes]:
+    """Return the kept and the other records of a verdict file, in its order."""
+    found: dict[str, list[bytes]] = {"unique": [], "duplicate": []}
+    for each in lines(verdicts):
+        at = each["page"]
+        found[each["verdict"]].append(record(at["topic"], at["offset"]))
+    return b"".join(found["unique"]), b"".join(found["duplicate"])
+
+
+def line_of(name: str, ordinal: int) -> bytes:
+    """Return a record of a file, as its reader finds it."""
+    data = Path(name).read_bytes()
+    data = gzip.decompress(data) if name.endswith(".gz") else data
+    return data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[ordinal] + b"\n"
+
+
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_kept_duplicates_and_dead_letters_are_all_records_each_once(
+    place: Place, shards: str
+) -> None:
+    write_files(place.folder / "in", FILES)
+    place.write("in/large.jsonl", *crawl(500)[:-1], page(499).rstrip())
+    kept, others = place.folder / "kept.jsonl.gz", place.folder / "others.jsonl.zst"
+    outputs = ("--kept", kept, "--duplicates", others, "--complete", "--threads", "3")
+    summary = place.folder / "summary.json"
+    with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 50):
+        assert place.replay(
+            place.folder / "in", *outputs, "--shards", shards, "--head-pages", "16",
+            "--summary", summary,
+        ) == 0  # fmt: skip
+    wanted = split(place.verdicts, line_of)
+    assert all(wanted)
+    assert (expanded(kept), expanded(others)) == wanted
+    counts = json.loads(summary.read_bytes())
+    dead = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    written = sum(each.count(b"\n") for each in wanted)
+    assert counts["records"] == written + len(dead) + sum(counts["skipped"].values())
+
+
+@pytest.mark.parametrize("kind", ["warc", "arc"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_archive_records_come_as_they_were_and_judge_as_unique(
+    place: Place, kind: str, suffix: str
+) -> None:
+    record = warc_record if kind == "warc" else arc_record
+    numbers = [number * 5 % 40 for number in range(90)]
+    first = (
+        warc_record(0, "request")
+        if kind == "warc"
+        else b"filedesc://a.arc 0.0.0.0 20260101 text/plain 3\nabc\n"
+    )
+    records = [first, *map(record, numbers)]
+    pages = place.write(f"in.{kind}.gz", *map(gzip.compress, records))
+    kept, others = (place.folder / f"{name}.{kind}{suffix}" for name in ("kept", "others"))
+    assert place.replay(pages, "--kept", kept, "--duplicates", others) == 0
+    wanted = split(place.verdicts, lambda _name, ordinal: records[ordinal])
+    assert (expanded(kept), expanded(others)) == wanted
+    if suffix != ".zst":
+        with kept.open("rb") as file:
+            found = [
+                each.rec_headers.get_header("WARC-Target-URI") or each.rec_headers.get_header("uri")
+                for each in ArchiveIterator(file)
+            ]
+        assert found == [f"http://a.example/{number}" for number in dict.fromkeys(numbers)]
+        again = place.folder / "again.jsonl"
+        assert place.streamer("replay", kept, "--verdicts", again) == 0
+        assert {each["verdict"] for each in lines(again)} == {"unique"}
+        assert len(lines(again)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("form", "table"), [("jsonl.gz", "csv"), ("jsonl.zst", "csv.gz"), ("warc.gz", "jsonl")]
+)
+def test_a_killed_run_goes_on_with_each_page_once(place: Place, form: str, table: str) -> None:
+    is_warc = form.startswith("warc")
+    numbers = [number * 7 % 31 if number % 3 else number for number in range(300)]
+    records = [*map(warc_record, numbers)] if is_warc else crawl(300)
+    pages = place.write("in.warc" if is_warc else "in.jsonl", *records)
+
+    def arguments(name: str, table: str = table) -> tuple[str | Path, ...]:
+        kept, others = (place.folder / f"{name}.{part}.{form}" for part in ("kept", "others"))
+        key, few = place.folder / "key", ("--head-pages", "25", "--threads", "3", "--complete")
+        outputs = ("--kept", kept, "--duplicates", others, "--key-file", key, *few)
+        verdicts = place.folder / f"{name}.verdicts.{table}"
+        return (pages, "--verdicts", verdicts, "--index", place.folder / name, *outputs)
+
+    for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (0, "")):
+        code = code_of(KILLED, step, call, *arguments("killed"))
+        assert code == (-signal.SIGKILL if step else 0), (step, call)
+    assert place.streamer("replay", *arguments("quiet")) == 0
+    assert place.streamer("replay", *arguments("lines", "jsonl")) == 0
+    verdicts = [place.folder / f"{name}.verdicts.{table}" for name in ("killed", "quiet")]
+    assert expanded(verdicts[0]) == expanded(verdicts[1])
+    found = [expanded(place.folder / f"killed.{part}.{form}") for part in ("kept", "others")]
+    quiet = place.folder / "lines.verdicts.jsonl"
+    assert tuple(found) == split(quiet, lambda _name, ordinal: records[ordinal])
+
+
+def test_an_index_goes_on_in_the_same_file_in_another_one_and_never_without(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, later = place.folder / "kept.jsonl", place.folder / "later.jsonl"
+    one, two = place.write("1.jsonl", page(1), page(1)), place.write("2.jsonl", page(2), page(1))
+    assert place.replay(one, "--kept", kept) == 0
+    assert place.replay(one, two, "--kept", kept) == 0
+    assert kept.read_bytes() == page(1) + page(2)
+    before = tree(place.folder)
+    three = place.write("3.jsonl", page(3), page(2))
+    before = tree(place.folder)
+    assert place.replay(three) == 2
+    assert "Give --kept with this file" in " ".join(capsys.readouterr().err.split())
+    assert place.replay(three, "--kept", kept, "--duplicates", place.folder / "others") == 2
+    assert "has judged pages without --duplicates" in " ".join(capsys.readouterr().err.split())
+    assert tree(place.folder) == before
+    assert place.replay(three, "--kept", later) == 0
+    assert (kept.read_bytes(), later.read_bytes()) == (page(1) + page(2), page(3))
+    moved = later.rename(place.folder / "moved.jsonl")
+    assert place.replay(place.write("4.jsonl", page(4)), "--kept", moved) == 0
+    assert moved.read_bytes() == page(3) + page(4)
+
+
+def test_a_file_with_other_records_is_refused_before_and_a_pipe_when_it_shows(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages, archive = place.write("1.jsonl", page(1)), place.write("2.warc", warc_record(2))
+    kept = place.folder / "kept"
+    before = tree(place.folder)
+    assert place.replay(pages, archive, "--kept", kept) == 2
+    assert "2.warc holds WARC records, but --kept" in " ".join(capsys.readouterr().err.split())
+    assert place.replay(archive, "--kept", place.folder / "kept.jsonl") == 2
+    assert tree(place.folder) == before
+    assert place.replay(pages, "--kept", kept) == 0
+    piped = _piped(
+        warc_record(2), "--kept", kept, "--index", place.index, "--verdicts", place.verdicts
+    )
+    assert piped.returncode == 2, piped.stderr
+    assert b"- holds WARC records, but --kept" in b" ".join(piped.stderr.split())
+    assert kept.read_bytes() == page(1)
+    assert len(lines(place.verdicts)) == 1
+    other = (
+        "--kept",
+        place.folder / "kept.warc",
+        "--index",
+        place.index,
+        "--verdicts",
+        place.verdicts,
+    )
+    assert _piped(warc_record(2), *other).returncode == 0
+    assert (place.folder / "kept.warc").read_bytes() == warc_record(2)
+
+
+def _piped(data: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "streamer", "replay", "-", *map(str, arguments)]
+    return subprocess.run(command, input=data, capture_output=True, check=False)
+
+
+def test_standard_input_to_standard_output_is_a_filter(place: Place) -> None:
+    pages = [page(1), page(2).rstrip() + b"\r\n", page(1), BROKEN, page(3).rstrip()]
+    done = _piped(b"".join(pages), "--kept", "-", "--verdicts", place.verdicts)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == pages[0] + pages[1] + pages[4] + b"\n"
+
+
+def test_dead_letters_that_are_judged_again_come_as_lines(place: Place) -> None:
+    odd = [without_url(number % 12) for number in range(14)]
+    pages = place.write("in.jsonl", page(1), *odd, page(1))
+    kept, others = place.folder / "kept.jsonl", place.folder / "others.jsonl"
+    outputs = ("--kept", kept, "--duplicates", others)
+    assert place.replay(pages, *outputs) == 0
+    assert (kept.read_bytes(), others.read_bytes()) == (page(1), page(1))
+    fields = ("--fields", '{"url": "/uri", "body": "/body"}', "--retry-dead-letters")
+    assert place.replay(*outputs, *fields) == 0
+    again = [*odd[:1], *odd[2:12]]  # of page 1 there is a copy
+    assert kept.read_bytes() == page(1) + b"".join(again)
+    assert others.read_bytes() == page(1) + odd[1] + b"".join(odd[12:])
+
+
+def test_hard_links_of_inputs_and_of_other_outputs_are_refused(place: Place) -> None:
+    pages = place.write("in.jsonl", page(1))
+    link, other = place.folder / "link.jsonl", place.folder / "other.jsonl"
+    os.link(pages, link)
+    place.write("one.jsonl")
+    os.link(place.folder / "one.jsonl", other)
+    before = tree(place.folder)
+    for outputs in (
+        ("--kept", link),
+        ("--kept", place.folder / "one.jsonl", "--duplicates", other),
+    ):
+        arguments = ("replay", pages, "--verdicts", place.folder / "v", *outputs, "--overwrite")
+        assert place.streamer(*arguments) == 2
+        assert tree(place.folder) == before

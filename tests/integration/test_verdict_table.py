@@ -1,0 +1,56 @@
+"""The verdicts of a replay as CSV: the same as the JSON lines, and each once."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamer.run.table import COLUMNS, table_head
+from tests.integration.test_replay import Place, lines, page
+
+
+def flat(verdict: dict[str, Any]) -> dict[str, str]:
+    """Return the cells that a line of JSON should have in the table."""
+    other = verdict.pop("representative") or {"page": {}}
+    cells = {f"page_{name}": value for name, value in verdict.pop("page").items()}
+    cells |= {f"representative_{name}": value for name, value in other.pop("page").items()}
+    cells |= {f"representative_{name}": value for name, value in other.items()}
+    cells |= verdict | {"carried": msgspec.json.encode(verdict["carried"]).decode()}
+    shown = {name: int(cell) if isinstance(cell, bool) else cell for name, cell in cells.items()}
+    return {name: "" if cell in (None, "{}") else str(cell) for name, cell in shown.items()}
+
+
+@pytest.mark.parametrize("more", [[], ["--track-changes", "--exact"], ["--text", "main"]])
+def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
+    place = Place(tmp_path)
+    numbers = (1, 2, 1, 3, 2, 2)
+    pages = [page(each, score={"a": [each, "ü"]}) for each in numbers]
+    pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
+    given = place.write("in.jsonl", *pages)
+    place.write("key", b"7" * 64).chmod(0o600)
+    options = [*more, "--key-file", str(tmp_path / "key"), "--carry", "score"]
+    for name in ("v.jsonl", "v.csv"):
+        assert place.streamer("replay", given, "--verdicts", tmp_path / name, *options) == 0
+    with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["url"] for row in rows[-2:]] == ["'=cmd()", '\'-a,"b"']
+    for row, line in zip(rows, lines(tmp_path / "v.jsonl"), strict=True):
+        assert line.pop("schema") == "streamer.verdict/1"
+        expected = dict.fromkeys(COLUMNS, "") | flat(line)
+        assert {**row, "url": row["url"].removeprefix("'")} == expected
+
+
+def test_an_index_goes_on_in_a_table_with_one_line_of_names(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    table = tmp_path / "v.csv"
+    for number in (1, 2):
+        pages = place.write(f"{number}.jsonl", page(number))
+        assert place.streamer("replay", pages, "--verdicts", table, "--index", place.index) == 0
+    found = table.read_bytes().splitlines(keepends=True)
+    assert found[0] == table_head()
+    assert [line.count(b"http://a.example/") for line in found] == [0, 1, 1]
