@@ -299,17 +299,7 @@ class Deduplicator:
         """Return a page as a JSON message."""
         if isinstance(page, Page | tuple) and (self.settings.fields or self.settings.mapping):
             raise TypeError("with fields= or a crawler's preset=, pages are dicts")
-        if isinstance(page, Page):
-            return _encoded(page)
-        if isinstance(page, tuple):
-            url, body = page
-            return _encoded({"url": url, **_body(body)})
-        if not isinstance(page, Mapping):
-            raise TypeError(f"a page is a Page, (URL, body) or a dict, not {type(page).__name__}")
-        if isinstance(page.get("body"), bytes):
-            page = {**page, **_body(page["body"])}
-            del page["body"]
-        return _encoded(page)
+        return message_of(page)
 
     def _submit(self, messages: list[bytes]) -> Future[_SignedPages]:
         assert self._open
@@ -394,6 +384,25 @@ def _batches(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 def _place(verdict: Verdict) -> int:
     return verdict.page.offset
+
+
+def message_of(page: AnyPage) -> bytes:
+    """Return a page as a JSON message.
+
+    Raises:
+        TypeError: it is no page.
+    """
+    if isinstance(page, Page):
+        return _encoded(page)
+    if isinstance(page, tuple):
+        url, body = page
+        return _encoded({"url": url, **_body(body)})
+    if not isinstance(page, Mapping):
+        raise TypeError(f"a page is a Page, (URL, body) or a dict, not {type(page).__name__}")
+    if isinstance(page.get("body"), bytes):
+        page = {**page, **_body(page["body"])}
+        del page["body"]
+    return _encoded(page)
 
 
 def _body(body: str | bytes) -> dict[str, str]:

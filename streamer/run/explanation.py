@@ -27,7 +27,7 @@ from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.settings import IndexSettings, key_columns
-from streamer.model import SIMILARITY_ONE, Location
+from streamer.model import SIMILARITY_ONE, Basis, Location
 from streamer.rules import BETWEEN, text_of
 from streamer.run.index_folder import Identity, identity_of, obtain_existing_secret
 from streamer.run.whole_index import IndexPart, WholeIndex
@@ -91,6 +91,9 @@ def answering_rows(part: IndexPart) -> Iterator[ScannedRows]:
 
 
 _NUMBERS = ("shingle_width", "bands", "rows")
+_EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
+_REACHES = "The similarity to the nearest kept page reaches the threshold."
+_IS_BELOW = "The similarity to the nearest kept page is below the threshold."
 _COLLECTIONS = ("option.collection", "option.accept.collection")
 
 
@@ -157,6 +160,30 @@ class Explained:
             return False
         passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min
         return self.nearest.equal_content or (passes and not self.too_short)
+
+    @property
+    def why(self) -> str:
+        """Return the reason in one sentence."""
+        nearest = self.nearest
+        if nearest is None:
+            return "Nothing else is kept in this index."
+        if nearest.equal_content:
+            return _EQUAL_CONTENT
+        if self.too_short:
+            least = self.settings.shingles_min
+            return (
+                f"The page has fewer than {least} distinct shingles, so only equal content counts."
+            )
+        if not nearest.shared_keys:
+            return (
+                "No kept page shares a key with it, so none was compared; this one is most similar."
+            )
+        return _REACHES if self.is_duplicate else _IS_BELOW
+
+
+def why_duplicate(basis: str) -> str:
+    """Return the reason of a duplicate, by the basis of its verdict, in one sentence."""
+    return _REACHES if basis == Basis.SIGNATURE else _EQUAL_CONTENT
 
 
 class KeptIndex:

@@ -23,7 +23,7 @@ from deploy.monitoring.make import (
     rule_text,
 )
 from streamer.metrics import Metrics
-from tests.helpers.left_out import leave_out
+from streamer.testing.plugin import leave_out
 from tests.helpers.metric_values import metrics_in_use
 
 ROOT = Path(__file__).parents[2]

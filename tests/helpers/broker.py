@@ -1,14 +1,9 @@
-"""A real broker for tests: the one that STREAMER_TEST_BROKER names, else one of our own."""
+"""A broker of a test's own, and what is sent to a broker and read from it."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import random
-import shutil
 import socket
-import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,29 +14,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streamer.kafka.reader import open_reader
 from streamer.kafka.topics import Names
-from tests.helpers.left_out import leave_out
+from streamer.testing.broker import broker, free_port
+from streamer.testing.plugin import need_broker
 
 Sent = tuple[bytes | None, bytes | None]  # a message's key and value
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "deploy" / "broker" / "broker"
-LIBRARIES = ROOT / "build" / "broker" / "libs"
-
-
-def free_port() -> int:
-    """Return a port that is free, and the one after it too.
-
-    It lies below those that systems give to outgoing connections, or one of these might take it
-    before the broker does.
-    """
-    while True:
-        port = random.SystemRandom().randrange(15_000, 32_000)
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 def free_ports(count: int) -> list[int]:
@@ -54,32 +30,6 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def need_broker() -> None:
-    """Leave a test out where no broker can be started: no Java, and no right to install it."""
-    installs = os.geteuid() == 0 and shutil.which("apt-get")
-    if not installs and not (shutil.which("java") and (LIBRARIES.exists() or shutil.which("mvn"))):
-        leave_out("Java and Maven, for Apache Kafka", "apt-get install default-jre-headless maven")
-
-
-def broker(command: str, folder: Path, *port: int) -> str:
-    """Run the broker's script; return what it prints."""
-    environment = {
-        **os.environ,
-        "BROKER_LIBS": str(LIBRARIES),
-        "BROKER_HEAP": "384m",
-    }
-    done = subprocess.run(
-        [str(SCRIPT), command, str(folder), *map(str, port)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @contextmanager
 def running_broker(folder: Path, port: int) -> Iterator[str]:
     """Start a broker with its data in `folder`; stop it at the end."""
@@ -89,36 +39,6 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         broker("stop", folder)
-
-
-@contextmanager
-def shared_broker(folder: Path) -> Iterator[str]:
-    """Use a broker together with all processes that name this folder.
-
-    The first of them starts it, the last stops it.
-    """
-    need_broker()
-    folder.mkdir(exist_ok=True)
-
-    def count(change: int) -> int:
-        with (folder / "users").open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            port, users = map(int, (file.read() or f"{free_port()} 0").split())
-            if not users:
-                broker("start", folder / "broker", port)
-            users += change
-            if not users:
-                broker("stop", folder / "broker")
-            file.truncate(0)
-            file.write(f"{port} {users}")
-            return port
-
-    port = count(1)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        count(-1)
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from tests.helpers.left_out import leave_out
+from streamer.testing.plugin import leave_out
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.helpers.broker import free_port, listens
+from streamer.testing.broker import free_port
+from tests.helpers.broker import listens
 from tests.helpers.kubernetes_tools import tool
 from tests.helpers.wait import wait_until
 

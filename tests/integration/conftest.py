@@ -1,4 +1,4 @@
-"""One broker for all integration tests of a run: the one that is named, else one of our own."""
+"""What integration tests share: the broker of the run, names of topics, a crawl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
-from tests.helpers.broker import shared_broker
 from tests.integration.chaos import make_crawl
 
 LONG = ("tests/integration/test_chaos.py", "tests/integration/test_campaign.py")
@@ -31,15 +30,8 @@ def _collected() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if named := os.environ.get("STREAMER_TEST_BROKER"):
-        yield named
-        return
-    run = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        run = run.parent  # of all processes
-    with shared_broker(run / "brokers") as started:
-        yield started
+def brokers(streamer_broker: str) -> str:
+    return streamer_broker
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.stored.deep_check import check_index
 from streamer.stored.store import Store
+from streamer.testing import Replayer
 from tests.unit.analysis.sample.test_score import documentation  # noqa: F401 - a fixture
 
 WIDTH = 5
@@ -277,6 +278,7 @@ def test_kept_pages_are_explained_by_their_shingles(tmp_path: Path) -> None:
 
 
 def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(
+    streamer_replay: Replayer,
     documentation: Path,  # noqa: F811 - the fixture
     tmp_path: Path,
 ) -> None:
@@ -284,20 +286,19 @@ def test_on_documentation_pages_nothing_but_what_banding_misses_is_left(
 
     Under this key one pair shares no band key.
     """
-    file, out, secret = documentation / "pages.jsonl", tmp_path / "verdicts", secret_of(3)
-    run("replay", file, "--verdicts", out, "--key-file", key_in(tmp_path, secret), "--exact")
-    found = [json.loads(line) for line in out.read_text().splitlines()]
+    file, secret = documentation / "pages.jsonl", secret_of(3)
+    found = streamer_replay(file, key_file=key_in(tmp_path, secret), exact=True)
     keys = keys_of(file, secret)
     kept = KeptSoFar(read_pages([file]).exact, 0.8, 5)
     decisions: Counter[str] = Counter()
     for place, verdict in enumerate(found):
         matches = {other for other, _ in kept.matches(place)}
-        if verdict["verdict"] == "duplicate":
+        if verdict.representative:
             decisions["duplicate"] += 1
-            assert verdict["representative"]["page"]["offset"] in matches
+            assert verdict.representative.page.offset in matches
             continue
         decisions["missed"] += bool(matches)
-        assert not any(keys[place] & keys[other] for other in matches), verdict["url"]
+        assert not any(keys[place] & keys[other] for other in matches), verdict.url
         kept.keep(place)
     assert decisions == {"duplicate": 549, "missed": 1}
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from lxml import etree
 from typer.testing import CliRunner
 
+from streamer import Verdict
 from streamer.cli.main import app
+from streamer.testing import Replayer
 
 HEAD = "What happened on this day"
 FLOOD = [
@@ -75,43 +78,32 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
-def judged(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
-    """Return what a replay says of the pages, by the end of their URLs."""
-    lines, verdicts = folder / "pages.jsonl", folder / "verdicts.jsonl"
-    messages = (json.dumps({"url": url, "body": body}) for url, body in PAGES.items())
-    lines.write_text("\n".join((*messages, "")), "utf-8")
-    run("replay", lines, "--verdicts", verdicts, "--index", folder / "index", *options)
-    said = map(json.loads, verdicts.read_text("utf-8").splitlines())
-    return {each["url"].removeprefix("http://"): each for each in said}
-
-
-def found(said: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Return the representative of each duplicate."""
+def found(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Return the representative of each duplicate, both by the ends of their URLs."""
     return {
-        url: each["representative"]["url"].removeprefix("http://")
-        for url, each in said.items()
-        if each["verdict"] == "duplicate"
+        each.url.removeprefix("http://"): each.representative.url.removeprefix("http://")
+        for each in verdicts
+        if each.representative
     }
 
 
 def test_an_article_is_found_on_another_site_and_another_one_in_the_same_furniture_is_none(
-    tmp_path: Path,
+    streamer_replay: Replayer,
 ) -> None:
-    visible = judged(tmp_path)
+    visible = streamer_replay(PAGES.items())
     assert found(visible) == {
         "news.example/strike": "news.example/flood",
         "shop.example/": "shop.example/flood",
         "shop.example/again": "shop.example/flood",
     }
-    assert not any("text" in each for each in visible.values())
-    (tmp_path / "main").mkdir()
-    main = judged(tmp_path / "main", "--text", "main")
+    assert {each.text for each in visible} == {msgspec.UNSET}
+    main = streamer_replay(PAGES.items(), text="main")
     assert found(main) == {
         "shop.example/flood": "news.example/flood",
         "shop.example/again": "shop.example/",
         "text.example/": "news.example/strike",
     }
-    assert {url: each["text"] for url, each in main.items()} == {
+    assert {each.url.removeprefix("http://"): each.text for each in main} == {
         "news.example/flood": "main",
         "news.example/strike": "main",
         "shop.example/flood": "main",
@@ -129,9 +121,11 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return one, other
 
 
-def test_explain_shows_which_blocks_counted(tmp_path: Path, files: tuple[Path, Path]) -> None:
-    judged(tmp_path, "--text", "main")
-    arguments = ["explain", files[1], "--index", tmp_path / "index"]
+def test_explain_shows_which_blocks_counted(
+    streamer_replay: Replayer, tmp_path: Path, files: tuple[Path, Path]
+) -> None:
+    index = streamer_replay(PAGES.items(), text="main").index_folder
+    arguments = ["explain", files[1], "--index", index]
     report = json.loads(run(*arguments, "--json"))
     assert report["verdict"] == "duplicate"
     assert report["nearest"]["url"] == "http://news.example/flood"
@@ -144,7 +138,7 @@ def test_explain_shows_which_blocks_counted(tmp_path: Path, files: tuple[Path, P
     assert all(each in shown for each in FLOOD)
     list_page = tmp_path / "list.html"
     list_page.write_text(PAGES["http://shop.example/"], "utf-8")
-    shown = run("explain", list_page, "--index", tmp_path / "index")
+    shown = run("explain", list_page, "--index", index)
     assert "All visible text counts: the page has no main text." in shown
 
 

@@ -12,20 +12,18 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from msgspec.json import Decoder
+from msgspec.structs import replace
 
+from streamer import Location, Verdict
 from streamer.index.settings import IndexSettings
 from streamer.kafka import topic_replay
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import unpack_record
 from streamer.run.replay import Replay
-from tests.helpers.broker import (
-    Sent,
-    delete_topic,
-    free_port,
-    make_topic,
-    messages_of,
-    verdicts_of,
-)
+from streamer.testing import Replayer, assert_same_verdicts
+from streamer.testing.broker import free_port
+from tests.helpers.broker import Sent, delete_topic, make_topic, messages_of, verdicts_of
 from tests.helpers.fleet import KEY, exit_code, fleet
 from tests.helpers.wait import wait_until
 
@@ -139,68 +137,60 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
-def judged(verdict: dict[str, Any]) -> tuple[Any, ...]:
+def judged(verdict: Verdict) -> Verdict:
     """Return a verdict without the places of pages."""
-    other = verdict["representative"]
-    return (
-        verdict["url"], verdict["verdict"], verdict["basis"], verdict["similarity"],
-        verdict["text_bytes"], verdict["index"], other and other["url"],
-    )  # fmt: skip
+    other, nowhere = verdict.representative, Location("", 0, 0)
+    own = other and replace(other, page=nowhere)
+    return replace(verdict, page=nowhere, representative=own)
 
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_a_topic_gives_the_verdicts_of_its_partitions_as_files(
-    place: Place, topic: str, shards: int
+    streamer_replay: Replayer, brokers: str, topic: str, tmp_path: Path, shards: int
 ) -> None:
     parts = [crawl(p) for p in range(PARTITIONS)]
-    send(place.brokers, topic, parts)
-    assert place.replay(topic, "--shards", shards) == 0
-    files = []
+    send(brokers, topic, parts)
     for p, messages in enumerate(parts):
-        files.append(place.folder / f"{p}.jsonl")
-        files[-1].write_bytes(b"\n".join(value or b"" for _, value in messages) + b"\n")
-    out = place.folder / "files.out"
-    arguments = ("--verdicts", out, "--key-file", place.key, "--shards", shards)
-    assert exit_code("replay", *files, *arguments) == 0
-    found, expected = place.verdicts(), place.verdicts("files.out")
+        lines = b"\n".join(value or b"" for _, value in messages) + b"\n"
+        (tmp_path / f"{p}.jsonl").write_bytes(lines)
+    found = streamer_replay(topic=topic, shards=shards)
+    expected = streamer_replay(tmp_path, shards=shards)
     assert list(map(judged, found)) == list(map(judged, expected))
-    assert sum(v["verdict"] == "duplicate" for v in found) > 20
-    numbers = {str(path): p for p, path in enumerate(files)}
-    assert [v["page"]["topic"] for v in found] == [topic] * len(found)
+    assert sum(verdict.is_duplicate for verdict in found) > 20
+    places = [(v.page.partition, v.page.offset) for v in found]
     if shards == 1:
-        assert place.offsets() == sorted(place.offsets())
-    assert sorted(place.offsets()) == sorted(
-        (numbers[v["page"]["topic"]], v["page"]["offset"]) for v in expected
-    )
-    dead, as_files = place.verdicts("v.jsonl.dead.jsonl"), place.verdicts("files.out.dead.jsonl")
-    assert [(d["code"], d["value_base64"]) for d in dead] == [
-        (d["code"], d["value_base64"]) for d in as_files
-    ]
-    assert {d["page"]["topic"] for d in dead} == {topic}
+        assert places == sorted(places)
+    assert sorted(places) == sorted((int(Path(v.page.topic).stem), v.page.offset) for v in expected)
+    dead, as_files = found.dead_letters, expected.dead_letters
+    assert [(d.code, d.value_base64) for d in dead] == [(d.code, d.value_base64) for d in as_files]
+    assert {each.page.topic for each in (*found, *dead)} == {topic}
     assert len(dead) == PARTITIONS * 3 * 2
 
 
-def test_aborted_messages_and_markers_are_no_pages(place: Place, topic: str) -> None:
+def test_aborted_messages_and_markers_are_no_pages(
+    streamer_replay: Replayer, place: Place, topic: str
+) -> None:
     parts = [crawl(p, count=30) for p in range(PARTITIONS)]
     send(place.brokers, topic, parts, transactions=True)
     summary = place.folder / "summary.json"
     assert place.replay(topic, "--summary", summary) == 0
     plain = f"{topic}-plain"
     send(place.brokers, plain, parts)
-    assert place.replay(plain, out="plain.jsonl") == 0
-    assert list(map(judged, place.verdicts())) == list(map(judged, place.verdicts("plain.jsonl")))
+    found, expected = streamer_replay(topic=topic), streamer_replay(topic=plain)
+    assert list(map(judged, found)) == list(map(judged, expected))
     assert json.loads(summary.read_bytes())["records"] == sum(map(len, parts))
     held = {
         (p, message.offset): message.value
         for p, messages in messages_of(place.brokers, topic).items()
         for message in messages
     }
-    for verdict, where in zip(place.verdicts(), place.offsets(), strict=True):
-        assert json.loads(held[where] or b"{}")["url"] == verdict["url"]
+    for verdict in found:
+        where = verdict.page.partition, verdict.page.offset
+        assert json.loads(held[where] or b"{}")["url"] == verdict.url
 
 
 def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
-    place: Place, topic: str
+    streamer_replay: Replayer, place: Place, topic: str
 ) -> None:
     name = f"index-{topic}"
     send(place.brokers, topic, [crawl(p) for p in range(PARTITIONS)], transactions=True)
@@ -221,6 +211,8 @@ def test_with_the_order_of_an_index_the_verdicts_are_the_workers_byte_by_byte(
     # What the command line says of the threshold is for indexes that have none of their own.
     assert place.replay(topic, "--order-of", name, "--threshold", 0.3, *index, out="o.jsonl") == 0
     assert len(published) == PARTITIONS * 100
+    replayed = streamer_replay(topic=topic, order_of=name, key_file=place.key)
+    assert_same_verdicts(replayed, map(Decoder(Verdict).decode, published))
     assert sorted(place.lines("o.jsonl")) == sorted(published)
     similarities: dict[bool, list[float]] = {True: [], False: []}
     for verdict in place.verdicts("o.jsonl"):

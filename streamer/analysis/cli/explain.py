@@ -29,7 +29,7 @@ from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import Settings
 from streamer.pages.files import Source
-from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name
+from streamer.run.explanation import Explained, KeptIndex, KeptPage, place_name, why_duplicate
 from streamer.run.page_reader import PageReader
 from streamer.sketch.settings import SignatureSettings
 from streamer.text.visible import MAIN, text_parts
@@ -147,7 +147,7 @@ def _report_of_verdict(kept: KeptIndex, said: VerdictLine) -> dict[str, Any]:
             "exact_resemblance": None,
             "covered": None,
         },
-        "why": _EQUAL_CONTENT if content else _REACHES,
+        "why": why_duplicate(said.basis),
         "edits": None,
     }
 
@@ -214,7 +214,7 @@ def _report(
     if own is not None and signature.takes_main_text:
         report["blocks"] = [part._asdict() for part in text_parts(own.body, own.flags | MAIN)]
     if nearest is None:
-        return report | {"why": _why(explained)}
+        return report | {"why": explained.why}
     known = _resemblance(signature, own, nearest.page, nearest.similarity, texts)
     edits = edits_needed(known.common, known.union, threshold, known.width) if known else None
     if edits is not None and (nearest.equal_content or edits.differ != explained.is_duplicate):
@@ -232,7 +232,7 @@ def _report(
             "exact_resemblance": known and known.exact,
             "covered": known and known.covered,
         },
-        "why": _why(explained),
+        "why": explained.why,
         "edits": edits and edits._asdict(),
     }
 
@@ -262,26 +262,6 @@ def _resemblance(
     return _Resemblance(
         len(mine & theirs), len(mine | theirs), sets.width, jaccard(mine, theirs), covered
     )
-
-
-_EQUAL_CONTENT = "The page has the words of that kept page, in the same order."
-_REACHES = "The similarity to the nearest kept page reaches the threshold."
-_IS_BELOW = "The similarity to the nearest kept page is below the threshold."
-
-
-def _why(explained: Explained) -> str:
-    """Return the reason in one sentence."""
-    nearest = explained.nearest
-    if nearest is None:
-        return "Nothing else is kept in this index."
-    if nearest.equal_content:
-        return _EQUAL_CONTENT
-    if explained.too_short:
-        least = explained.settings.shingles_min
-        return f"The page has fewer than {least} distinct shingles, so only equal content counts."
-    if not nearest.shared_keys:
-        return "No kept page shares a key with it, so none was compared; this one is most similar."
-    return _REACHES if explained.is_duplicate else _IS_BELOW
 
 
 def _print(report: dict[str, Any]) -> None:
