@@ -66,7 +66,7 @@ class _Truncated(Exception):  # noqa: N818 - as _BrokenRecord
     """The input ends within a record, or is damaged there."""
 
 
-class _NothingYet(Exception):  # noqa: N818 - no error: `_Records.next` is asked again
+class _NothingYet(Exception):  # noqa: N818 - no error: `_RecordReader.next` is asked again
     """A pipe pauses, and what it gave is not enough."""
 
 
@@ -129,7 +129,7 @@ class _Header(NamedTuple):
     length: int
 
 
-class _Format(Protocol):
+class _Syntax(Protocol):
     """What the two formats differ in."""
 
     first: re.Pattern[bytes]  # how a line begins that may begin a record
@@ -151,7 +151,7 @@ class Warc:
     line_bytes = 8
 
     def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Format`."""
+        """Return the header of the record that begins here; see `_Syntax`."""
         window.ahead(self.line_bytes)
         if not self.first.match(window.data, window.at):
             raise _BrokenRecord("no WARC version line")
@@ -191,7 +191,7 @@ class Arc:
     line_bytes = 12 << 10
 
     def header(self, window: _Window) -> _Header:
-        """Return the header of the record that begins here; see `_Format`."""
+        """Return the header of the record that begins here; see `_Syntax`."""
         window.ahead(self.line_bytes, lambda _have: window.data.find(b"\n", window.at) >= 0)
         found = self.first.match(window.data, window.at)
         if found is None:
@@ -202,7 +202,7 @@ class Arc:
         return _Header(kind, fields, found.end() - window.at, int(found["length"]))
 
 
-_FORMATS: dict[str, _Format] = {"WARC": Warc(), "ARC": Arc()}
+_FORMATS: dict[str, _Syntax] = {"WARC": Warc(), "ARC": Arc()}
 
 
 class WarcRecords(StreamRecords):
@@ -242,7 +242,7 @@ def read_records(
     `record_too_large`. What the end of the input or damage cuts off is left, and `ending` tells of
     it; with `complete` what the end cuts off becomes `truncated_input` as well.
     """
-    records = _Records(kind, stream, trail, ending, page_bytes_max, complete=complete)
+    records = _RecordReader(kind, stream, trail, ending, page_bytes_max, complete=complete)
     chunk = Chunk(start, start, stream.bytes_read)
     size = 0
     while (outcome := records.next(chunk.end)) is not None:
@@ -293,7 +293,7 @@ class _Passing:
         self.size += len(part)
 
 
-class _Records:
+class _RecordReader:
     """Records of one stream, one after the other."""
 
     def __init__(
