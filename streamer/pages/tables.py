@@ -45,7 +45,7 @@ _encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").enco
 _Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
 
 
-class _Part(NamedTuple):
+class _RowGroup(NamedTuple):
     """Rows that can be read without those before them, and about how many bytes they take."""
 
     rows: int
@@ -58,7 +58,7 @@ class _Table:
     """An open file: what it has, its `digest`, and how rows of a part are read, in batches."""
 
     names: Sequence[str]
-    parts: Sequence[_Part]
+    parts: Sequence[_RowGroup]
     digest: str
     read: Callable[[int, int, list[str]], Iterator[_Batch]]  # a part, rows a batch, columns
     close: Callable[[], None]
@@ -110,7 +110,7 @@ def _parquet(path: str) -> _Table:
     opened = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
     parts = [
-        _Part(
+        _RowGroup(
             group.num_rows,
             sum(group.column(i).total_compressed_size for i in range(group.num_columns)),
             group.total_byte_size,
@@ -139,7 +139,7 @@ def _arrow(path: str) -> _Table:
     source = pa.memory_map(path)
     batches = _ArrowBatches(source)
     # They may be compressed, so none is kept.
-    parts = [_Part(each.num_rows, each.nbytes, each.nbytes) for each in batches.all()]
+    parts = [_RowGroup(each.num_rows, each.nbytes, each.nbytes) for each in batches.all()]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         batch = batches.at(part).select(columns)
@@ -244,7 +244,7 @@ class TableRecords:
             stored += part.stored_bytes
         ending.damage = self.damage or ""
 
-    def _rows(self, number: int, part: _Part, skipped: int) -> Iterator[tuple[int, Slices]]:
+    def _rows(self, number: int, part: _RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
         """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
 
         Batches have the same rows wherever the reading begins.

@@ -58,7 +58,7 @@ def _replay(
     sys.argv = ["streamer", "replay", *arguments]
     if cut:
         mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", cut).start()
-        mock.patch("streamer.pages.files.SMALL_RECORDS_MAX", 0).start()  # else they are one chunk
+        mock.patch("streamer.pages.lines.SMALL_RECORDS_MAX", 0).start()  # else they are one chunk
     if kill_at is not None:
         _die_at(kill_at)
     run()

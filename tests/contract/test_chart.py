@@ -269,12 +269,12 @@ def test_lint_has_nothing_to_say(values: tuple[str, ...]) -> None:
 
 
 def test_the_schema_knows_every_setting_but_those_that_are_the_charts() -> None:
-    """Three are values, a ConfigMap has no password, no pod reads a pipe, others are its own."""
+    """Three are values, a ConfigMap has no password, no pod reads files, others are its own."""
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     known = set(schema["definitions"]["setting"]["enum"])
     own = {
         "shards", "preset", "fields", "role", "own_shards", "threads", "health_host",
-        "health_port", "key_file", "instance_id", "sasl_password", "chunk_seconds",
+        "health_port", "key_file", "instance_id", "sasl_password", "chunk_seconds", "url_prefix",
     }  # fmt: skip
     assert known == {f"STREAMER_{name.upper()}" for name in set(Settings.model_fields) - own}
 
