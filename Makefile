@@ -1,4 +1,4 @@
-# The project's commands. `make run` and `make test` need Python 3.11 to 3.13 and nothing else: they make .venv from a
+# The project's commands. `make run` and `make test` need Python 3.11 to 3.14 and nothing else: they make .venv from a
 # lock with hashes, and make it again when a lock changes.
 
 PYTHON ?= python3

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
 
 import xxhash
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.spread_json import JsonLines, is_spread
 

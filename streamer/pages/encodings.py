@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import brotli
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import InvalidPage
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 

@@ -26,8 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from backports import zstd
-
+from streamer.compression import zstd
 from streamer.errors import InputError, OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.model import DEAD_LETTER_SCHEMA
 from streamer.pages.bytestream import first_bytes

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
 from streamer.run.outputs import is_table, unpacked

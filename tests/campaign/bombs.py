@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import brotli
 import msgspec
 import numpy as np
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser

@@ -22,9 +22,9 @@ import msgspec
 from aiokafka.codec import gzip_encode, lz4_encode, zstd_encode
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
-from backports import zstd
 
 from streamer.analysis.sample.crawl import Crawl
+from streamer.compression import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable

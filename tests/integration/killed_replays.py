@@ -20,10 +20,10 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from backports import zstd
 
 from streamer.analysis.sample.crawl import write_crawl
 from streamer.cli.main import app
+from streamer.compression import zstd
 from streamer.index.messages import CONFIG, Record, source_name
 from streamer.index.postings import sort_postings
 from streamer.index.settings import IndexSettings

@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 
 import pytest
-from backports import zstd
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from streamer.compression import zstd
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC
 from streamer.pages.chunk import PageBatch
 from streamer.pages.files import Source, open_sources

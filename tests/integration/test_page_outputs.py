@@ -13,9 +13,9 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from backports import zstd
 from warcio.archiveiterator import ArchiveIterator
 
+from streamer.compression import zstd
 from tests.helpers.kills import code_of
 from tests.integration.test_replay import Place, lines, page
 from tests.integration.test_replay_dead_letters import tree

@@ -18,7 +18,7 @@ WITHOUT_INDEX = ("--verdicts", "new/v.jsonl")
 
 REFUSALS = {
     "no such input": ("none.jsonl",),
-    "an input of no known kind": ("notes.txt",),
+    "an input of no known kind": ("notes.doc",),
     "a folder without pages": ("empty",),
     "a missing input after a good one": ("pages.jsonl", "none.jsonl"),
     "no input at all": (),
@@ -83,6 +83,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     place.write("odd.jsonl", *[b'{"uri": "http://a.example/"}\n'] * 20)
     place.write("foreign.jsonl", b"of another index\n")
     place.write("notes.txt", b"notes\n").chmod(0o600)
+    place.write("notes.doc", b"notes\n")
     place.write("page.warc", warc_record(1))
     (tmp_path / "empty").mkdir()
     return place

@@ -50,7 +50,7 @@ def page(number: int, host: str = "a.example") -> bytes:
         (1, ["snapshot", "{}", "to"]),
         (2, ["check", "--config", "{}"]),
         (2, ["check", "--preset", "{}"]),
-        (1, ["replay", "{}.txt", "--verdicts", "v.jsonl"]),
+        (1, ["replay", "{}.doc", "--verdicts", "v.jsonl"]),
         (2, ["replay", "--{}"]),
         (2, ["clusters", "{}"]),
         (2, ["clusters", "v.jsonl", "--policy", "{}"]),
@@ -64,8 +64,8 @@ def test_an_error_shows_the_name_with_brackets(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path(f"{name}.txt").parent.mkdir(parents=True, exist_ok=True)
-    Path(f"{name}.txt").write_text("no pages")
+    Path(f"{name}.doc").parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{name}.doc").write_text("no pages")
     ended, printed = streamer(monkeypatch, capsys, *(each.format(name) for each in arguments))
     assert (ended, name in printed) == (code, True), printed
     assert "Traceback" not in printed

@@ -7,10 +7,10 @@ import zlib
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.compression import zstd
 from streamer.errors import InvalidPage
 from streamer.pages.encodings import (
     CHUNKS_MAX,

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.pages.bytestream import ByteStream, Mark
 from streamer.pages.chunk import CHUNK_BYTES_MAX, CHUNK_RECORDS_MAX, Chunk, Ending

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import brotli
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from streamer.compression import zstd
 from streamer.pages.chunk import CHUNK_RECORDS_MAX, Ending, PageBatch
 from streamer.pages.files import Source
 from streamer.pages.parse import PageParser

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import OutputClosed, SettingsError, StoreMismatch, StoreUnavailable
 from streamer.run.outputs import OutputFile, check_distinct, lines_within, mark_of, output_key
 

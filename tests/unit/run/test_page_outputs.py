@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backports import zstd
 
+from streamer.compression import zstd
 from streamer.errors import SettingsError
 from streamer.model import page_ref
 from streamer.pages.bytestream import Mark

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from backports import zstd
 from typer.testing import CliRunner
 
 from streamer.analysis.cli.clusters import clusters
 from streamer.analysis.clusters import Policy, Scope, group, numbering, ranking
+from streamer.compression import zstd
 from streamer.errors import InputError, SettingsError
 from tests.unit.analysis.test_clusters import verdict, write
 
