@@ -432,6 +432,8 @@ def page_parser(settings: Settings) -> PageParser:
         mapping = PRESETS[settings.mapping]
     elif settings.fields:
         mapping = parse_fields(settings.fields)
+    if settings.track_changes and not mapping.url:
+        raise SettingsError("--track-changes needs URLs. Name where they are in --fields.")
     try:
         return PageParser(
             mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text

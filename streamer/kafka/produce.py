@@ -116,7 +116,7 @@ def _messages(chunk: Chunk, batch: PageBatch, sent: Produced) -> Iterator[_Messa
         elif len(value) >= MESSAGE_BYTES_MAX - 1024:
             sent.too_large += 1
         else:
-            yield keys.get(sequence), value
+            yield keys.get(sequence) or None, value
 
 
 def _pages(batch: PageBatch) -> Iterator[_Message]:

@@ -208,12 +208,15 @@ class Extractor:
         return content_type
 
     def _url(self, fields: Fields) -> str:
+        """Return the URL, which may be a number; "" where the mapping names none."""
+        if not self._mapping.url:
+            return ""
         value = self._found(fields, "url")
         if value is MISSING:
             raise InvalidPage("missing_url", "none of the mapping's places holds one")
-        if not isinstance(value, str):
+        if isinstance(value, bool) or not isinstance(value, str | int):
             raise InvalidPage("wrong_type", f"url: {_kind(value)}")
-        return clean_url(value)
+        return clean_url(str(value))
 
     def _body(self, fields: Fields, content_type: str | None) -> tuple[Buffer, int]:
         """Return the body and its flags; `body` counts before `body_base64`."""

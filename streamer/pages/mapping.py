@@ -185,6 +185,7 @@ class FieldMapping(BaseModel):
     Attributes:
         url, body, body_base64, content_type, charset, fetched_at, status, content_encoding: JSON
             Pointers, in the order in which they are tried; an empty list: the field is not there.
+            Pages without a `url` are known by their places.
         base64: whether `body` is base64: `no`, `yes`, or `try` where a producer does not say.
         body_is: what `body` holds; `auto` tells by the type and by how it begins.
         time: the format of `fetched_at`; `auto` tells by its shape.
@@ -210,8 +211,6 @@ class FieldMapping(BaseModel):
 
     @model_validator(mode="after")
     def _names_what_a_page_needs(self) -> FieldMapping:
-        if not self.url:
-            raise ValueError("url: a page needs one; name its pointer, as in /url")
         if not (self.body or self.body_base64):
             raise ValueError("body: a page needs one; name the pointer of body or of body_base64")
         return self
@@ -237,7 +236,7 @@ DEFAULT_MAPPING = FieldMapping()
 def parse_fields(text: str) -> FieldMapping:
     """Return the mapping that `--fields` gives: a JSON object, or the path of a file with one.
 
-    A field that is not named keeps no default: `{"url": "/u", "body": "/b"}` has no content type.
+    A field that is not named keeps no default: `{"body": "/b"}` has no content type and no URL.
 
     Raises:
         SettingsError: the file cannot be read, or is no mapping; the message names the field.

@@ -121,7 +121,7 @@ def verdicts(block: Verdicts, locate: Locate, fingerprint: str) -> Iterator[Verd
             )
             yield Verdict(
                 locate(ref), url.decode(), Decision.DUPLICATE, BASIS_NAMES[basis],
-                _SIMILARITIES[similarity], other, url == other_url,
+                _SIMILARITIES[similarity], other, bool(url) and url == other_url,
                 text_bytes, fingerprint, fields, text, change, likeness, by_sets,
             )  # fmt: skip
 

@@ -131,6 +131,25 @@ def test_a_table_is_mapped_as_messages_are_and_a_wrong_mapping_is_told(
     assert "/doc/text" in capsys.readouterr().err
 
 
+def test_pages_without_urls_are_known_by_their_places(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place.folder / "pages.parquet"
+    write_parquet(path, [{"text": each["body"]} for each in records()])
+    fields = ("--fields", '{"body": "/text"}')
+    assert place.replay(path, *fields) == 0
+    found = lines(place.verdicts)
+    assert {each["url"] for each in found} == {""}
+    assert not any(each["same_url"] for each in found)
+    copies = [each for each in found if each["verdict"] == "duplicate"]
+    assert [each["representative"]["page"]["offset"] for each in copies] == [
+        each["page"]["offset"] - 1 for each in copies
+    ]
+    outs = ("--verdicts", place.folder / "other.jsonl", "--track-changes")
+    assert place.streamer("replay", path, *fields, *outs) == 2
+    assert "--track-changes needs URLs" in capsys.readouterr().err
+
+
 def test_a_column_that_a_later_file_lacks_makes_dead_letters(place: Place) -> None:
     folder = place.folder / "set"
     folder.mkdir()

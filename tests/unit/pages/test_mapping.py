@@ -104,7 +104,7 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
         ({"body": "b"}, "missing_url"),
         ({"url": None, "body": "b"}, "missing_url"),
         ({"url": " \n", "body": "b"}, "missing_url"),
-        ({"url": 5, "body": "b"}, "wrong_type"),
+        ({"url": True, "body": "b"}, "wrong_type"),
         ({"url": 1.5, "body": "b"}, "wrong_type"),
         ({"url": ["a", "b"], "body": "b"}, "wrong_type"),
         ({"url": "x" * (URL_BYTES_MAX + 1), "body": "b"}, "url_too_long"),
@@ -252,7 +252,6 @@ def test_fields_come_from_a_file_and_only_the_named_ones_count(tmp_path: Path) -
         ('{"url": "/u", "body": "/b", "uri": "/x"}', "uri: no such field; the fields are url,"),
         ('{"url": "u", "body": "/b"}', "url: 'u' is no JSON Pointer: it begins with /"),
         ('{"url": 1, "body": "/b"}', "url: "),
-        ('{"body": "/b"}', "url: a page needs one"),
         ('{"url": "/u"}', "body: a page needs one"),
         ('{"url": "/u", "body": "/b", "base64": "maybe"}', "base64: "),
         ('{"url": "/u", "body": "/b", "pages_status": "ok"}', "pages_status: 'ok' is no status"),
@@ -442,3 +441,12 @@ def test_warc() -> None:
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_has_a_fixture(name: str) -> None:
     assert list(MESSAGES.glob(f"{name}.*"))
+
+
+def test_an_id_may_be_a_number_and_a_mapping_may_name_none() -> None:
+    messages = [(0, None, b'{"id": 17, "body": "b"}'), (1, None, b'{"body": "c"}')]
+    by_id = PageParser(parse_fields('{"url": "/id", "body": "/body"}'))
+    batch = by_id.parse_messages(0, 2, messages)
+    assert (batch.urls, [letter.code for letter in batch.dead]) == ([b"17"], ["missing_url"])
+    batch = PageParser(parse_fields('{"body": "/body"}')).parse_messages(0, 2, messages)
+    assert (batch.urls, batch.dead) == ([b"", b""], [])
