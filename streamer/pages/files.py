@@ -35,6 +35,7 @@ from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, smal
 from streamer.pages.records import Format, InputFile, Records
 from streamer.pages.rows import open_rows
 from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
+from streamer.pages.wacz import open_wacz
 from streamer.pages.warc import WarcRecords, begins_file
 
 HEAD_BYTES_MAX = 64 << 10
@@ -51,6 +52,7 @@ JSON_LINES = Format(
     packed=COMPRESSIONS,
     small=small_lines,
 )
+WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
 PAGE_FILES = Format(
     "HTML or text",
     tuple(TYPES),
@@ -71,6 +73,7 @@ FORMATS = (
         "ARC", (".arc",), partial(WarcRecords, kind="ARC"),
         begins=partial(begins_file, "ARC"), packed=(".gz",), is_message=False,
     ),
+    WACZ,
     Format(
         "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
     ),
@@ -411,7 +414,7 @@ def _kind(name: str) -> Format | None:
     if kind is None:
         return None
     head = _readable_head(name)
-    is_other = _foreign(head) or (kind is JSON_LINES and _binary(head))
+    is_other = (kind is not WACZ and _foreign(head)) or (kind is JSON_LINES and _binary(head))
     return None if is_other else format_by_head(head) or kind
 
 
@@ -439,9 +442,9 @@ def _checked(name: str) -> bool:
     head = _readable_head(name)
     if not path.is_file():
         return False
-    if fault := _foreign(head):
-        raise InputError(f"{name}: {fault}")
     kind = format_by_name(name)
+    if kind is not WACZ and (fault := _foreign(head)):
+        raise InputError(f"{name}: {fault}")
     if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
     (format_by_head(head) or kind).check()

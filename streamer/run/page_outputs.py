@@ -42,6 +42,7 @@ PAGE_OUTPUTS = (KEPT, DUPLICATES)
 _LINES = "JSON lines"
 _RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": _LINES}
 _ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
+_WRITTEN_AS = {"WACZ": "WARC"}
 _NEWLINE = 0x0A
 _HEAD_BYTES = 16 << 10  # hold the longest header line of an ARC record
 
@@ -62,6 +63,7 @@ class PageOutputs:
         for source in sources:
             if source.is_regular and (head := first_bytes(source.name, _HEAD_BYTES)):
                 kind = format_of(source.name, head).name
+                kind = _WRITTEN_AS.get(kind, kind)
                 self._check(kind if kind in _ENDS else "", source.name)
 
     def check(self, chunk: Chunk, name: str) -> None:

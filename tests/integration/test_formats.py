@@ -222,5 +222,5 @@ def test_kept_pages_are_not_written_under_the_name_of_another_format(
 
 
 def test_every_format_is_tried_here() -> None:
-    tried = {"JSON lines", "WARC", "ARC", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
+    tried = {"JSON lines", "WARC", "ARC", "WACZ", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
     assert {each.name for each in FORMATS} == tried
