@@ -330,8 +330,12 @@ def format_by_head(head: bytes) -> Format | None:
 
 
 def format_of(name: str, head: bytes) -> Format:
-    """Return the format of a file that is read, by its first bytes, or else by its name."""
-    return format_by_head(head) or format_by_name(name) or JSON_LINES
+    """Return the format of a file that is read, by its first bytes, or else by its name.
+
+    A page may be about WARC files, and begin as one does.
+    """
+    named = format_by_name(name)
+    return named if named is PAGE_FILES else format_by_head(head) or named or JSON_LINES
 
 
 def has_records(name: str) -> bool:
@@ -415,7 +419,7 @@ def _kind(name: str) -> Format | None:
         return None
     head = _readable_head(name)
     is_other = (kind is not WACZ and _foreign(head)) or (kind is JSON_LINES and _binary(head))
-    return None if is_other else format_by_head(head) or kind
+    return None if is_other else format_of(name, head)
 
 
 def _raise_unless_forbidden(error: OSError) -> None:
@@ -447,7 +451,7 @@ def _checked(name: str) -> bool:
         raise InputError(f"{name}: {fault}")
     if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
-    (format_by_head(head) or kind).check()
+    format_of(name, head).check()
     return True
 
 

@@ -13,6 +13,7 @@ from pathlib import PurePath
 from streamer.errors import InputError
 from streamer.pages.bytestream import GZIP_MAGIC, ZSTD_MAGIC, Trail
 from streamer.pages.chunk import PAGE_FILE, Chunk, Ending, WarcPage, over_limit
+from streamer.pages.encodings import is_binary
 from streamer.pages.records import InputFile, StreamRecords
 
 _READ_BYTES = 1 << 20
@@ -57,12 +58,16 @@ class PageFileRecords(StreamRecords):
 
 
 def one_page(file: InputFile, data: bytes, size: int) -> Chunk:
-    """Return the chunk of a file of `size` bytes, of which `data` are the first, or all."""
+    """Return the chunk of a file of `size` bytes, of which `data` are the first, or all.
+
+    What is binary has no type, and is passed over as such a message is.
+    """
     if size > file.page_bytes_max:
         return Chunk(0, 1, dead=[over_limit(0, data, size)])
     name = PurePath(file.name)
     suffix = name.suffix if name.suffix.lower() not in COMPRESSIONS else name.with_suffix("").suffix
-    headers = {"warc-target-uri": file.url, "content-type": TYPES.get(suffix.lower(), "")}
+    kind = "" if is_binary(data) else TYPES.get(suffix.lower(), "")
+    headers = {"warc-target-uri": file.url, "content-type": kind}
     return Chunk(0, 1, pages=[WarcPage(0, PAGE_FILE, headers, data)])
 
 

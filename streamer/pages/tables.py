@@ -260,13 +260,27 @@ class TableRecords:
         size = max(1, part.bytes // max(1, part.rows))
         rows = max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
         if skipped < head:
-            first = next(self._table.read(number, head, all_names))
-            yield skipped, _lines(first.slice(skipped))
+            yield from self._batches(number, range(skipped, head), head, all_names)
+        yield from self._batches(number, range(max(skipped, head), part.rows), rows, own)
+
+    def _batches(
+        self, number: int, wanted: range, rows: int, columns: list[str]
+    ) -> Iterator[tuple[int, Slices]]:
+        """Yield the wanted rows of a part; batches of up to so many begin at its first row.
+
+        Raises:
+            OSError: the part has fewer rows.
+        """
         at = 0
-        for batch in self._table.read(number, rows, own):
-            begin, at = max(at, skipped, head), at + batch.num_rows
-            if begin < at:
-                yield begin, _lines(batch.slice(begin - at + batch.num_rows))
+        for batch in self._table.read(number, rows, columns) if wanted else ():
+            begin, end = max(at, wanted.start), min(at + batch.num_rows, wanted.stop)
+            if begin < end:
+                yield begin, _lines(batch.slice(begin - at, end - begin))
+            at += batch.num_rows
+            if at >= wanted.stop:
+                return
+        if at < wanted.stop:
+            raise OSError(f"it has {at:,} of {wanted.stop:,} rows")
 
     def _chunks_of(self, first: int, lines: Slices, amount: int) -> Iterator[Chunk]:
         """Yield lines as chunks; each that is over the page limit is a dead letter, alone."""
@@ -312,17 +326,19 @@ def _lines(batch: _Batch) -> Slices:
 def _cells(column: Any) -> list[Any]:  # noqa: ANN401 - a pyarrow.Array
     """Return the cells of a column; bytes as text where they are UTF-8.
 
-    A column of text may hold other bytes, which nobody has checked: then U+FFFD stands for these,
-    and a cell within which there are some, as in a list, is null.
+    A column of text may hold other bytes, which nobody has checked: then U+FFFD stands for these.
+    Any other cell that Python cannot hold is null.
     """
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [_as_text(cell) for cell in column.to_pylist()]
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":  # which no type of Python has
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
     try:
         return list(column.to_pylist())
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):  # bytes that are no UTF-8, a year 10,000
         pass
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         cells = column.cast(pa.large_binary()).to_pylist()
@@ -340,5 +356,5 @@ def _as_text(cell: bytes | None) -> str | bytes | None:
 def _or_null(cell: Any) -> Any:  # noqa: ANN401 - a pyarrow.Scalar
     try:
         return cell.as_py()
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):
         return None

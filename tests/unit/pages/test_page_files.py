@@ -119,3 +119,14 @@ def test_a_dead_letter_holds_the_bytes_of_the_file(tmp_path: Path) -> None:
     path.write_bytes(b"  \n ")
     (batch,) = parsed(Source(str(path), is_regular=True, url="u"))
     assert [dead.value for dead in batch.dead] == [b"  \n "]
+
+
+def test_a_binary_file_is_no_page_and_a_page_may_begin_as_a_warc_file_does(tmp_path: Path) -> None:
+    for name, content, skips, bodies in (
+        ("a.txt", b"\x89PNG\r\n\0\0\1\2" + bytes(90), 1, []),
+        ("b.txt", b"WARC/1.0 is the first line", 0, [b"WARC/1.0 is the first line"]),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        (batch,) = parsed(open_sources([str(path)]).sources[0])
+        assert (batch.skipped["type_not_text"], [*map(bytes, batch.bodies)]) == (skips, bodies)

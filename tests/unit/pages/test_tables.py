@@ -151,6 +151,41 @@ def test_cells_of_all_types_become_json(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_times_that_python_has_not_are_cut_or_null(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    table = pa.table(
+        {
+            "ns": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
+            "late": pa.array([10**12], pa.timestamp("s")),  # the year 33,658
+        }
+    )
+    parquet.write_table(table, path)
+    assert rows_of(list(all_chunks(source_of(path)))) == [
+        {"ns": "2023-11-14T22:13:20.123456", "late": None}
+    ]
+
+
+def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader may give fewer rows at a time than were asked for."""
+    path = tmp_path / "pages.parquet"
+    write_parquet(path, pages(250))
+    real = parquet.ParquetFile.iter_batches
+
+    def short(self: Any, batch_size: int, **options: Any) -> Any:
+        return real(self, batch_size=min(batch_size, 7), **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", short)
+    rows = rows_of(list(all_chunks(source_of(path, {"url", "body"}))))
+    assert [row["url"] for row in rows] == [row["url"] for row in pages(250).to_pylist()]
+    monkeypatch.setattr(
+        parquet.ParquetFile,
+        "iter_batches",
+        lambda self, **options: itertools.islice(real(self, **options), 0),
+    )
+    list(all_chunks(source_of(path), ending := Ending()))
+    assert ending.damage == "part 1 of 3: it has 0 of 100 rows"
+
+
 def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "pages.parquet"
     odd = pa.array([b"good", b"b\xffd"], pa.binary()).view(pa.string())
