@@ -139,7 +139,8 @@ def _arrow(path: str) -> _Table:
     source = pa.memory_map(path)
     batches = _ArrowBatches(source)
     # They may be compressed, so none is kept.
-    parts = [_RowGroup(each.num_rows, each.nbytes, each.nbytes) for each in batches.all()]
+    sizes = [(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
+    parts = [_RowGroup(rows, size, size) for rows, size in sizes]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         batch = batches.at(part).select(columns)
@@ -328,22 +329,32 @@ def _cells(column: Any) -> list[Any]:  # noqa: ANN401 - a pyarrow.Array
 
     A column of text may hold other bytes, which nobody has checked: then U+FFFD stands for these.
     Any other cell that Python cannot hold is null.
+
+    Raises:
+        pyarrow.ArrowInvalid: the column leads out of its memory, as damage may have it.
     """
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     kind = column.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return [_as_text(cell) for cell in column.to_pylist()]
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if is_text:
+        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):  # of text within others
+            raise
     if pa.types.is_timestamp(kind) and kind.unit == "ns":  # which no type of Python has
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if is_text:
+        cells = column.to_pylist()
+        return [None if cell is None else cell.decode(errors="replace") for cell in cells]
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return [_as_text(cell) for cell in column.to_pylist()]
     try:
         return list(column.to_pylist())
-    except (ValueError, OverflowError):  # bytes that are no UTF-8, a year 10,000
-        pass
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        cells = column.cast(pa.large_binary()).to_pylist()
-        return [cell and cell.decode(errors="replace") for cell in cells]
-    return [_or_null(cell) for cell in column]
+    except (ValueError, OverflowError):  # text that is no UTF-8, a year 10,000
+        return [_or_null(cell) for cell in column]
 
 
 def _as_text(cell: bytes | None) -> str | bytes | None:

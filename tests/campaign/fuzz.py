@@ -37,7 +37,7 @@ from tests.campaign.judging import MAPPING, Judge, check_batch, peak_bytes, rese
 if TYPE_CHECKING:
     from streamer.pages.chunk import Message
 
-FORMATS = ("json", "warc", "html", "gzip", "zstd", "kafka")
+FORMATS = ("json", "warc", "html", "gzip", "zstd", "kafka", "table", "rows")
 SECONDS_MAX = 1.0  # of the processor, for one input of a few records
 SECONDS_STUCK = 60.0  # by the clock without any progress: it is ended, and that is a violation
 GROWTH_BYTES_MAX = 256 << 20
@@ -93,6 +93,10 @@ class _Reader:
             urls = self._read_file("x.warc", mutators.warc(rng))
             assert mutators.FIRST.encode() in urls, "the untouched record before is lost"
             self.report.found_behind += mutators.LAST.encode() in urls
+        elif self._kind in {"table", "rows"}:
+            make = mutators.table if self._kind == "table" else mutators.rows
+            suffix, data = make(rng)
+            self._read_file(f"x{suffix}", data)
         else:
             pack = mutators.gzip_member if self._kind == "gzip" else mutators.zstd_frame
             if rng.random() < 0.5:
@@ -252,8 +256,9 @@ def run(rounds: int, seed: int, folder: Path) -> Outcome:
 
 CAMPAIGN = Campaign(
     "fuzz",
-    "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches) is "
-    "damaged where its structure is; no crash, no hang, memory bounded, every record has a place.",
+    "A record of each input format (JSON, WARC, HTML, gzip, zstd, Kafka record batches, Parquet "
+    "and Arrow, CSV) is damaged where its structure is; no crash, no hang, memory bounded, every "
+    "record has a place.",
     rounds=10_000,
     rounds_in_short=2_000,
     rounds_in_ci=120,

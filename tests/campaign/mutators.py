@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import csv
+import datetime as dt
 import gzip
+import io
 import json
 import struct
 import zlib
@@ -19,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import brotli
 import msgspec
+import pyarrow as pa
 from aiokafka.codec import gzip_encode, lz4_encode, zstd_encode
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
+from pyarrow import parquet
 
 from streamer.analysis.sample.crawl import Crawl
 from streamer.compression import zstd
@@ -458,6 +463,45 @@ def warc(rng: Random) -> bytes:
 
 
 # ---- Kafka record batches ------------------------------------------------------------------------
+
+
+# ---- tables and rows -----------------------------------------------------------------------------
+
+TABLE_TIME = dt.datetime(2026, 11, 25, tzinfo=dt.UTC)
+
+
+def table(rng: Random) -> tuple[str, bytes]:
+    """Return the suffix and the bytes of a damaged table."""
+    rows = [msgspec.json.decode(rng.choice(crawled())) for _ in range(rng.randrange(1, 20))]
+    for row in rows:
+        row |= {"bytes": rng.randbytes(4), "list": [1.5] * 3, "time": TABLE_TIME}
+    whole = pa.Table.from_pylist(rows)
+    made = io.BytesIO()
+    kind = rng.choice((".parquet", ".arrow", ".feather"))
+    if kind == ".parquet":
+        packing = rng.choice(("none", "snappy", "zstd", "gzip"))
+        parquet.write_table(whole, made, row_group_size=7, compression=packing)
+    else:
+        new = pa.ipc.new_stream if kind == ".arrow" else pa.ipc.new_file
+        with new(made, whole.schema) as stream:
+            stream.write_table(whole, max_chunksize=7)
+    return kind, damaged_bytes(rng, made.getvalue())
+
+
+def rows(rng: Random) -> tuple[str, bytes]:
+    """Return the suffix and the bytes of a damaged text in columns."""
+    kind, delimiter = rng.choice(((".csv", ","), (".tsv", "\t")))
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerow(("url", "body"))
+    for _ in range(rng.randrange(20)):
+        page = msgspec.json.decode(rng.choice(crawled()))
+        writer.writerow((page.get("url"), page.get("body"), *["more"] * (rng.random() < 0.1)))
+    data = text.getvalue().encode()
+    odd = rng.choice((b'"', b"\n", b"\r", b"\0", b"\xff", delimiter.encode(), b'"""'))
+    at = rng.randrange(len(data))
+    return kind, damaged_bytes(rng, data[:at] + odd + data[at:])
+
 
 CRC_AT, ATTRIBUTES_AT, RECORDS_AT = 17, 21, 61  # in a batch of version 2
 CODECS = (0, 0, 1, 3, 4)  # none, gzip, lz4, zstd
