@@ -137,6 +137,19 @@ def damaged(path: Path, what: str) -> StoreDamaged:
     return StoreDamaged(str(path), what, DAMAGE_REMEDY)
 
 
+def is_there(path: Path) -> bool:
+    """Tell whether a path leads to something.
+
+    Raises:
+        OSError: the system does not say. From Python 3.14 on `Path.exists` takes that for a no.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn what the system says about the file or folder `path` into our errors."""

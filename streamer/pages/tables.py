@@ -49,7 +49,6 @@ class _RowGroup(NamedTuple):
     """Rows that can be read without those before them, and about how many bytes they take."""
 
     rows: int
-    stored_bytes: int
     bytes: int
 
 
@@ -108,15 +107,9 @@ def _parquet(path: str) -> _Table:
 
     # Without a buffer for whole row groups a column is read by its pages.
     opened = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    # What else is told of a group is told by column, where damage ends the process.
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
-    parts = [
-        _RowGroup(
-            group.num_rows,
-            sum(group.column(i).total_compressed_size for i in range(group.num_columns)),
-            group.total_byte_size,
-        )
-        for group in groups
-    ]
+    parts = [_RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         return iter(opened.iter_batches(batch_size=rows, row_groups=[part], columns=columns))
@@ -139,8 +132,7 @@ def _arrow(path: str) -> _Table:
     source = pa.memory_map(path)
     batches = _ArrowBatches(source)
     # They may be compressed, so none is kept.
-    sizes = [(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
-    parts = [_RowGroup(rows, size, size) for rows, size in sizes]
+    parts = [_RowGroup(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         batch = batches.at(part).select(columns)
@@ -230,19 +222,21 @@ class TableRecords:
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
         """As in `Records`; there is no record without an end."""
         del complete
-        end, stored = 0, 0
-        for number, part in enumerate(self._table.parts):
+        parts = self._table.parts
+        scale = self.status.st_size / max(1, sum(part.bytes for part in parts))
+        end, before = 0, 0
+        for number, part in enumerate(parts):
             begin, end = end, end + part.rows
             if end > start:
                 try:
                     for first, rows in self._rows(number, part, max(0, start - begin)):
-                        done = stored + part.stored_bytes * (first + len(rows)) // part.rows
-                        yield from self._chunks_of(begin + first, rows, done)
+                        done = before + part.bytes * (first + len(rows)) / part.rows
+                        yield from self._chunks_of(begin + first, rows, int(scale * done))
                 except _arrow_errors() as error:
                     why = str(error).partition("\n")[0]
-                    self.damage = f"part {number + 1} of {len(self._table.parts)}: {why}"
+                    self.damage = f"part {number + 1} of {len(parts)}: {why}"
                     break
-            stored += part.stored_bytes
+            before += part.bytes
         ending.damage = self.damage or ""
 
     def _rows(self, number: int, part: _RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:

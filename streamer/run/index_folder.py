@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable
+from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, is_there
 from streamer.index.codec import FORMAT, StoreMeta
 from streamer.sketch.settings import (
     NATIVE,
@@ -68,7 +68,7 @@ def obtain_existing_secret(folder: Path, key_file: Path | None) -> bytes:
     """
     if key_file is not None:
         return read_secret(key_file)
-    if not own_key(folder).exists():
+    if not is_there(own_key(folder)):
         raise SettingsError(
             f"The index {folder} has no key: it was made with a key file. Give it with --key-file. "
             f"If it had one of its own, put {own_key(folder)} back from a copy."
@@ -93,7 +93,7 @@ def obtain_secret(folder: Path, key_file: Path | None) -> bytes:
         SettingsError: a key file is unusable, or the index was made with one that is not given.
         StoreUnavailable: the folder cannot be written.
     """
-    exists = own_key(folder).exists() or has_index(folder)
+    exists = is_there(own_key(folder)) or has_index(folder)
     if key_file is not None or exists:
         return obtain_existing_secret(folder, key_file)
     try:
@@ -119,7 +119,7 @@ def check_identity(folder: Path, found: Identity, wanted: Identity) -> None:
     if found == wanted:
         return
     own = ""
-    if _part(found, "key") != _part(wanted, "key") and own_key(folder).exists():
+    if _part(found, "key") != _part(wanted, "key") and is_there(own_key(folder)):
         own = f" If that key was its own, put {own_key(folder)} back from a copy."
     raise StoreMismatch(
         f"The index {folder} was made with other settings: {differences(found, wanted)}. "
@@ -221,7 +221,7 @@ class IndexFolder:
         try:
             if store.meta is not None:
                 check_identity(path, store.meta.identity, identity)
-            elif key_file is None and not own_key(path).exists():
+            elif key_file is None and not is_there(own_key(path)):
                 # A run that failed removed it after we had read it, and before we had the lock.
                 secret = create_secret(own_key(path))
                 identity = identity_of(signature, shards, secret)

@@ -26,7 +26,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from streamer.errors import StoreDamaged, StoreMismatch, StoreUnavailable, damaged, explained
+from streamer.errors import (
+    StoreDamaged,
+    StoreMismatch,
+    StoreUnavailable,
+    damaged,
+    explained,
+    is_there,
+)
 from streamer.index.codec import (
     BANDS,
     FORMAT,
@@ -550,7 +557,7 @@ def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
 
 def _has_database(path: Path) -> bool:
     with explained(path):
-        return (path / "CURRENT").exists()
+        return is_there(path / "CURRENT")
 
 
 def _load(path: Path, database: Database) -> StoreMeta | None:

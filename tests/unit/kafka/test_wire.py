@@ -171,7 +171,7 @@ def test_items_that_cannot_be_read_behind_a_valid_head_stop_the_reader(
 @pytest.mark.parametrize("items", NO_MESSAGE_PACK, ids=lambda data: data[:12].hex())
 def test_items_that_are_no_values_stop_the_reader(items: bytes) -> None:
     data = with_parts(pack_record(record(pages(2), 2), IDENTITY), items=items)
-    with pytest.raises(StoreMismatch, match="none of ours"):
+    with pytest.raises(StoreMismatch, match=r"none of ours|cannot be read"):  # by the stack's depth
         unpack_record(data, IDENTITY)
 
 

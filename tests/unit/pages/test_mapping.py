@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ from streamer.pages.mapping import (
 )
 from streamer.pages.parse import PageParser
 from streamer.text.visible import ESCAPED, HTML
+
+# Python 3.14 goes as deep as the stack: then the field is passed over, and there is no body.
+NESTED = "invalid_json" if sys.version_info < (3, 14) else "missing_body"
 
 
 def parse(value: bytes | Any, **settings: Any) -> PageBatch:
@@ -96,7 +100,7 @@ def test_the_plain_body_stays_as_it_stands_in_the_json() -> None:
         (b'{"url": "u", "body": "a\x00b"}', "invalid_json"),
         (b'{"url": "u", "body": "b"} x', "invalid_json"),
         (b'{"url": "u", "body": NaN}', "invalid_json"),
-        (b'{"url": "u", "z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_json"),
+        (b'{"url": "u", "z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", NESTED),
         (b"json failed to parse", "invalid_json"),
         (b"[]", "not_an_object"),
         (b'"text"', "not_an_object"),
