@@ -162,7 +162,7 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
         write(file, _counted(table, report))
 
 
-def writer(out: str, verdicts: Path) -> Writer:
+def writer(out: str, verdicts: Path, option: str = "--out") -> Writer:
     """Return what writes the form that the name of the output asks for.
 
     Raises:
@@ -172,9 +172,9 @@ def writer(out: str, verdicts: Path) -> Writer:
         return WRITERS[".jsonl"]
     path = Path(out)
     if path.suffix.lower() not in WRITERS:
-        raise SettingsError(f"--out {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
+        raise SettingsError(f"{option} {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
     if path.exists() and path.samefile(verdicts):
-        raise SettingsError(f"--out {out} is the file of the verdicts; name another one.")
+        raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
     check_writable(path)
     return WRITERS[path.suffix.lower()]
 
