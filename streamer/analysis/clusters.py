@@ -15,6 +15,7 @@ before the file began: it is earlier than all, and has no length, score or time.
     https     an https URL before others
     nutch     the highest score, then the newest fetch, then the shortest decoded URL: the order of
               Apache Nutch's DeduplicationJob; score and fetch time are carried fields
+    FIELD:max, FIELD:min  the greatest or least value of a carried field, a number or a time
 
 Mirrors on other hosts may be wanted while copies within a site are not. A scope's number is a hash
 of the host or the registered domain in a URL, so that a page costs eight bytes. The registered
@@ -32,7 +33,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -48,7 +49,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.analysis.sample.score import VerdictLine, read_places, verdict_at
-from streamer.errors import InputError, needs_extra
+from streamer.errors import InputError, SettingsError, needs_extra
 from streamer.model import SEQUENCE_BITS, Decision, Location, Representative, page_ref, split_ref
 from streamer.pages.mapping import normalise_time
 from streamer.run.large_clusters import SUSPECT_PAGES_MIN, Ints, unite
@@ -93,6 +94,29 @@ def ranking(policy: Policy, score_field: str = "score", time_field: str = "fetch
     return ranks[policy]
 
 
+def preference(text: str) -> tuple[str, Rank]:
+    """Return the carried field in `FIELD:max` or `FIELD:min`, and the function that prefers so.
+
+    Values are numbers or times; a page without one comes last.
+
+    Raises:
+        SettingsError: the text has another form.
+    """
+    name, _, end = text.rpartition(":")
+    if not name or end not in {"max", "min"}:
+        raise SettingsError(f"{text!r} is no preference. Give FIELD:max or FIELD:min.")
+    sign = -1 if end == "max" else 1
+
+    def rank(judged: VerdictLine) -> tuple[float, ...]:
+        value = judged.carried.get(name)
+        number = _number(value)
+        if number == -math.inf:
+            number = _seconds(value)
+        return (math.inf if number == -math.inf else sign * number,)
+
+    return name, rank
+
+
 def _number(value: object) -> float:
     """Return a number or the number in a string; minus infinity for all else."""
     try:
@@ -108,9 +132,11 @@ def _seconds(value: object) -> float:
     return datetime.fromisoformat(text).timestamp() if text else -math.inf
 
 
+Refs = npt.NDArray[np.uint64]
 _UNSEEN = np.iinfo(np.int64).max
 
 Progress = Callable[[int], None]  # is told the bytes read, of twice the file
+Note = Callable[[int, VerdictLine], None]  # gets each judged page: its ref, and the verdict
 
 
 @dataclass(slots=True)
@@ -139,14 +165,14 @@ class Grouping:
     Attributes:
         places: int64, the place of each page's line; ~place of a line that names it as its
             representative, where it has no verdict of its own in the file.
-        sources: int64, the number of each page's source.
+        refs: uint64, each page's ref, by the numbers of `known`.
         starts: int64, where each cluster begins in these.
         judged: verdicts in the file; duplicates: those of duplicates.
         known: the sources.
     """
 
     places: Ints
-    sources: Ints
+    refs: Refs
     starts: Ints
     judged: int
     duplicates: int
@@ -157,8 +183,13 @@ class Grouping:
 
     @property
     def sizes(self) -> Ints:
-        """Return the number of pages of each cluster, 2 or more."""
+        """Return the number of pages of each cluster."""
         return np.diff(self.starts, append=len(self.places))
+
+    @property
+    def dropped(self) -> Refs:
+        """Return the refs of all pages that are no survivors."""
+        return np.delete(self.refs, self.starts)
 
 
 def group(
@@ -166,8 +197,11 @@ def group(
     rank: Rank,
     scope: Callable[[str], int],
     progress: Progress = lambda _bytes: None,
+    *,
+    alone: bool = False,
+    note: Note = lambda _ref, _verdict: None,
 ) -> Grouping:
-    """Return the clusters of a verdict file.
+    """Return the clusters of a verdict file, of two or more pages; `alone`: of one, too.
 
     `rank` chooses the survivor; a cluster is split by the `scope` of its pages' URLs. Of
     repeated verdicts of a page the first one counts.
@@ -176,19 +210,20 @@ def group(
         InputError: the file cannot be read, has no verdict, or a line is not one.
     """
     known = SourceNumbers()
-    pairs, judged = _read_pairs(path, known, progress)
+    pairs, judged, duplicates = _read_pairs(path, known, progress, note, alone=alone)
     refs, ends = np.unique(pairs, return_inverse=True)
+    del pairs
     roots = np.arange(len(refs))
     unite(ends.reshape(-1, 2), roots)
+    del ends
     size = path.stat().st_size
     if size and not judged:
         raise InputError(f"{path}: has no verdict; give what `replay --verdicts` wrote")
     pages = _PairedPages(refs, known, rank, scope)
     for place, verdict, page in _pages_judged(path, lambda read: progress(size + read)):
         pages.add(place, verdict, page)
-    order, starts = _ordered(roots, pages)
-    sources = (refs[order] >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
-    return Grouping(pages.places[order], sources, starts, judged, len(pairs) // 2, known)
+    order, starts = _ordered(roots, pages, 1 if alone else 2)
+    return Grouping(pages.places[order], refs[order], starts, judged, duplicates, known)
 
 
 def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, VerdictLine, Location]]:
@@ -199,19 +234,26 @@ def _pages_judged(path: Path, progress: Progress) -> Iterator[tuple[int, Verdict
 
 
 def _read_pairs(
-    path: Path, known: SourceNumbers, progress: Progress
-) -> tuple[npt.NDArray[np.uint64], int]:
-    """Return duplicate, representative, duplicate, representative, ... and the number of pages."""
+    path: Path, known: SourceNumbers, progress: Progress, note: Note, *, alone: bool
+) -> tuple[Refs, int, int]:
+    """Return duplicate, representative, duplicate, representative, ...; pages, and duplicates.
+
+    `alone`: a page that is no duplicate makes a pair with itself.
+    """
     pairs = array("Q")
-    judged = 0
+    judged = duplicates = 0
     for _, verdict, page in _pages_judged(path, progress):
         ref = known.ref(page)
         known.pages[split_ref(ref)[0]] += 1
         judged += 1
+        note(ref, verdict)
         if verdict.verdict is Decision.DUPLICATE and verdict.representative is not None:
             pairs.append(ref)
             pairs.append(known.ref(place_of(verdict.representative)))
-    return np.frombuffer(pairs, np.uint64), judged
+            duplicates += 1
+        elif alone:
+            pairs.extend((ref, ref))
+    return np.frombuffer(pairs, np.uint64), judged, duplicates
 
 
 class _PairedPages:
@@ -219,7 +261,7 @@ class _PairedPages:
 
     def __init__(
         self,
-        refs: npt.NDArray[np.uint64],
+        refs: Refs,
         known: SourceNumbers,
         rank: Rank,
         scope: Callable[[str], int],
@@ -254,8 +296,12 @@ class _PairedPages:
         self.ranks[at] = self._rank(judged)
 
 
-def _ordered(roots: Ints, pages: _PairedPages) -> tuple[Ints, Ints]:
-    """Return the pages of clusters in the order of a Grouping, and where each cluster begins."""
+def _ordered(roots: Ints, pages: _PairedPages, size_min: int) -> tuple[Ints, Ints]:
+    """Return the pages of clusters in the order of a Grouping, and where each cluster begins.
+
+    `size_min` is the least number of pages of a cluster: one that is alone in its scope may be
+    in none.
+    """
     order = np.lexsort((pages.places, *pages.ranks.T[::-1], pages.scopes, roots))
     roots, scopes = roots[order], pages.scopes[order]
     begins = np.ones(len(order), np.bool_)
@@ -266,7 +312,7 @@ def _ordered(roots: Ints, pages: _PairedPages) -> tuple[Ints, Ints]:
         return order, starts
     firsts = np.minimum.reduceat(pages.places[order], starts)
     chosen = np.argsort(firsts)
-    chosen = chosen[sizes[chosen] > 1]  # a page that is alone in its scope is in no cluster
+    chosen = chosen[sizes[chosen] >= size_min]
     sizes = sizes[chosen]
     ends = np.cumsum(sizes)
     within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
@@ -344,15 +390,18 @@ class Suspect(NamedTuple):
     survivor: str
 
 
-def rows(path: Path, grouping: Grouping) -> Iterator[Row]:
-    """Yield the rows of all clusters of the verdict file at `path`, in the order of `grouping`."""
+def rows(path: Path, grouping: Grouping, excluded: Container[str] = frozenset()) -> Iterator[Row]:
+    """Yield the rows of all clusters of the verdict file at `path`, in the order of `grouping`.
+
+    A page whose URL is `excluded` is no survivor, though it is the first of its cluster.
+    """
     sizes = grouping.sizes.tolist()
     with open_verdicts(path) as file:
         places = iter(grouping.places.tolist())
         for number, size in enumerate(sizes, 1):
             for member in range(size):
                 url, page = _page_at(file, next(places))
-                yield Row(number, size, member == 0, url, page)
+                yield Row(number, size, member == 0 and url not in excluded, url, page)
 
 
 def suspects(path: Path, grouping: Grouping, share_min: float) -> list[Suspect]:
@@ -362,7 +411,8 @@ def suspects(path: Path, grouping: Grouping, share_min: float) -> list[Suspect]:
     """
     own = grouping.places >= 0
     clusters = np.repeat(np.arange(len(grouping)), grouping.sizes)[own]
-    parts, counts = np.unique((clusters, grouping.sources[own]), axis=1, return_counts=True)
+    sources = (grouping.refs[own] >> np.uint64(SEQUENCE_BITS)).astype(np.int64)
+    parts, counts = np.unique((clusters, sources), axis=1, return_counts=True)
     names = grouping.known.names()
     found = []
     with open_verdicts(path) as file:

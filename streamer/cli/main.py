@@ -33,6 +33,7 @@ PANELS = {
         "worker": "cli.kafka_commands",
         "produce": "cli.kafka_commands",
         "tail": "cli.kafka_commands",
+        "select": "analysis.cli.survivors",
     },
     "Keep an index": {
         "snapshot": "cli.upkeep",
@@ -203,6 +204,7 @@ EPILOG = """
   streamer forget my-index --host example.org --dry-run\n
   streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
+  streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer compare old.html new.html --html difference.html\n
   streamer uniqueness essay.txt --against library/\n

@@ -223,10 +223,9 @@ class OutputFile:
         if error.errno == errno.EPIPE and self.name == STANDARD_OUTPUT:
             return OutputClosed()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return StoreUnavailable(
-                f"No space is left for {self.name}. Free some and run the same command again; "
-                "it goes on where the index stands."
-            )
+            again = "" if self._index is None else "; it goes on where the index stands"
+            remedy = f"Free some and run the same command again{again}."
+            return StoreUnavailable(f"No space is left for {self.name}. {remedy}")
         return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
 
 

@@ -45,13 +45,21 @@ _ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
 _WRITTEN_AS = {"WACZ": "WARC"}
 _NEWLINE = 0x0A
 _HEAD_BYTES = 16 << 10  # hold the longest header line of an ARC record
+_OTHER_RUN = (
+    "Judge them in a run of their own, with other outputs; the same --index compares them with all "
+    "pages before."
+)
 
 
 class PageOutputs:
-    """The outputs of pages that a run has, by the names of their options."""
+    """The outputs of pages that a run has, by the names of their options.
 
-    def __init__(self, files: Mapping[str, OutputFile]) -> None:
+    `remedy` is the sentence for pages of another kind than an output has.
+    """
+
+    def __init__(self, files: Mapping[str, OutputFile], remedy: str = _OTHER_RUN) -> None:
         self.files = files
+        self._remedy = remedy
         self._kinds = {option: _kind_of_output(file) for option, file in files.items()}
 
     def check_sources(self, sources: Sequence[Source]) -> None:
@@ -78,8 +86,7 @@ class PageOutputs:
             if own not in {None, kind}:
                 raise SettingsError(
                     f"{name} holds {_RECORDS[kind]}, but --{option} {self.files[option].name} is "
-                    f"for {_RECORDS[own or '']}. Judge them in a run of their own, with other "
-                    f"outputs; the same --index compares them with all pages before."
+                    f"for {_RECORDS[own or '']}. {self._remedy}"
                 )
             self._kinds[option] = kind
 
@@ -93,9 +100,13 @@ class PageOutputs:
         for option, file in self.files.items():
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
             if len(refs):
-                parts = records_of(chunk, refs)
-                found.append((file, packed(file.name, parts, alone=bool(_kind_of_chunk(chunk)))))
+                found.append((file, packed_records(file.name, chunk, refs)))
         return found
+
+
+def packed_records(name: str, chunk: Chunk, refs: npt.NDArray[np.uint64]) -> bytes:
+    """Return the records of pages of a chunk as an output of this name stores them."""
+    return packed(name, records_of(chunk, refs), alone=bool(_kind_of_chunk(chunk)))
 
 
 def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:

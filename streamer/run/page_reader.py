@@ -47,13 +47,16 @@ class PageReader:
     keep_going: bool = False
     pass_over: Callable[[list[str]], None] = lambda _names: None
 
-    def open(self, paths: Sequence[str]) -> list[Source]:
+    def open(self, paths: Sequence[str], *, whole_rows: bool = False) -> list[Source]:
         """Return the sources that `paths` name, as `open_sources` does.
+
+        `whole_rows`: of tables all columns are read, to be written again.
 
         Raises:
             InputError: a path is missing, unreadable or of no known kind.
         """
-        opened = open_sources(paths, self.page_bytes_max, self.parser.columns, self.url_prefix)
+        columns = None if whole_rows else self.parser.columns
+        opened = open_sources(paths, self.page_bytes_max, columns, self.url_prefix)
         if opened.passed_over:
             self.pass_over(opened.passed_over)
         return opened.sources

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -16,33 +18,30 @@ from streamer.analysis.clusters import (
     WRITERS,
     Grouping,
     Policy,
-    Rank,
     Row,
     Scope,
     group,
     numbering,
+    preference,
     ranking,
     rows,
     suspects,
 )
 from streamer.analysis.sample.score import VerdictLine
+from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.outputs import STANDARD_OUTPUT, check_writable
 
+Writer = Callable[[TextIO, Iterator[Row]], None]
 
-def clusters(
-    verdicts: Annotated[
-        Path,
-        typer.Argument(
-            help="Verdicts as JSON lines, a plain file.", exists=True, dir_okay=False, readable=True
-        ),
-    ],
-    out: Annotated[
-        str, typer.Option(help="File to write: .jsonl or .csv; - for JSON lines on stdout.")
-    ] = STANDARD_OUTPUT,
+
+@dataclass(frozen=True)
+class Preferences:
+    """The options that say which page of a cluster survives."""
+
     policy: Annotated[
         Policy,
         typer.Option(
@@ -50,16 +49,81 @@ def clusters(
             "an https one, then the earliest; or, as Nutch, the highest score, then the newest "
             "fetch, then the shortest URL."
         ),
-    ] = Policy.EARLIEST,
+    ] = Policy.EARLIEST
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD:max|min",
+            help="Take the page with the greatest or least value of a carried field, a number or a "
+            "time; --policy decides among equal ones.",
+        ),
+    ] = None
+    score_field: Annotated[
+        str, typer.Option(help="Carried field with a page's score, for nutch.")
+    ] = "score"
+    time_field: Annotated[
+        str, typer.Option(help="Carried field with the time of the fetch, for nutch.")
+    ] = "fetched_at"
+
+
+class Choice:
+    """The rank of a page by its verdict, as the options ask for; it counts missing fields.
+
+    Attributes:
+        pages: how many verdicts it was called with; lacking: how many of them lack a field, by
+            name.
+
+    Raises:
+        SettingsError: `prefer` has a wrong form.
+    """
+
+    def __init__(self, wanted: Preferences) -> None:
+        score_field, time_field = wanted.score_field, wanted.time_field
+        self._ranks = [ranking(wanted.policy, score_field, time_field)]
+        self._fields = [score_field, time_field] if wanted.policy is Policy.NUTCH else []
+        if wanted.prefer is not None:
+            field, first = preference(wanted.prefer)
+            self._ranks.insert(0, first)
+            self._fields.append(field)
+        self.pages = 0
+        self.lacking: Counter[str] = Counter()
+
+    def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
+        """Return what `group` orders by."""
+        if judged.page is not None:  # else only the number of ranks is asked
+            self.pages += 1
+            self.lacking.update(name for name in self._fields if judged.carried.get(name) is None)
+        return tuple(chain.from_iterable(rank(judged) for rank in self._ranks))
+
+    def warn(self, console: Terminal) -> None:
+        """Warn of the fields that the verdicts lack."""
+        for name, lacking in self.lacking.items():
+            console.warn(
+                f"{lacking:,} of {self.pages:,} verdicts in clusters carry no {name}, by which the "
+                f"survivor is chosen; make them with --carry {name}, or name another policy."
+            )
+
+
+@command
+def clusters(
+    verdicts: Annotated[
+        Path,
+        typer.Argument(
+            help="Verdicts as JSON lines, a plain file.", exists=True, dir_okay=False, readable=True
+        ),
+    ],
+    *,
+    out: Annotated[
+        str, typer.Option(help="File to write: .jsonl or .csv; - for JSON lines on stdout.")
+    ] = STANDARD_OUTPUT,
+    preferences: Preferences,
     scope: Annotated[
         Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
     ] = Scope.NONE,
-    score_field: Annotated[
-        str, typer.Option(help="Carried field with a page's score, for nutch.")
-    ] = "score",
-    time_field: Annotated[
-        str, typer.Option(help="Carried field with the time of the fetch, for nutch.")
-    ] = "fetched_at",
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="List pages without duplicates too, as clusters of one page."),
+    ] = False,
     warn_share: Annotated[
         float,
         typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
@@ -67,58 +131,38 @@ def clusters(
 ) -> None:
     """Write the clusters of a verdict file, a line a page, the survivor of each cluster first.
 
-    The file is read twice, and the pages that are written once more. Only pages in a cluster take
-    memory, up to 150 bytes each. `nutch` needs verdicts made with --carry score --carry fetched_at.
+    The file is read twice, and the pages that are written once more. Only pages that are listed
+    take memory, up to 150 bytes each. `nutch` and --prefer need verdicts with the fields that they
+    look at, as made with --carry score --carry fetched_at.
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
     """
-    write = _writer(out, verdicts)
+    rank = Choice(preferences)
+    write = writer(out, verdicts)
     size = verdicts.stat().st_size
     with amount_bar("reading verdicts", 2 * size) as report:
-        wanted = (score_field, time_field) if policy is Policy.NUTCH else ()
-        rank = _Ranking(ranking(policy, score_field, time_field), wanted)
-        grouping = group(verdicts, rank, numbering(scope), report)
-    with amount_bar("writing pages", len(grouping.places)) as report, _output(out) as file:
-        write(file, _counted(rows(verdicts, grouping), report))
+        grouping = group(verdicts, rank, numbering(scope), report, alone=every)
+    write_clusters(out, write, grouping, rows(verdicts, grouping))
     console = Terminal(stderr=True)
     console.print(_summary(grouping))
-    _warn(console, rank)
+    rank.warn(console)
     for suspect in suspects(verdicts, grouping, warn_share):
         who = f"survivor is {suspect.survivor}"
         said = suspicion(suspect.source, suspect.pages, suspect.share, who)
         console.warn(said)
 
 
-def _warn(console: Terminal, rank: _Ranking) -> None:
-    """Tell which fields the verdicts lack by which survivors are chosen."""
-    for name, lacking in rank.lacking.items():
-        console.warn(
-            f"{lacking:,} of {rank.pages:,} verdicts in clusters carry no {name}, by which nutch "
-            f"chooses; make them with --carry {name}, or name another policy."
-        )
+def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[Row]) -> None:
+    """Write the table of clusters with a bar.
 
-
-class _Ranking:
-    """A policy's function that counts which carried fields the verdicts lack that it is asked of.
-
-    Attributes:
-        pages: how many verdicts it was asked of; lacking: how many of them lack a field, by name.
+    Raises:
+        InputError: it cannot be written.
     """
-
-    def __init__(self, rank: Rank, wanted: Sequence[str]) -> None:
-        self._rank = rank
-        self._wanted = wanted
-        self.pages = 0
-        self.lacking: Counter[str] = Counter()
-
-    def __call__(self, judged: VerdictLine) -> tuple[float, ...]:
-        if judged.page is not None:  # else only the number of ranks is asked
-            self.pages += 1
-            self.lacking.update(name for name in self._wanted if judged.carried.get(name) is None)
-        return self._rank(judged)
+    with amount_bar("writing clusters", len(grouping.places)) as report, _output(out) as file:
+        write(file, _counted(table, report))
 
 
-def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]:
+def writer(out: str, verdicts: Path, option: str = "--out") -> Writer:
     """Return what writes the form that the name of the output asks for.
 
     Raises:
@@ -128,9 +172,9 @@ def _writer(out: str, verdicts: Path) -> Callable[[TextIO, Iterator[Row]], None]
         return WRITERS[".jsonl"]
     path = Path(out)
     if path.suffix.lower() not in WRITERS:
-        raise SettingsError(f"--out {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
+        raise SettingsError(f"{option} {out} must end in {', '.join(WRITERS)}, or be - for stdout.")
     if path.exists() and path.samefile(verdicts):
-        raise SettingsError(f"--out {out} is the file of the verdicts; name another one.")
+        raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
     check_writable(path)
     return WRITERS[path.suffix.lower()]
 

@@ -20,6 +20,7 @@ from streamer.analysis.clusters import (
     group,
     host_of,
     numbering,
+    preference,
     ranking,
     rows,
     suspects,
@@ -27,7 +28,7 @@ from streamer.analysis.clusters import (
     write_jsonl,
 )
 from streamer.analysis.sample.score import VerdictLine
-from streamer.errors import InputError
+from streamer.errors import InputError, SettingsError
 
 
 def place(offset: int, topic: str = "pages.jsonl", partition: int = 0) -> dict[str, Any]:
@@ -157,6 +158,26 @@ def test_nutch_looks_at_the_fields_that_are_named() -> None:
     assert ranking(Policy.NUTCH)(judged) == (-9.0, float("inf"), 9)
 
 
+def test_a_preference_takes_the_greatest_or_the_least_number_or_time() -> None:
+    def order(text: str, *values: object) -> list[int]:
+        field, rank = preference(text)
+        ranks = [rank(VerdictLine(carried={field: value})) for value in values]
+        return sorted(range(len(values)), key=ranks.__getitem__)
+
+    numbers = (2, "10", -1.5, None, "none", 10)
+    assert order("a:max", *numbers) == [1, 5, 0, 2, 3, 4]
+    assert order("a:min", *numbers) == [2, 0, 1, 5, 3, 4]
+    times = ("2026-01-02T00:00:00Z", "2026-01-02T00:00:00+02:00", "2025-12-31", [1])
+    assert order("seen:at:max", *times) == [0, 1, 2, 3]
+    assert order("seen:at:min", *times) == [2, 1, 0, 3]
+
+
+@pytest.mark.parametrize("text", ["", "max", ":max", "score", "score:", "score:most"])
+def test_a_preference_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="Give FIELD:max or FIELD:min"):
+        preference(text)
+
+
 def test_a_scope_splits_a_cluster_and_what_is_alone_in_it_is_in_none(tmp_path: Path) -> None:
     urls = [
         "http://www.d.example/", "http://b.co.uk/1", "http://www.b.co.uk/2", "http://b.co.uk/3",
@@ -220,6 +241,27 @@ def test_clusters_are_the_connected_sets_whatever_the_pairs(
     assert {frozenset(map(int, members)) for members in clusters} == plain_clusters(by_page)
     assert all(members == sorted(members, key=int) for members in clusters)
     assert clusters == sorted(clusters, key=lambda members: int(members[0]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PAIRS, st.sampled_from(Scope))
+def test_with_single_pages_each_page_is_in_one_cluster_and_the_larger_ones_are_the_same(
+    tmp_path: Path, pairs: list[tuple[int, int]], scope: Scope
+) -> None:
+    by_page = {one: other for one, other in pairs if one != other}
+    said = [verdict(one, by_page.get(one), f"http://{one % 2}/{one}") for one in range(13)]
+    file = write(tmp_path / "verdicts.jsonl", said)
+    found_ones = []
+    for alone in (False, True):
+        grouping = group(file, ranking(Policy.EARLIEST), numbering(scope), alone=alone)
+        clusters: dict[int, list[int]] = {}
+        for row in rows(file, grouping):
+            clusters.setdefault(row.cluster, []).append(row.page.offset)
+        found_ones.append([*clusters.values()])
+    large, every = found_ones
+    assert [one for one in every if len(one) > 1] == large
+    assert sorted(page for one in every for page in one) == [*range(13)]
+    assert every == sorted(every, key=lambda members: members[0])
 
 
 def grouped(path: Path, said: list[Any]) -> tuple[Path, Grouping]:

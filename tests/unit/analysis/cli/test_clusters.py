@@ -94,6 +94,35 @@ def test_nutch_warns_of_each_carried_field_that_is_not_there(verdicts: Path) -> 
     assert "Warning" not in quiet.stderr
 
 
+def test_all_pages_are_listed_with_those_that_have_no_duplicate(verdicts: Path) -> None:
+    result = runner.invoke(app, [str(verdicts), "--all", "--warn-share", "1"])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted(line["page"]["offset"] for line in lines) == [*range(20)]
+    assert [(line["pages"], line["survivor"]) for line in lines[13:]] == [(1, True)] * 7
+    summary = [" ".join(line.split()) for line in result.stderr.splitlines()]
+    assert summary[1:] == [
+        "of duplicates 12", "clusters 8", "pages in them 20", "pages to drop 12",
+        "largest cluster 13",
+    ]  # fmt: skip
+
+
+def test_a_preference_comes_before_the_policy_and_its_missing_field_is_warned_of(
+    verdicts: Path,
+) -> None:
+    lines = [json.loads(line) for line in verdicts.read_text("utf-8").splitlines()]
+    for line in lines[8:]:
+        line["carried"] = {"rank": 2}
+    write(verdicts, lines)
+    options = ["--prefer", "rank:max", "--policy", "https", "--warn-share", "1"]
+    result = runner.invoke(app, [str(verdicts), *options])
+    assert result.exit_code == 0, result.output
+    urls = [json.loads(line)["url"] for line in result.stdout.splitlines()]
+    assert urls[:2] == ["https://a.example/19", "http://a.example/8"]
+    assert urls[-1] == "http://a.example/0"
+    assert "1 of 13 verdicts in clusters carry no rank" in result.stderr
+
+
 @pytest.mark.parametrize("out", ["clusters.txt", "verdicts.jsonl"])
 def test_an_output_of_no_known_form_or_the_input_itself_is_refused(
     verdicts: Path, out: str

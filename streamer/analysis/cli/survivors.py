@@ -1,0 +1,217 @@
+"""The command `select`: of each cluster of a verdict file one page, as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
+from streamer.analysis.clusters import Grouping, Policy, Scope, numbering, rows
+from streamer.analysis.survivors import Survivors, find_survivors, read_urls
+from streamer.cli.options import command
+from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
+from streamer.cli.terminal import Terminal
+from streamer.errors import SettingsError
+from streamer.pages.files import Source
+from streamer.run.outputs import (
+    STANDARD_OUTPUT,
+    OutputFile,
+    check_distinct,
+    check_output,
+    check_writable,
+    output_key,
+)
+from streamer.run.page_outputs import PageOutputs, packed_records
+from streamer.run.page_reader import PageReader
+
+_KINDS_APART = "Select each kind into an output of its own, with --some."
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The options that say where things go."""
+
+    out: Annotated[
+        str,
+        typer.Option(
+            help="Where the survivors go, as they came; by the name compressed (.gz, .zst); - for "
+            "standard output."
+        ),
+    ]
+    clusters: Annotated[
+        str | None, typer.Option(help="Where the table of clusters goes too: .jsonl or .csv.")
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing outputs.")] = (
+        False
+    )
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the names of the outputs."""
+        return [self.out] if self.clusters is None else [self.out, self.clusters]
+
+    def check(self, inputs: Sequence[str]) -> None:
+        """Raise SettingsError if an output is an input, the other one, or there already."""
+        if len({*map(output_key, self.outputs)}) < len(self.outputs):
+            raise SettingsError("--out and --clusters must be different files.")
+        check_distinct(self.outputs, inputs)
+        for name in self.outputs:
+            check_output(name, None, index=None, overwrite=self.overwrite)
+            if name != STANDARD_OUTPUT:
+                check_writable(Path(name))
+
+
+@command
+def select(
+    verdicts: Annotated[
+        Path,
+        typer.Argument(
+            help="The verdicts of the pages, as JSON lines.",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+        ),
+    ],
+    pages: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PAGES",
+            help="The files that were judged, directories of these, or - for standard input.",
+        ),
+    ],
+    *,
+    targets: Targets,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="longest|https|earliest|FIELD:max|FIELD:min",
+            help="Which page of a cluster survives: that with the longest text, an https one, the "
+            "earliest, or that with the greatest or least value of a carried field, a number or a "
+            "time; among equal ones the earliest.",
+        ),
+    ] = Policy.EARLIEST.value,
+    scope: Annotated[
+        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
+    ] = Scope.NONE,
+    exclude: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of URLs, one a line: pages that never survive.", exists=True, dir_okay=False
+        ),
+    ] = None,
+    some: Annotated[
+        bool,
+        typer.Option("--some", help="PAGES are only some of the files that were judged."),
+    ] = False,
+    reader: PageReader,
+) -> None:
+    """Write one page of each cluster of a verdict file: a clean data set by another policy.
+
+    Pages are written in the order of PAGES. A page that has no duplicate survives, and with
+    --policy earliest the pages are those of `replay --kept`. Where the survivor is a page that an
+    index had before the verdict file began, the cluster has none here. The output comes to be once
+    it is complete. Memory is 14 bytes a verdict, and as for `clusters`.
+
+    Example: streamer select verdicts.jsonl crawl.warc.gz --policy longest --out clean.warc.gz
+
+    Example: streamer select verdicts.jsonl pages/ --policy score:max --exclude urls.txt
+    --out clean.jsonl.zst --clusters clusters.csv
+    """
+    rank, out, clusters = Choice(_preferences(policy)), targets.out, targets.clusters
+    sources = reader.open(pages, whole_rows=True)
+    files = [source.name for source in sources if source.is_regular]
+    targets.check([*(str(path) for path in (verdicts, exclude) if path), *files])
+    write_table = writer(clusters, verdicts, "--clusters") if clusters else None
+    excluded = frozenset[str]() if exclude is None else read_urls(exclude)
+    compile_with_bar()
+    with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:
+        grouping, survivors = find_survivors(verdicts, rank, numbering(scope), excluded, report)
+    survivors.expect([source.name for source in sources], some=some)
+    with _complete_output(out) as file:
+        _write_survivors(file, sources, survivors, reader)
+    if clusters and write_table:
+        write_clusters(clusters, write_table, grouping, rows(verdicts, grouping, excluded))
+    console = Terminal(stderr=STANDARD_OUTPUT in targets.outputs)
+    console.print(_summary(grouping, survivors))
+    rank.warn(Terminal(stderr=True))
+    if survivors.unjudged:
+        Terminal(stderr=True).warn(
+            f"{survivors.unjudged:,} pages have no verdict in {verdicts}, and are not written. "
+            "Judge them, or leave it at that if rules have left them out."
+        )
+
+
+def _preferences(policy: str) -> Preferences:
+    """Return what `--policy` asks for.
+
+    Raises:
+        SettingsError: it has no known form.
+    """
+    if policy in {*Policy}:
+        return Preferences(Policy(policy))
+    if ":" not in policy:
+        raise SettingsError(
+            f"--policy {policy} is none of {', '.join(Policy)}, FIELD:max and FIELD:min."
+        )
+    return Preferences(prefer=policy)
+
+
+@contextmanager
+def _complete_output(name: str) -> Iterator[OutputFile]:
+    """Open an output that has another name until it is complete; if something fails, none is left.
+
+    Standard output and devices are written as they are.
+    """
+    target = Path(output_key(name))
+    if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
+        with closing(OutputFile.open(name, None, index=None)) as file:
+            yield file
+            file.sync()
+        return
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with closing(OutputFile(name, part.open("wb", buffering=0), 0)) as file:
+            yield file
+            file.sync()
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_survivors(
+    file: OutputFile, sources: Sequence[Source], survivors: Survivors, reader: PageReader
+) -> None:
+    """Write the pages that survive, in their order.
+
+    Raises:
+        StreamerError: the pages cannot be read or written, or are not those of the verdicts.
+    """
+    outputs = PageOutputs({"out": file}, _KINDS_APART)
+    outputs.check_sources(sources)
+    with progress_bar(sources) as report:
+        for name, chunk, batch in reader.read(sources, report):
+            ordinals = survivors.among(name, batch)
+            if len(ordinals):
+                outputs.check(chunk, name)
+                file.write_packed(packed_records(file.name, chunk, ordinals))
+    survivors.check_found()
+
+
+def _summary(grouping: Grouping, survivors: Survivors) -> Table:
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    table.add_row("verdicts", f"{grouping.judged:,}")
+    table.add_row("clusters", f"{len(grouping):,}")
+    table.add_row("pages written", f"{survivors.written:,}")
+    table.add_row("pages left out", f"{survivors.dropped + survivors.excluded:,}")
+    table.add_row("  duplicates", f"{survivors.dropped:,}")
+    table.add_row("  excluded", f"{survivors.excluded:,}")
+    table.add_row("pages without a verdict", f"{survivors.unjudged:,}")
+    return table

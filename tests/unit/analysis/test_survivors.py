@@ -1,0 +1,201 @@
+"""Survivors among the pages: the join against a plain oracle, and pages of another run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streamer.analysis.clusters import Policy, Rank, Scope, host_of, numbering, preference, ranking
+from streamer.analysis.survivors import Survivors, find_survivors, read_urls
+from streamer.errors import InputError
+from streamer.pages.chunk import PageBatch
+from tests.unit.analysis.test_clusters import place, verdict, write
+
+FILES = ("in/a.jsonl", "in/b.jsonl")
+PAGES = 8  # of each file
+EARLIEST, LONGEST = ranking(Policy.EARLIEST), ranking(Policy.LONGEST)
+RANKS = {
+    "earliest": (EARLIEST, lambda _said: ()),
+    "longest": (LONGEST, lambda said: (-said["text_bytes"],)),
+    "least": (preference("n:min")[1], lambda said: (said["carried"].get("n", 99),)),
+}
+
+
+def url_of(number: int) -> str:
+    return f"http://{number % 2}.example/{number}"
+
+
+def batch(*ordinals: int, first: int = 0) -> PageBatch:
+    """Return the pages with these ordinals; the URL is by `first` plus the ordinal."""
+    urls = [url_of(first + ordinal).encode() for ordinal in ordinals]
+    return PageBatch(0, 99, sequences=[*ordinals], urls=urls)
+
+
+def survivors(
+    path: Path,
+    said: list[Any],
+    rank: Rank = EARLIEST,
+    scope: Scope = Scope.NONE,
+    excluded: frozenset[str] = frozenset(),
+) -> Survivors:
+    file = write(path / "verdicts.jsonl", said)
+    return find_survivors(file, rank, numbering(scope), excluded)[1]
+
+
+def judged(number: int, of: int | None, **more: Any) -> Any:
+    """Return a verdict on the page of this number, counted over both files."""
+    said = verdict(number, of, url_of(number), page=own_place(number), **more)
+    if of is not None:
+        said["representative"] = {"page": own_place(of), "url": url_of(of)}
+    return said
+
+
+def own_place(number: int) -> dict[str, Any]:
+    return place(number % PAGES, FILES[number // PAGES])
+
+
+def expected(
+    said: list[Any], key: Any, scope: Scope, excluded: frozenset[str]
+) -> tuple[list[int], int]:
+    """Return the survivors by plain search, and how many pages are left out by their URL."""
+    first: dict[int, tuple[int, Any]] = {}
+    edges = []
+    for line, one in enumerate(said):
+        number = number_of(one["page"])
+        first.setdefault(number, (line, one))
+        if one["representative"] is not None:
+            edges.append((number, number_of(one["representative"]["page"])))
+    cluster = {number: number for number in range(2 * PAGES)}
+    for _ in range(2 * PAGES):
+        for one, other in edges:
+            cluster[one] = cluster[other] = min(cluster[one], cluster[other])
+    clusters: dict[Any, list[Any]] = {}
+    for number, root in cluster.items():
+        split = host_of(url_of(number)) if scope is Scope.HOST else ""
+        named = [(at, each) for at, each in enumerate(said) if names(each, number)]
+        if number in first:
+            line, one = first[number]
+            clusters.setdefault((root, split), []).append(
+                (url_of(number) in excluded, key(one), 1, line, number)
+            )
+        elif named:  # judged before the file began
+            unknown = {"text_bytes": 0, "carried": {}}
+            clusters.setdefault((root, split), []).append(
+                (url_of(number) in excluded, key(unknown), 0, -named[0][0], number)
+            )
+    chosen = {min(members)[-1] for members in clusters.values()}
+    left_out = [number for number in first if url_of(number) in excluded]
+    return sorted(chosen & first.keys() - {*left_out}), len(left_out)
+
+
+def names(said: Any, number: int) -> bool:
+    other = said["representative"]
+    return other is not None and number_of(other["page"]) == number
+
+
+def number_of(page: Any) -> int:
+    return int(FILES.index(page["topic"]) * PAGES + page["offset"])
+
+
+NUMBERS = st.integers(0, 2 * PAGES - 1)
+VERDICTS = st.lists(
+    st.tuples(NUMBERS, st.none() | NUMBERS, st.integers(0, 3), st.integers(0, 2)), max_size=30
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(VERDICTS, st.sampled_from([*RANKS]), st.sampled_from([Scope.NONE, Scope.HOST]),
+       st.frozensets(NUMBERS, max_size=4))  # fmt: skip
+def test_the_join_finds_the_survivors_of_a_plain_search(
+    tmp_path: Path,
+    pairs: list[tuple[int, int | None, int, int]],
+    policy: str,
+    scope: Scope,
+    numbers: frozenset[int],
+) -> None:
+    said = [
+        judged(one, None if of == one else of, text_bytes=size, carried={"n": n} if n else {})
+        for one, of, size, n in pairs
+    ]
+    excluded = frozenset(map(url_of, numbers))
+    rank, key = RANKS[policy]
+    found = survivors(tmp_path, said, rank, scope, excluded)
+    found.expect(FILES)
+    chosen = [
+        (of * PAGES + ordinal)
+        for of, name in enumerate(FILES)
+        for half in ((0, 1, 2, 3), (4, 5, 6, 7))
+        for ordinal in found.among(name, batch(*half, first=of * PAGES)).tolist()
+    ]
+    found.check_found()
+    pages = len({one for one, *_ in pairs})
+    wanted, left_out = expected(said, key, scope, excluded)
+    assert chosen == wanted
+    assert (found.written, found.excluded) == (len(wanted), left_out)
+    assert found.dropped == pages - len(wanted) - left_out
+    assert found.unjudged == 2 * PAGES - pages
+
+
+def moved(names: Sequence[str]) -> list[str]:
+    return [f"/elsewhere/{Path(name).name}" for name in names]
+
+
+def test_files_that_were_moved_are_known_by_their_last_part(tmp_path: Path) -> None:
+    said = [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)]
+    found = survivors(tmp_path, said)
+    found.expect(moved(FILES))
+    first, second = moved(FILES)
+    assert found.among(first, batch(0)).tolist() == [0]
+    assert found.among(second, batch(0, 1, first=PAGES)).tolist() == [1]
+    with pytest.raises(InputError, match=r"the pages of 2 verdicts .* but in in/b\.jsonl"):
+        found.expect([first, "x/b.jsonl", "y/b.jsonl"])
+
+
+def test_files_that_are_not_there_are_named_but_with_some(tmp_path: Path) -> None:
+    said = [judged(0, None), judged(PAGES, 0), judged(PAGES + 1, None)]
+    found = survivors(tmp_path, said)
+    with pytest.raises(InputError, match=r"the pages of 2 verdicts are .* but in in/b\.jsonl\. N"):
+        found.expect(FILES[:1])
+    found.expect(FILES[:1], some=True)
+    assert found.among(FILES[0], batch(0)).tolist() == [0]
+    found.check_found()
+    with pytest.raises(InputError, match=r"the pages of 3 verdicts"):
+        found.expect(["other.jsonl"], some=True)
+
+
+def test_another_page_in_the_place_of_a_judged_one_is_refused(tmp_path: Path) -> None:
+    found = survivors(tmp_path, [judged(0, None), judged(1, None)])
+    found.expect(FILES[:1])
+    with pytest.raises(InputError, match=r"record 1 of in/a\.jsonl was another .* http://1\.ex"):
+        found.among(FILES[0], PageBatch(0, 2, [0, 1], urls=[url_of(0).encode(), b"http://1.ex"]))
+
+
+def test_a_judged_page_that_is_not_there_is_refused_at_the_end(tmp_path: Path) -> None:
+    found = survivors(tmp_path, [judged(0, None), judged(2, None), judged(1, None)])
+    found.expect(FILES[:1])
+    found.among(FILES[0], batch(0))
+    with pytest.raises(InputError, match=r"of 2 verdicts are not .*, first record 1 of in/a\.js"):
+        found.check_found()
+
+
+def test_an_excluded_page_leaves_its_place_to_the_next_one(tmp_path: Path) -> None:
+    said = [judged(0, None), judged(1, 0), judged(2, 0), judged(3, None)]
+    found = survivors(tmp_path, said, excluded=frozenset([url_of(0), url_of(3)]))
+    found.expect(FILES[:1])
+    assert found.among(FILES[0], batch(0, 1, 2, 3)).tolist() == [1]
+
+
+def test_urls_are_read_a_line_each_and_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "urls.txt"
+    file.write_bytes("http://a.example/ж\r\n\n  http://b.example/ \nhttp://c.example/".encode())
+    assert read_urls(file) == {"http://a.example/ж", "http://b.example/", "http://c.example/"}
+    file.write_bytes(b"\xff\n")
+    with pytest.raises(InputError, match=r"urls\.txt: "):
+        read_urls(file)
+    with pytest.raises(InputError, match=r"gone\.txt: No such file"):
+        read_urls(tmp_path / "gone.txt")
