@@ -52,6 +52,9 @@ JSON_LINES = Format(
     packed=COMPRESSIONS,
     small=small_lines,
 )
+PARQUET = Format(
+    "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
+)
 WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
 PAGE_FILES = Format(
     "HTML or text",
@@ -74,9 +77,7 @@ FORMATS = (
         begins=partial(begins_file, "ARC"), packed=(".gz",), is_message=False,
     ),
     WACZ,
-    Format(
-        "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
-    ),
+    PARQUET,
     Format(
         "Arrow", (".arrow", ".feather"), open_arrow, begins=_begins_with(b"ARROW1"),
         check=needs_arrow,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from io import RawIOBase
 from typing import IO, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ _BUFFER_BYTES = 1 << 20
 Ordinals = npt.NDArray[np.uint64]
 
 
-def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes]) -> None:
+def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes] | RawIOBase) -> None:
     """Write rows of files, by their ascending ordinals, in the order of the files.
 
     Columns, types and metadata are those of the first file.

@@ -266,8 +266,10 @@ class TableRecords:
         Raises:
             OSError: the part has fewer rows.
         """
+        if not wanted:
+            return
         at = 0
-        for batch in self._table.read(number, rows, columns) if wanted else ():
+        for batch in self._table.read(number, rows, columns):
             begin, end = max(at, wanted.start), min(at + batch.num_rows, wanted.stop)
             if begin < end:
                 yield begin, _lines(batch.slice(begin - at, end - begin))

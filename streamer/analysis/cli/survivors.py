@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 
 from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
-from streamer.analysis.clusters import Grouping, Policy, Scope, numbering, rows
+from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal
 from streamer.errors import SettingsError
-from streamer.pages.files import Source
+from streamer.pages.files import PARQUET, Source, format_by_name
+from streamer.pages.table_copy import copy_rows
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
@@ -29,19 +32,20 @@ from streamer.run.outputs import (
 )
 from streamer.run.page_outputs import PageOutputs, packed_records
 from streamer.run.page_reader import PageReader
+from streamer.text.visible import Buffer
 
 _KINDS_APART = "Select each kind into an output of its own, with --some."
 
 
 @dataclass(frozen=True)
-class Targets:
+class SelectTargets:
     """The options that say where things go."""
 
     out: Annotated[
         str,
         typer.Option(
-            help="Where the survivors go, as they came; by the name compressed (.gz, .zst); - for "
-            "standard output."
+            help="Where the survivors go, as they came; by the name compressed (.gz, .zst), or "
+            "rows of Parquet files as such (.parquet); - for standard output."
         ),
     ]
     clusters: Annotated[
@@ -86,7 +90,7 @@ def select(
         ),
     ],
     *,
-    targets: Targets,
+    targets: SelectTargets,
     policy: Annotated[
         str,
         typer.Option(
@@ -124,7 +128,8 @@ def select(
     --out clean.jsonl.zst --clusters clusters.csv
     """
     rank, out, clusters = Choice(_preferences(policy)), targets.out, targets.clusters
-    sources = reader.open(pages, whole_rows=True)
+    is_table = format_by_name(out) is PARQUET
+    sources = reader.open(pages, whole_rows=not is_table)
     files = [source.name for source in sources if source.is_regular]
     targets.check([*(str(path) for path in (verdicts, exclude) if path), *files])
     write_table = writer(clusters, verdicts, "--clusters") if clusters else None
@@ -133,8 +138,13 @@ def select(
     with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:
         grouping, survivors = find_survivors(verdicts, rank, numbering(scope), excluded, report)
     survivors.expect([source.name for source in sources], some=some)
+    if is_table:
+        _check_tables(out, sources)
     with _complete_output(out) as file:
-        _write_survivors(file, sources, survivors, reader)
+        if is_table:
+            _write_rows(file, sources, survivors, reader)
+        else:
+            _write_survivors(file, sources, survivors, reader)
     if clusters and write_table:
         write_clusters(clusters, write_table, grouping, rows(verdicts, grouping, excluded))
     console = Terminal(stderr=STANDARD_OUTPUT in targets.outputs)
@@ -201,6 +211,49 @@ def _write_survivors(
                 outputs.check(chunk, name)
                 file.write_packed(packed_records(file.name, chunk, ordinals))
     survivors.check_found()
+
+
+class _Sink(io.RawIOBase):
+    """An output as a file object that can be appended to."""
+
+    def __init__(self, file: OutputFile) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:  # type: ignore[override]
+        self._file.write_packed(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        return self._file.length
+
+
+def _check_tables(out: str, sources: Sequence[Source]) -> None:
+    """Raise SettingsError if a file of another format should become a table."""
+    for source in sources:
+        if format_by_name(source.name) is not PARQUET:
+            raise SettingsError(
+                f"{source.name} is no Parquet file, and --out {out} is one. {_KINDS_APART}"
+            )
+
+
+def _write_rows(
+    file: OutputFile, sources: Sequence[Source], survivors: Survivors, reader: PageReader
+) -> None:
+    """Write the rows that survive, in their order, with all their columns.
+
+    Raises:
+        StreamerError: as `_write_survivors`, or the files have different columns.
+    """
+    found: dict[str, list[Refs]] = {source.name: [] for source in sources}
+    with progress_bar(sources) as report:
+        for name, _, batch in reader.read(sources, report):
+            found[name].append(survivors.among(name, batch))
+    survivors.check_found()
+    none = np.empty(0, np.uint64)
+    copy_rows({name: np.concatenate([none, *own]) for name, own in found.items()}, _Sink(file))
 
 
 def _summary(grouping: Grouping, survivors: Survivors) -> Table:

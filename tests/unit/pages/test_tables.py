@@ -111,6 +111,14 @@ def test_of_a_wide_table_only_the_wanted_columns_are_read_behind_its_head(
     assert len(rows) == 250
 
 
+def test_a_first_part_may_be_shorter_than_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    parquet.write_table(pages(70), path, row_group_size=30)
+    chunks = list(all_chunks(source_of(path, {"url", "body"}), ending := Ending()))
+    assert [row["url"] for row in rows_of(chunks)] == [row["url"] for row in pages(70).to_pylist()]
+    assert not ending.damage
+
+
 @pytest.mark.parametrize(("suffix", "write"), KINDS)
 def test_a_file_that_was_written_again_with_other_rows_is_noticed(
     tmp_path: Path, suffix: str, write: Write

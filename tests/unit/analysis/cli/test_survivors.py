@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from streamer.analysis.cli.survivors import select
 from streamer.errors import InputError, SettingsError
@@ -146,7 +145,7 @@ def test_a_file_that_follows_a_link_is_replaced_and_the_link_stays(crawl: Path) 
         (["--out", "verdicts.jsonl", "--overwrite"], "and the input .* are the same file"),
         (["--out", "no/out.jsonl"], "Cannot write no/out.jsonl"),
         (["--out", "out.warc"], "holds JSON lines, but --out .* is for WARC .* with --some"),
-        (["--out", "out.parquet"], "pages are written as JSON lines, or as"),
+        (["--out", "out.parquet"], "is no Parquet file, and --out"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
