@@ -211,7 +211,8 @@ def group(
     """
     known = SourceNumbers()
     pairs, judged, duplicates = _read_pairs(path, known, progress, note, alone=alone)
-    refs = np.unique(pairs)
+    refs = np.sort(pairs)  # np.unique takes four times the memory
+    refs = refs[np.diff(refs, prepend=~refs[:1]) != 0]
     roots = np.arange(len(refs))
     unite(np.searchsorted(refs, pairs).reshape(-1, 2), roots)
     del pairs
@@ -265,7 +266,7 @@ class _PairedPages:
         rank: Rank,
         scope: Callable[[str], int],
     ) -> None:
-        self._refs = memoryview(refs)  # a search in it takes a fifth of numpy's time
+        self._refs = refs.data  # a search in it takes a fifth of numpy's time
         self._known = known
         self._rank = rank
         self._scope = scope

@@ -56,19 +56,65 @@ class SelectTargets:
     )
 
     @property
-    def outputs(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return the names of the outputs."""
         return [self.out] if self.clusters is None else [self.out, self.clusters]
 
     def check(self, inputs: Sequence[str]) -> None:
         """Raise SettingsError if an output is an input, the other one, or there already."""
-        if len({*map(output_key, self.outputs)}) < len(self.outputs):
+        if len({*map(output_key, self.names)}) < len(self.names):
             raise SettingsError("--out and --clusters must be different files.")
-        check_distinct(self.outputs, inputs)
-        for name in self.outputs:
+        check_distinct(self.names, inputs)
+        for name in self.names:
             check_output(name, None, index=None, overwrite=self.overwrite)
             if name != STANDARD_OUTPUT:
                 check_writable(Path(name))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The options that say which pages are written."""
+
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="longest|https|earliest|FIELD:max|FIELD:min",
+            help="Which page of a cluster survives: that with the longest text, an https one, the "
+            "earliest, or that with the greatest or least value of a carried field, a number or a "
+            "time; among equal ones the earliest.",
+        ),
+    ] = Policy.EARLIEST.value
+    scope: Annotated[
+        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
+    ] = Scope.NONE
+    exclude: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of URLs, one a line: pages that never survive.", exists=True, dir_okay=False
+        ),
+    ] = None
+    some: Annotated[
+        bool,
+        typer.Option("--some", help="PAGES are only some of the files that were judged."),
+    ] = False
+
+    def choice(self) -> Choice:
+        """Return the rank that `--policy` asks for.
+
+        Raises:
+            SettingsError: it has no known form.
+        """
+        if self.policy in {*Policy}:
+            return Choice(Preferences(Policy(self.policy)))
+        if ":" not in self.policy:
+            raise SettingsError(
+                f"--policy {self.policy} is none of {', '.join(Policy)}, FIELD:max and FIELD:min."
+            )
+        return Choice(Preferences(prefer=self.policy))
+
+    def excluded(self) -> frozenset[str]:
+        """Return the URLs that are left out."""
+        return frozenset() if self.exclude is None else read_urls(self.exclude)
 
 
 @command
@@ -91,28 +137,7 @@ def select(
     ],
     *,
     targets: SelectTargets,
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="longest|https|earliest|FIELD:max|FIELD:min",
-            help="Which page of a cluster survives: that with the longest text, an https one, the "
-            "earliest, or that with the greatest or least value of a carried field, a number or a "
-            "time; among equal ones the earliest.",
-        ),
-    ] = Policy.EARLIEST.value,
-    scope: Annotated[
-        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
-    ] = Scope.NONE,
-    exclude: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of URLs, one a line: pages that never survive.", exists=True, dir_okay=False
-        ),
-    ] = None,
-    some: Annotated[
-        bool,
-        typer.Option("--some", help="PAGES are only some of the files that were judged."),
-    ] = False,
+    selection: Selection,
     reader: PageReader,
 ) -> None:
     """Write one page of each cluster of a verdict file: a clean data set by another policy.
@@ -127,28 +152,26 @@ def select(
     Example: streamer select verdicts.jsonl pages/ --policy score:max --exclude urls.txt
     --out clean.jsonl.zst --clusters clusters.csv
     """
-    rank, out, clusters = Choice(_preferences(policy)), targets.out, targets.clusters
+    rank, out, clusters = selection.choice(), targets.out, targets.clusters
     is_table = format_by_name(out) is PARQUET
     sources = reader.open(pages, whole_rows=not is_table)
     files = [source.name for source in sources if source.is_regular]
-    targets.check([*(str(path) for path in (verdicts, exclude) if path), *files])
-    write_table = writer(clusters, verdicts, "--clusters") if clusters else None
-    excluded = frozenset[str]() if exclude is None else read_urls(exclude)
-    compile_with_bar()
-    with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:
-        grouping, survivors = find_survivors(verdicts, rank, numbering(scope), excluded, report)
-    survivors.expect([source.name for source in sources], some=some)
+    targets.check([*(str(path) for path in (verdicts, selection.exclude) if path), *files])
     if is_table:
         _check_tables(out, sources)
+    write_table = writer(clusters, verdicts, "--clusters") if clusters else None
+    excluded = selection.excluded()
+    compile_with_bar()
+    with amount_bar("reading verdicts", 2 * verdicts.stat().st_size) as report:
+        grouping, survivors = find_survivors(
+            verdicts, rank, numbering(selection.scope), excluded, report
+        )
+    survivors.expect([source.name for source in sources], some=selection.some)
     with _complete_output(out) as file:
-        if is_table:
-            _write_rows(file, sources, survivors, reader)
-        else:
-            _write_survivors(file, sources, survivors, reader)
+        (_write_rows if is_table else _write_records)(file, sources, survivors, reader)
     if clusters and write_table:
         write_clusters(clusters, write_table, grouping, rows(verdicts, grouping, excluded))
-    console = Terminal(stderr=STANDARD_OUTPUT in targets.outputs)
-    console.print(_summary(grouping, survivors))
+    Terminal(stderr=STANDARD_OUTPUT in targets.names).print(_summary(grouping, survivors))
     rank.warn(Terminal(stderr=True))
     if survivors.unjudged:
         Terminal(stderr=True).warn(
@@ -157,26 +180,14 @@ def select(
         )
 
 
-def _preferences(policy: str) -> Preferences:
-    """Return what `--policy` asks for.
-
-    Raises:
-        SettingsError: it has no known form.
-    """
-    if policy in {*Policy}:
-        return Preferences(Policy(policy))
-    if ":" not in policy:
-        raise SettingsError(
-            f"--policy {policy} is none of {', '.join(Policy)}, FIELD:max and FIELD:min."
-        )
-    return Preferences(prefer=policy)
-
-
 @contextmanager
 def _complete_output(name: str) -> Iterator[OutputFile]:
     """Open an output that has another name until it is complete; if something fails, none is left.
 
     Standard output and devices are written as they are.
+
+    Raises:
+        SettingsError: it cannot be written.
     """
     target = Path(output_key(name))
     if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
@@ -186,7 +197,13 @@ def _complete_output(name: str) -> Iterator[OutputFile]:
         return
     part = target.with_name(f"{target.name}.part")
     try:
-        with closing(OutputFile(name, part.open("wb", buffering=0), 0)) as file:
+        raw = part.open("wb", buffering=0)
+    except OSError as error:
+        raise SettingsError(
+            f"Cannot write {part}: {error.strerror}; give another --out."
+        ) from error
+    try:
+        with closing(OutputFile(name, raw, 0)) as file:
             yield file
             file.sync()
         part.replace(target)
@@ -194,7 +211,7 @@ def _complete_output(name: str) -> Iterator[OutputFile]:
         part.unlink(missing_ok=True)
 
 
-def _write_survivors(
+def _write_records(
     file: OutputFile, sources: Sequence[Source], survivors: Survivors, reader: PageReader
 ) -> None:
     """Write the pages that survive, in their order.
@@ -245,7 +262,7 @@ def _write_rows(
     """Write the rows that survive, in their order, with all their columns.
 
     Raises:
-        StreamerError: as `_write_survivors`, or the files have different columns.
+        StreamerError: as `_write_records`, or the files have different columns.
     """
     found: dict[str, list[Refs]] = {source.name: [] for source in sources}
     with progress_bar(sources) as report:

@@ -180,6 +180,14 @@ def test_pages_of_another_run_are_refused_and_the_output_before_stays(
     assert files_in(crawl) == before
 
 
+def test_an_output_that_cannot_have_its_first_name_is_an_error(crawl: Path) -> None:
+    (crawl / "out.jsonl.part").mkdir()
+    result = run(crawl)
+    assert isinstance(result.exception, SettingsError)
+    assert "out.jsonl.part: Is a directory; give another --out" in str(result.exception)
+    assert not (crawl / "out.jsonl").exists()
+
+
 def test_pages_without_a_verdict_are_left_out_and_warned_of(crawl: Path) -> None:
     with (crawl / "pages.jsonl").open("ab") as file:
         file.write(line(4) + b"{broken\n")
