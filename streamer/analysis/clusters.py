@@ -4,7 +4,7 @@ A duplicate and its representative belong together, and so does whatever hangs t
 pairs: union-find over the verdicts of a file. The file is read twice. First come the pairs, as page
 refs; then, for the pages that are in a pair, the place of their line, their scope and the numbers
 that the policy asks for. So only pages in a cluster cost memory, numbers and no text: while they
-are sorted 123 bytes a page, and 8 more for each number of the policy (the peak by tracemalloc).
+are sorted 75 bytes a page, and 8 more for each number of the policy (the peak by tracemalloc).
 
 A policy turns a verdict into a tuple of numbers, of which the least survives; among equal ones it
 is the page that the file has first. A page that the file knows only as a representative was judged

@@ -89,11 +89,13 @@ class Survivors:
         Raises:
             InputError: files of the verdicts are not there.
         """
-        judged = {
-            name: number
-            for (name, partition), number in self._known.numbers.items()
-            if partition == 0 and self._known.pages[number]
-        }
+        sources = [
+            (name, number)
+            for (name, _), number in self._known.numbers.items()
+            if self._known.pages[number]
+        ]
+        counts = Counter(name for name, _ in sources)  # pipes of one name are its partitions
+        judged = {name: number for name, number in sources if counts[name] == 1}
         self._numbers = {name: judged[name] for name in names if name in judged}
         moved = _by_last_part(name for name in names if name not in judged)
         gone = _by_last_part(name for name in judged if name not in self._numbers)

@@ -132,7 +132,7 @@ def clusters(
     """Write the clusters of a verdict file, a line a page, the survivor of each cluster first.
 
     The file is read twice, and the pages that are written once more. Only pages that are listed
-    take memory, up to 150 bytes each. `nutch` and --prefer need verdicts with the fields that they
+    take memory, up to 100 bytes each. `nutch` and --prefer need verdicts with the fields that they
     look at, as made with --carry score --carry fetched_at.
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv

@@ -168,6 +168,16 @@ def test_files_that_are_not_there_are_named_but_with_some(tmp_path: Path) -> Non
         found.expect(["other.jsonl"], some=True)
 
 
+def test_of_several_pipes_of_one_name_none_is_taken(tmp_path: Path) -> None:
+    said = [verdict(0, None, url_of(0), page=place(0, "-", 1))]
+    found = survivors(tmp_path, said)
+    found.expect(["-"])
+    assert found.among("-", batch(0)).tolist() == [0]
+    found = survivors(tmp_path, [*said, verdict(0, None, url_of(0), page=place(0, "-", 2))])
+    with pytest.raises(InputError, match=r"the pages of 2 verdicts .* but in -/1, -/2\."):
+        found.expect(["-"])
+
+
 def test_another_page_in_the_place_of_a_judged_one_is_refused(tmp_path: Path) -> None:
     found = survivors(tmp_path, [judged(0, None), judged(1, None)])
     found.expect(FILES[:1])

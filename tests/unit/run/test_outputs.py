@@ -166,11 +166,18 @@ def test_lines_are_in_the_file_as_soon_as_they_are_written(path: Path) -> None:
 def test_a_full_device_is_unavailable_with_the_remedy_and_does_not_hinder_the_end() -> None:
     output = OutputFile.open("/dev/full", None, index=INDEX)
     with pytest.raises(
-        StoreUnavailable, match=r"No space is left for /dev/full\. Free some and run"
+        StoreUnavailable, match=r"left for /dev/full\. Free some .* on where the index stands\."
     ):
         output.write(b"one\n")
     with pytest.raises(StoreUnavailable, match="No space is left"):
         output.sync()  # or a flush of the index would count the line
+    output.close()
+
+
+def test_without_an_index_a_full_device_ends_a_run_that_does_not_go_on() -> None:
+    output = OutputFile.open("/dev/full", None, index=None)
+    with pytest.raises(StoreUnavailable, match=r"run the same command again\.$"):
+        output.write(b"one\n")
     output.close()
 
 
