@@ -48,6 +48,7 @@ PANELS = {
         "verify": "analysis.cli.verify",
         "clusters": "analysis.cli.clusters",
         "explain": "analysis.cli.explain",
+        "dead-letters": "cli.dead_letters",
     },
     "Compare texts": {
         "compare": "analysis.cli.compare",
@@ -206,6 +207,7 @@ EPILOG = """
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
+  streamer dead-letters list verdicts.jsonl.dead.jsonl\n
   streamer compare old.html new.html --html difference.html\n
   streamer uniqueness essay.txt --against library/\n
   streamer collection build pages/ --out words.json\n

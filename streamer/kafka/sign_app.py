@@ -18,11 +18,12 @@ from faust.types import TP
 
 from streamer.errors import StoreMismatch
 from streamer.index.messages import source_name
+from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.faust_chunks import ChunkApp, ChunkSchema, Start, ending_by
 from streamer.kafka.gauge import FlowControl
 from streamer.kafka.monitoring import SignMetrics
 from streamer.kafka.publisher import BATCH_BYTES, Message, Publisher
-from streamer.kafka.signing import ChunkSigner, Signed, dead_letter_message
+from streamer.kafka.signing import ChunkSigner, Signed
 from streamer.kafka.topics import Names
 from streamer.metrics import Stage
 from streamer.run.stages import CHUNKS_AHEAD, Ahead, signing_pool

@@ -17,6 +17,7 @@ was left in peace. WARC records cannot be judged again: their letters lack their
 from __future__ import annotations
 
 import base64
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,11 +278,11 @@ def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[
     }
     found: dict[int, DeadLetter] = {}  # by page ref
     lines = bytes_in_chunk = 0
-    for letter in _letters(Path(path), length):
+    for letter in letters_in(Path(path), length):
         number = numbers.get((letter.page.topic, letter.page.partition))
         lines += 1
         bytes_in_chunk += len(letter.value_base64)
-        if number is not None and _can_be_judged(letter):
+        if number is not None and is_message(letter) and not letter.truncated:
             found[page_ref(number, letter.page.offset)] = letter
         if lines >= _LINES_MAX or bytes_in_chunk >= _BYTES_MAX:
             yield from _chunks(found, numbers, catalogue)
@@ -307,7 +308,12 @@ def _chunks(
         )  # fmt: skip
 
 
-def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
+def letters_in(path: Path, length: int = sys.maxsize) -> Iterator[DeadLetter]:
+    """Yield the dead letters in the first `length` bytes of a file, as stored.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is no dead letter.
+    """
     try:
         number = 0
         for line in lines_within(path, length):
@@ -319,10 +325,11 @@ def _letters(path: Path, length: int) -> Iterator[DeadLetter]:
         raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
 
 
-def _can_be_judged(letter: DeadLetter) -> bool:
+def is_message(letter: DeadLetter) -> bool:
+    """Tell whether a dead letter's record is a message, by its source's name: no WARC record."""
     name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
     kind = format_by_name(name)
-    return not letter.truncated and (kind is None or kind.is_message)
+    return kind is None or kind.is_message
 
 
 def _message(letter: DeadLetter) -> Message:

@@ -29,8 +29,8 @@ from streamer.index.messages import (
 )
 from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
+from streamer.kafka.dead_letters import dead_letter_message
 from streamer.kafka.owner import topic_locator, verdict_messages
-from streamer.kafka.signing import dead_letter_message
 from streamer.kafka.topics import Names
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record
 from streamer.model import page_ref

@@ -36,8 +36,8 @@ from streamer.analysis.audit.scene import (
 )
 from streamer.analysis.audit.shard_log import ExpectedVerdicts
 from streamer.index.messages import source_name
+from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
-from streamer.kafka.signing import INDEX
 from streamer.model import SIMILARITY_ONE, Decision, Location, split_ref
 
 _SEQUENCE = re.compile(rb"(\d{1,3}):(\d{1,18})")

@@ -12,13 +12,17 @@ from typer.testing import CliRunner
 
 from streamer.cli.main import COMMANDS, PANELS, _summary, app
 
+GROUPS = {"", "collection", "dead-letters"}
 
-@pytest.mark.parametrize("name", [*COMMANDS, "collection build", ""])
+
+@pytest.mark.parametrize(
+    "name", [*COMMANDS, "collection build", "dead-letters list", "dead-letters show", ""]
+)
 def test_every_command_is_there_with_an_example_and_switches_without_a_type(name: str) -> None:
     done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "120"})
     assert done.exit_code == 0
     assert f"{name} [OPTIONS]" in done.stdout
-    assert f"Example: streamer {name}" in done.stdout or name in {"", "collection"}
+    assert f"Example: streamer {name}" in done.stdout or name in GROUPS
     assert re.search(r"--help\s+Show this message", done.stdout)
     assert "bool" not in done.stdout
 

@@ -1,0 +1,332 @@
+"""`streamer dead-letters`: the records that could not be judged, counted by code, or themselves."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Annotated, BinaryIO, NamedTuple
+
+import msgspec
+import typer
+
+from streamer.cli.main import Command, Group
+from streamer.cli.options import command, quiet_connection_of
+from streamer.cli.terminal import Terminal
+from streamer.config import SECURITY, Settings
+from streamer.errors import InputError, OutputClosed, SettingsError
+from streamer.model import DeadLetter, Location
+from streamer.run.outputs import STANDARD_OUTPUT, StandardOutput, check_distinct, check_writable
+from streamer.run.reading import is_message, letters_in
+
+# By code what to do, in the words of docs/dead-letters.md.
+REMEDIES = {
+    "invalid_json": "Look at the producer. The text json failed to parse is scrapy-cluster's own "
+    "mark of a message that it could not encode.",
+    "not_an_object": "Check that the input is one message a line or record.",
+    "missing_url": "Check --fields.",
+    "url_too_long": "Usually a trap for crawlers, or a data: URL.",
+    "missing_body": "Check --fields; check that the producer sends bodies.",
+    "wrong_type": "Check --fields.",
+    "empty_body": "Often a failed fetch.",
+    "bad_base64": "Check base64 in the mapping.",
+    "bad_content_encoding": "Fetch the page again.",
+    "decompressed_too_large": "Raise --page-bytes-max only if you know the source.",
+    "record_too_large": "Raise --page-bytes-max only if you know the source.",
+    "truncated_input": "Copy the file again.",
+    "bad_warc_record": "Check the writer.",
+    "damaged_member": "Copy the file again, and give it under another name.",
+}
+_UNKNOWN = "docs/dead-letters.md of the version that wrote it lists its codes."
+SOURCES_SHOWN = 10  # of a code
+LETTERS_SHOWN = 10
+CHARACTERS_SHOWN = 400  # of a record
+
+dead_letters = typer.Typer(
+    cls=Group,
+    help="Show why records could not be judged, and get these records back.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE", help="Dead letters of replays: .jsonl, .gz or .zst files."),
+]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which dead letters a command is for, in addition to files."""
+
+    from_topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="Read a worker's topic of dead letters instead of files: INPUT-dlt, as pages-dlt.",
+        ),
+    ] = None
+    index_name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of a topic: only those of the index with this name."),
+    ] = None
+    code: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE", help="Only those with this code. Repeatable."),
+    ] = None
+
+    def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
+        """Return the dead letters that are wanted, in the order in which they are stored.
+
+        Raises:
+            SettingsError: neither files nor a topic are named, or both.
+        """
+        if bool(files) == bool(self.from_topic):
+            raise SettingsError(
+                "Name files of dead letters, or with --from-topic a worker's topic of them."
+            )
+        found = self._of_topic(settings) if self.from_topic else self._of_files(files or [])
+        return (each for each in found if not self.code or each.code in self.code)
+
+    def _of_topic(self, settings: Settings) -> Iterator[DeadLetter]:
+        from streamer.kafka.dead_letters import read_dead_letters  # noqa: PLC0415 - Kafka's client
+
+        assert self.from_topic is not None
+        return read_dead_letters(quiet_connection_of(settings), self.from_topic, self.index_name)
+
+    def _of_files(self, files: list[Path]) -> Iterator[DeadLetter]:
+        if self.index_name is not None:
+            raise SettingsError("--index-name is for topics. Leave it out, or give --from-topic.")
+        return (letter for path in files for letter in letters_in(path))
+
+
+# ---- counts --------------------------------------------------------------------------------------
+
+
+class Tally(NamedTuple):
+    """The dead letters of one code from one source: how many, and where the first one stands."""
+
+    source: str
+    letters: int
+    page: Location
+    detail: str
+
+
+class CodeTally(NamedTuple):
+    """The dead letters of one code, by source; those with most come first."""
+
+    code: str
+    letters: int
+    remedy: str
+    sources: list[Tally]
+
+
+def tallied(letters: Iterable[DeadLetter]) -> list[CodeTally]:
+    """Return dead letters by code and source; the codes with most come first."""
+    found: dict[str, dict[str, Tally]] = {}
+    for letter in letters:
+        of_code, source = found.setdefault(letter.code, {}), letter.page.topic
+        old = of_code.get(source) or Tally(source, 0, letter.page, letter.detail)
+        of_code[source] = old._replace(letters=old.letters + 1)
+    codes = [
+        CodeTally(
+            code,
+            sum(each.letters for each in of_code.values()),
+            REMEDIES.get(code, _UNKNOWN),
+            sorted(of_code.values(), key=lambda each: (-each.letters, each.source)),
+        )
+        for code, of_code in found.items()
+    ]
+    return sorted(codes, key=lambda each: (-each.letters, each.code))
+
+
+@dead_letters.command("list", cls=Command)
+@command
+def list_letters(
+    files: Files = None,
+    *,
+    selection: Selection,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    settings: Annotated[Settings, "brokers", SECURITY],
+) -> None:
+    """Count dead letters by code and source, each with an example and what to do.
+
+    To judge those of files again, use `streamer replay --retry-dead-letters`.
+
+    Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
+
+    Example: streamer dead-letters list --from-topic pages-dlt --brokers localhost:9092
+    """
+    codes = tallied(selection.read(files, settings))
+    with _ends_with_its_reader():
+        if json:
+            shown = [
+                {**each._asdict(), "sources": [one._asdict() for one in each.sources]}
+                for each in codes
+            ]
+            typer.echo(msgspec.json.format(msgspec.json.encode(shown)))
+            return
+        for each in codes:
+            _print_code(each)
+        typer.echo(f"{sum(each.letters for each in codes):,} dead letters")
+
+
+def _print_code(of_code: CodeTally) -> None:
+    typer.echo(f"{escaped(of_code.code)}: {of_code.letters:,}. {of_code.remedy}")
+    for each in of_code.sources[:SOURCES_SHOWN]:
+        about = f": {escaped(each.detail)}" if each.detail else ""
+        typer.echo(f"{each.letters:>9,} in {_place(each.page, 'such as ')}{about}")
+    if rest := of_code.sources[SOURCES_SHOWN:]:
+        count = sum(each.letters for each in rest)
+        typer.echo(f"{count:>9,} in {len(rest):,} more sources, which --json lists")
+
+
+def _place(page: Location, word: str = "") -> str:
+    """Return a source and a record of it; the partition only of topics and pipes that have one."""
+    partition = f"partition {page.partition}, " if page.partition else ""
+    return f"{escaped(page.topic)}, {word}{partition}record {page.offset}"
+
+
+def escaped(text: str) -> str:
+    """Return text with escapes for what a terminal would not show, or would obey."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+# ---- records -------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Written:
+    """What is special of the records that were written."""
+
+    records: int = 0
+    cut: int = 0
+    not_lines: int = 0
+
+
+@dead_letters.command(cls=Command)
+@command
+def show(
+    files: Files = None,
+    *,
+    selection: Selection,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="End after so many. \\[default: 10; all with --out or --json]"),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the records byte for byte, a line each; - for standard output.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the dead letters themselves, as JSON lines.")
+    ] = False,
+    settings: Annotated[Settings, "brokers", SECURITY],
+) -> None:
+    """Show dead letters with their records, escaped and shortened; with --out, only the records.
+
+    Records of WARC and ARC files are no lines, so nothing is added to them. Once the mapping is
+    right, `streamer replay --retry-dead-letters` judges dead letters of files again. Records of a
+    worker's can be sent again as new pages: `streamer produce again.jsonl --topic pages`.
+
+    Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
+
+    Example: streamer dead-letters show --from-topic pages-dlt --out again.jsonl
+    """
+    letters = selection.read(files, settings)
+    if out is not None:
+        check_distinct([out], map(str, files or []))
+        if out != STANDARD_OUTPUT:
+            check_writable(Path(out))
+    with _ends_with_its_reader():
+        if out is not None or json:
+            _write(islice(letters, limit), out or STANDARD_OUTPUT, as_json=json)
+        else:
+            _print_letters(letters, limit or LETTERS_SHOWN)
+
+
+def _print_letters(letters: Iterator[DeadLetter], limit: int) -> None:
+    for letter in islice(letters, limit):
+        about = f": {escaped(letter.detail)}" if letter.detail else ""
+        typer.echo(f"{escaped(letter.code)} in {_place(letter.page)}{about}")
+        if letter.key_base64:
+            typer.echo(f"    key: {shortened(_bytes(letter, letter.key_base64))}")
+        value, cut = _bytes(letter, letter.value_base64), ", cut" if letter.truncated else ""
+        typer.echo(f"    {letter.value_bytes:,} bytes{cut}: {shortened(value)}")
+    if next(letters, None) is not None:
+        Terminal(stderr=True).say(f"There are more than {limit:,}: see --limit, or --out.")
+
+
+def shortened(data: bytes) -> str:
+    """Return the beginning of a record in one line that a terminal shows as it is."""
+    head = data[: 4 * CHARACTERS_SHOWN]
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    text = escaped(decoder.decode(head, final=len(head) == len(data)))
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[:CHARACTERS_SHOWN]}..."
+
+
+def _write(letters: Iterator[DeadLetter], out: str, *, as_json: bool) -> None:
+    """Write records, or the dead letters themselves, and warn of what is no line or not whole."""
+    first = next(letters, None)  # before the file is emptied
+    written = _Written()
+    with _opened(out) as file:
+        for letter in chain([first] if first else [], letters):
+            file.write(msgspec.json.encode(letter) + b"\n" if as_json else _record(letter, written))
+            written.records += 1
+    console = Terminal(stderr=True)
+    if not written.records:
+        console.say("There are no such dead letters.")
+    if written.cut:
+        console.warn(f"{written.cut:,} of the records are cut: their dead letters have no more.")
+    if written.not_lines:
+        console.warn(f"{written.not_lines:,} of the records are no lines; --json keeps each apart.")
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[BinaryIO | StandardOutput]:
+    """Open an output for writing."""
+    if out == STANDARD_OUTPUT:
+        yield StandardOutput()
+        return
+    try:
+        with Path(out).open("wb") as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error
+
+
+def _record(letter: DeadLetter, written: _Written) -> bytes:
+    """Return a record as it is to be written; count what is special of it."""
+    value = _bytes(letter, letter.value_base64)
+    written.cut += letter.truncated
+    written.not_lines += b"\n" in value or not is_message(letter)
+    return value + b"\n" if is_message(letter) else value
+
+
+def _bytes(letter: DeadLetter, text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except ValueError as error:
+        raise InputError(
+            f"The dead letter of {_place(letter.page)} is damaged: {error}."
+        ) from error
+
+
+@contextmanager
+def _ends_with_its_reader() -> Iterator[None]:
+    """End in silence when nobody reads standard output any more."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        raise OutputClosed from error

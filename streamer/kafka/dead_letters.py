@@ -1,0 +1,135 @@
+"""Dead letters of a worker as messages: how they are written, and how they are read again.
+
+A dead letter is a message with the original key and bytes; what happened is in its headers. These
+are those of Kafka Connect, which tools for dead letter queues know, and some of our own: the code
+of docs/dead-letters.md, the index, since two may read the same pages, and how long the original is
+where it is cut. Brokers take by compressed size what may be thousands of times larger, so an
+original may fit its topic only compressed, or not at all: then the dead letter holds how it begins,
+and names where all of it is. To stop there would be to stop for ever.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aiokafka.codec import zstd_encode
+
+from streamer.kafka.connection import Connection
+from streamer.kafka.publisher import Message
+from streamer.kafka.reader import Fetched, Reader, open_reader, reach
+from streamer.kafka.topic_input import WaitingLoop
+from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
+from streamer.model import DeadLetter, Location
+from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
+
+CODE = "streamer.code"
+INDEX = "streamer.index"
+KEY_BYTES = "streamer.key_bytes"
+VALUE_BYTES = "streamer.value_bytes"
+WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole: whoever reads it expands it
+DETAIL_CHARACTERS_MAX = 1000
+NO_CODE = "unknown"  # of a message that streamer did not write
+_CONNECT = "__connect.errors."
+
+
+def dead_letter_message(
+    rejected: Rejected,
+    original: Any,  # noqa: ANN401 - the client library's message
+    names: Names,
+    partition: int,
+    bytes_max: int,
+) -> Message:
+    """Return the message for a rejected record, of `bytes_max` at most once it is compressed.
+
+    `original` is the record as it was read, from `partition` of the pages.
+    """
+    key, value = original.key, original.value
+    about = {
+        _CONNECT + "topic": names.pages,
+        _CONNECT + "partition": str(partition),
+        _CONNECT + "offset": str(rejected.sequence),
+        _CONNECT + "connector.name": names.index,
+        _CONNECT + "stage": "VALUE_CONVERTER",
+        _CONNECT + "exception.class.name": "streamer.errors.InvalidPage",
+        _CONNECT + "exception.message": (rejected.detail or rejected.code)[:DETAIL_CHARACTERS_MAX],
+        CODE: rejected.code,
+        INDEX: names.index,
+    }
+    if not _fits(key or b"", value or b"", bytes_max - HEADERS_BYTES_MAX):
+        about |= {KEY_BYTES: str(len(key or b"")), VALUE_BYTES: str(len(value or b""))}
+        kept = min(KEPT_BYTES_MAX, bytes_max // 3)
+        key, value = (None if each is None else each[:kept] for each in (key, value))
+    headers = [(name, text.encode()) for name, text in about.items()]
+    return key, value, headers, None
+
+
+def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
+    """Tell whether an original fits, as it is or compressed."""
+    size = len(key) + len(value)
+    if size > WHOLE_BYTES_MAX:
+        return False
+    return size <= bytes_max or len(zstd_encode(key)) + len(zstd_encode(value)) <= bytes_max
+
+
+def read_dead_letters(
+    connection: Connection, topic: str, index: str | None = None
+) -> Iterator[DeadLetter]:
+    """Yield the dead letters that a topic has now, by partition and offset; those of `index` only.
+
+    Raises:
+        InputError: there is no such topic, or messages have expired or cannot be decoded.
+        StreamerError: the brokers cannot be reached, or refuse.
+    """
+    with WaitingLoop() as loop:
+        loop.run(reach(connection))
+        stack = AsyncExitStack()
+        try:
+            reader = loop.run(stack.enter_async_context(open_reader(connection.client_options())))
+            for partition in loop.run(reader.partitions(topic)):
+                for message in _messages(loop, reader, topic, partition):
+                    headers = dict(message.headers)
+                    if index is None or headers.get(INDEX) == index.encode():
+                        yield _dead_letter(message, headers)
+        finally:
+            loop.run(stack.aclose())
+
+
+def _messages(loop: WaitingLoop, reader: Reader, topic: str, partition: int) -> Iterator[Any]:
+    """Yield the messages of a partition up to its present end."""
+    chunks = reader.read(topic, partition, *loop.run(reader.bounds(topic, partition)))
+
+    async def following() -> Fetched | None:
+        return await anext(chunks, None)
+
+    while (chunk := loop.run(following())) is not None:
+        yield from chunk.records
+
+
+def _dead_letter(message: Any, headers: Mapping[str, bytes | None]) -> DeadLetter:  # noqa: ANN401 - as above
+    """Return a message as a dead letter, at its own place if it names no original."""
+    text = {name: (value or b"").decode(errors="replace") for name, value in headers.items()}
+    key, value = message.key, message.value or b""
+    code, detail = text.get(CODE, NO_CODE), text.get(_CONNECT + "exception.message", "")
+    value_bytes = _number(text.get(VALUE_BYTES), len(value))
+    return DeadLetter(
+        Location(
+            text.get(_CONNECT + "topic", message.topic),
+            _number(text.get(_CONNECT + "partition"), message.partition),
+            _number(text.get(_CONNECT + "offset"), message.offset),
+        ),
+        code,
+        "" if detail == code else detail,
+        None if key is None else base64.b64encode(key).decode(),
+        base64.b64encode(value).decode(),
+        value_bytes,
+        truncated=value_bytes > len(value),
+    )
+
+
+def _number(text: str | None, default: int) -> int:
+    """Return the number that a header has, if it has one."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else default
