@@ -1,7 +1,8 @@
-"""`streamer dead-letters`: the records that could not be judged, counted by code, or themselves."""
+"""`streamer dead-letters`: count records that could not be judged, show them, send them again."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import codecs
 import sys
@@ -49,7 +50,7 @@ CHARACTERS_SHOWN = 400  # of a record
 
 dead_letters = typer.Typer(
     cls=Group,
-    help="Show why records could not be judged, and get these records back.",
+    help="Show why records could not be judged, get them back, and send them again.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -156,7 +157,8 @@ def list_letters(
 ) -> None:
     """Count dead letters by code and source, each with an example and what to do.
 
-    To judge those of files again, use `streamer replay --retry-dead-letters`.
+    To judge those of files again, use `streamer replay --retry-dead-letters`; to send those of a
+    worker again, `streamer dead-letters retry`.
 
     Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
 
@@ -236,12 +238,12 @@ def show(
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
     Records of WARC and ARC files are no lines, so nothing is added to them. Once the mapping is
-    right, `streamer replay --retry-dead-letters` judges dead letters of files again. Records of a
-    worker's can be sent again as new pages: `streamer produce again.jsonl --topic pages`.
+    right, `streamer replay --retry-dead-letters` judges dead letters of files again, and `streamer
+    dead-letters retry` sends those of a worker again.
 
     Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
 
-    Example: streamer dead-letters show --from-topic pages-dlt --out again.jsonl
+    Example: streamer dead-letters show --from-topic pages-dlt --out records.jsonl
     """
     letters = selection.read(files, settings)
     if out is not None:
@@ -330,3 +332,57 @@ def _ends_with_its_reader() -> Iterator[None]:
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise OutputClosed from error
+
+
+# ---- sent again ----------------------------------------------------------------------------------
+
+
+@dead_letters.command(cls=Command)
+@command
+def retry(
+    *,
+    selection: Selection,
+    offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RANGES",
+            help="Only these offsets of the topic, as 0:100-2000,1:50-; a run ends with those that "
+            "the next one begins at.",
+        ),
+    ] = None,
+    max_retries: Annotated[
+        int, typer.Option(min=1, help="Leave out what was sent again so often already.")
+    ] = 3,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count what would be sent.")
+    ] = False,
+    settings: Annotated[Settings, "brokers", SECURITY],
+) -> None:
+    """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
+
+    Use it once the workers have the right mapping. It names the offsets at which the next run is to
+    begin; without --offsets, a run sends all that the topic has. Dead letters of files are judged
+    again by `streamer replay --retry-dead-letters`.
+
+    Example: streamer dead-letters retry --from-topic pages-dlt --code missing_url --dry-run
+    """
+    from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
+    from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above
+
+    if selection.from_topic is None:
+        raise SettingsError(
+            "Name a worker's topic of dead letters with --from-topic. Those of files are judged "
+            "again by `streamer replay --retry-dead-letters`."
+        )
+    which = Which(frozenset(selection.code or ()), selection.index_name, max_retries)
+    wanted = parse_wanted(None, offsets, None)
+    connection = quiet_connection_of(settings)
+    done = asyncio.run(send_again(connection, selection.from_topic, wanted, which, dry_run=dry_run))
+    typer.echo(
+        f"{'would be sent' if dry_run else 'sent':17} {done.sent:,} to {done.topic}\n"
+        f"cut               {done.cut:,}\n"
+        f"sent too often    {done.too_often:,}\n"
+        f"not asked for     {done.others:,}"
+    )
+    if not dry_run:
+        typer.echo(f"go on with        --offsets {done.next_offsets}")

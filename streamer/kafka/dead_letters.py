@@ -30,10 +30,12 @@ CODE = "streamer.code"
 INDEX = "streamer.index"
 KEY_BYTES = "streamer.key_bytes"
 VALUE_BYTES = "streamer.value_bytes"
+RETRIES = "streamer.retries"  # how often the original was sent again before
 WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole: whoever reads it expands it
 DETAIL_CHARACTERS_MAX = 1000
 NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."
+ORIGINAL_TOPIC = _CONNECT + "topic"
 
 
 def dead_letter_message(
@@ -49,7 +51,7 @@ def dead_letter_message(
     """
     key, value = original.key, original.value
     about = {
-        _CONNECT + "topic": names.pages,
+        ORIGINAL_TOPIC: names.pages,
         _CONNECT + "partition": str(partition),
         _CONNECT + "offset": str(rejected.sequence),
         _CONNECT + "connector.name": names.index,
@@ -63,6 +65,8 @@ def dead_letter_message(
         about |= {KEY_BYTES: str(len(key or b"")), VALUE_BYTES: str(len(value or b""))}
         kept = min(KEPT_BYTES_MAX, bytes_max // 3)
         key, value = (None if each is None else each[:kept] for each in (key, value))
+    if retries := retries_of(dict(original.headers)):
+        about[RETRIES] = str(retries)
     headers = [(name, text.encode()) for name, text in about.items()]
     return key, value, headers, None
 
@@ -73,6 +77,11 @@ def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
     if size > WHOLE_BYTES_MAX:
         return False
     return size <= bytes_max or len(zstd_encode(key)) + len(zstd_encode(value)) <= bytes_max
+
+
+def retries_of(headers: Mapping[str, bytes | None]) -> int:
+    """Return how often a message was sent again after it became a dead letter."""
+    return _number((headers.get(RETRIES) or b"").decode(errors="replace"), 0)
 
 
 def read_dead_letters(
@@ -117,7 +126,7 @@ def _dead_letter(message: Any, headers: Mapping[str, bytes | None]) -> DeadLette
     value_bytes = _number(text.get(VALUE_BYTES), len(value))
     return DeadLetter(
         Location(
-            text.get(_CONNECT + "topic", message.topic),
+            text.get(ORIGINAL_TOPIC, message.topic),
             _number(text.get(_CONNECT + "partition"), message.partition),
             _number(text.get(_CONNECT + "offset"), message.offset),
         ),

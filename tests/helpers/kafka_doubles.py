@@ -42,6 +42,7 @@ class ToldMessage:
     key: bytes | None = None
     timestamp: int = 1_700_000_000_000
     topic: str = "index.gauge"
+    headers: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def serialized_value_size(self) -> int:

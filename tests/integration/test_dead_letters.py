@@ -12,7 +12,7 @@ import pytest
 
 from streamer.cli.dead_letters import CHARACTERS_SHOWN, LETTERS_SHOWN, REMEDIES, SOURCES_SHOWN
 from streamer.kafka.topics import Names
-from tests.helpers.broker import Sent, make_topic, messages_of, send
+from tests.helpers.broker import Sent, make_topic, messages_of, send, verdicts_of
 from tests.helpers.fleet import exit_code, fleet
 from tests.integration.test_replay import Place, lines, page
 
@@ -221,6 +221,64 @@ def test_the_letters_of_a_worker_are_those_of_its_topic(
     assert len(messages_of(brokers, names.dead_letters)[0]) == 6, "nothing is sent"
     command("list", "--from-topic", "none", "--brokers", brokers, code=1)
     assert "There is no topic none" in command.err
+
+
+def test_what_is_sent_again_gets_verdicts_and_no_loop(
+    brokers: str, names: Names, tmp_path: Path, command: Command
+) -> None:
+    message = json.dumps({"uri": "http://a.example/", "body": "text"}).encode()
+    cut = b'{"body": "' + b"w" * (2 << 20)
+    bad: list[Sent] = [(b"k\x00", message), (b"bad", b"{broken"), (b"cut", cut)]
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, bad)
+    topic = "--from-topic", names.dead_letters, "--brokers", brokers
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        shown = command("retry", *topic, "--code", "missing_url", "--dry-run")
+        assert f"would be sent     1 to {names.pages}\n" in shown
+        assert "not asked for     2\n" in shown
+        assert len(messages_of(brokers, names.pages)[0]) == 3
+        workers.kill("all")
+        fields = json.dumps({"url": ["/url", "/uri"], "body": "/body"})
+        workers.start("all", "--index", tmp_path / "index", "--fields", fields)
+        workers.wait_for_log("all", "worker_started")
+        offsets: list[str] = []
+        for run in range(4):
+            shown = command("retry", *topic, "--max-retries", "2", *offsets)
+            offsets = shown.split("go on with")[1].split()
+            workers.wait_until_settled()
+            found = messages_of(brokers, names.pages)[0][3:]
+            counts = [int(value) for message in found for _, value in message.headers]
+            assert counts == [[1, 1, 1], [1, 1, 1, 2, 2]][min(run, 1)], shown
+        assert "sent too often    0\n" in shown, "they are behind the offsets"
+        assert workers.verify("--settled").returncode == 0
+    assert {(message.key, message.value) for message in found} == set(bad)
+    verdicts = [json.loads(each) for each in verdicts_of(brokers, names)]
+    assert [(each["url"], each["page"]["offset"]) for each in verdicts] == [
+        ("http://a.example/", 3)
+    ]
+    letters = len(messages_of(brokers, names.dead_letters)[0])
+    assert offsets == ["--offsets", f"0:{letters}-"]
+    whole = command("retry", *topic, "--max-retries", "1", "--dry-run")
+    assert "sent too often    4\n" in whole
+
+
+def test_what_is_no_dead_letter_of_the_pages_is_not_sent(
+    brokers: str, names: Names, command: Command
+) -> None:
+    topic = "--from-topic", names.dead_letters, "--brokers", brokers
+    command("retry", *topic, code=1)
+    assert f"There is no topic {names.pages}" in command.err
+    for name in (names.pages, names.dead_letters):
+        make_topic(brokers, name)
+    send(brokers, names.dead_letters, [(b"k", b"of another program"), (b"k", None)])
+    assert "not asked for     2\n" in command("retry", *topic)
+    assert messages_of(brokers, names.pages)[0] == []
+    command("retry", "--from-topic", names.pages, code=2)
+    assert "is no topic of dead letters" in command.err
+    command("retry", code=2)
+    assert "streamer replay --retry-dead-letters" in command.err
 
 
 def test_each_code_has_the_remedy_of_the_document() -> None:

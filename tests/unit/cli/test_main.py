@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 from streamer.cli.main import COMMANDS, PANELS, _summary, app
 
 GROUPS = {"", "collection", "dead-letters"}
+PARTS = ("collection build", *(f"dead-letters {part}" for part in ("list", "show", "retry")))
 
 
-@pytest.mark.parametrize(
-    "name", [*COMMANDS, "collection build", "dead-letters list", "dead-letters show", ""]
-)
+@pytest.mark.parametrize("name", [*COMMANDS, *PARTS, ""])
 def test_every_command_is_there_with_an_example_and_switches_without_a_type(name: str) -> None:
     done = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "120"})
     assert done.exit_code == 0

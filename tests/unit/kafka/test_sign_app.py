@@ -302,6 +302,17 @@ def test_a_dead_letter_holds_the_original_or_how_it_begins(
     assert len(batch._build()) <= bytes_max  # noqa: SLF001 - as the client does
 
 
+@pytest.mark.parametrize(("sent", "told"), [(b"2", b"2"), (b"many", None), (b"1" * 19, None)])
+def test_a_dead_letter_tells_how_often_its_message_was_sent_again(
+    sent: bytes, told: bytes | None
+) -> None:
+    rejected = Rejected(7, "invalid_json", "", None, b"{", 1)
+    original = ToldMessage(7, b"{", headers=(("streamer.retries", sent), ("other", b"1")))
+    headers = dict(dead_letter_message(rejected, original, NAMES, 1, 1 << 20)[2])
+    assert headers.get("streamer.retries") == told
+    assert "other" not in headers
+
+
 def test_a_dead_letter_fits_where_the_pages_are_small() -> None:
     rejected = Rejected(7, "invalid_json", "", NOISE[:10], NOISE[:10], 10)
     bytes_max = dead_letter_bytes_max(1000)

@@ -1,0 +1,154 @@
+"""Dead letters of a worker, sent again to the topic of their pages: original key and bytes.
+
+They are new messages there, so they get places and verdicts of their own. A message that fails
+again comes back as a dead letter; a header counts how often it was sent, so that no mistake sends
+it for ever. What has arrived is known by chunk: the offsets to go on from are behind whole chunks,
+and after an error part of one chunk may be sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from streamer.errors import SettingsError, StreamerError
+from streamer.kafka.connection import Connection
+from streamer.kafka.dead_letters import (
+    CODE,
+    INDEX,
+    ORIGINAL_TOPIC,
+    RETRIES,
+    VALUE_BYTES,
+    WHOLE_BYTES_MAX,
+    retries_of,
+)
+from streamer.kafka.reader import Fetched, open_reader, reach
+from streamer.kafka.topic_input import Wanted, resolve
+from streamer.kafka.topics import HEADERS_BYTES_MAX
+
+SUFFIX = "-dlt"
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which dead letters are sent again.
+
+    Attributes:
+        codes: those with one of these codes; empty: all.
+        index: those of this index; None: of all.
+        retries_max: those that were sent again less often.
+    """
+
+    codes: frozenset[str] = frozenset()
+    index: str | None = None
+    retries_max: int = 3
+
+
+@dataclass(slots=True)
+class Retried:
+    """What a run did, in messages.
+
+    Attributes:
+        topic: where they were sent.
+        cut: those of which the dead letter does not hold all.
+        too_often: those that were sent as often as is allowed.
+        others: those that are not asked for, or are no dead letters of `topic`.
+        offsets: where the next run begins, by partition of the dead letters.
+    """
+
+    topic: str
+    sent: int = 0
+    cut: int = 0
+    too_often: int = 0
+    others: int = 0
+    offsets: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def next_offsets(self) -> str:
+        """Return the value of `--offsets` with which the next run goes on."""
+        return ",".join(f"{partition}:{at}-" for partition, at in sorted(self.offsets.items()))
+
+
+async def send_again(
+    connection: Connection, topic: str, wanted: Wanted, which: Which, *, dry_run: bool
+) -> Retried:
+    """Send the dead letters that a topic has now to the topic of pages again; tell what was done.
+
+    Raises:
+        SettingsError: `topic` is not named as topics of dead letters are.
+        InputError: there is no such topic, or it does not have the offsets that are wanted.
+        StreamerError: the brokers cannot be reached, or refuse; with the offsets to go on from.
+    """
+    if not topic.removesuffix(SUFFIX) or not topic.endswith(SUFFIX):
+        raise SettingsError(f"--from-topic {topic} is no topic of dead letters, as pages{SUFFIX}.")
+    done = Retried(topic.removesuffix(SUFFIX))
+    await reach(connection)
+    async with AsyncExitStack() as stack:
+        reader = await stack.enter_async_context(open_reader(connection.client_options()))
+        await reader.partitions(done.topic)  # a mistyped name must not make a topic
+        numbers = await reader.partitions(topic)
+        bounds = {each: await reader.bounds(topic, each) for each in numbers}
+        ranges = resolve(wanted, topic, bounds, {})
+        done.offsets = {partition: one.start for partition, one in ranges.items()}
+        producer = AIOKafkaProducer(
+            **connection.client_options(), acks="all", enable_idempotence=True,
+            compression_type="zstd", max_request_size=WHOLE_BYTES_MAX + HEADERS_BYTES_MAX,
+        )  # fmt: skip
+        stack.push_async_callback(producer.stop)
+        try:
+            await producer.start()
+            for partition, one in ranges.items():
+                async for chunk in reader.read(topic, partition, one.start, one.end):
+                    await _send(producer, chunk, which, done, dry_run=dry_run)
+        except KafkaError as error:
+            raise StreamerError(
+                f"Cannot send to {done.topic}: {error!r}. {done.sent:,} messages were sent. Go on "
+                f"with --offsets {done.next_offsets}."
+            ) from error
+    return done
+
+
+async def _send(
+    producer: AIOKafkaProducer, chunk: Fetched, which: Which, done: Retried, *, dry_run: bool
+) -> None:
+    """Send what is wanted of a chunk, and wait until all of it has arrived."""
+    chosen = [each for each in chunk.records if _is_wanted(each, which, done)]
+    if not dry_run:
+        waiting = [
+            await producer.send(done.topic, each.value, each.key, headers=_headers(each))
+            for each in chosen
+        ]
+        for future in waiting:
+            await future
+    done.sent += len(chosen)
+    done.offsets[chunk.partition] = chunk.end
+
+
+def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
+    return [(RETRIES, b"%d" % (retries_of(dict(message.headers)) + 1))]
+
+
+def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above
+    """Tell whether a message is to be sent again; count why not."""
+    headers: Mapping[str, bytes | None] = dict(message.headers)
+    code, index = ((headers.get(name) or b"").decode(errors="replace") for name in (CODE, INDEX))
+    if (
+        not code
+        or message.value is None  # would delete
+        or headers.get(ORIGINAL_TOPIC) != done.topic.encode()
+        or (which.codes and code not in which.codes)
+        or which.index not in {None, index}
+    ):
+        done.others += 1
+    elif VALUE_BYTES in headers:
+        done.cut += 1
+    elif retries_of(headers) >= which.retries_max:
+        done.too_often += 1
+    else:
+        return True
+    return False
