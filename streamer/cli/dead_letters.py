@@ -62,7 +62,7 @@ Files = Annotated[
 
 
 @dataclass(frozen=True)
-class Selection:
+class LetterChoice:
     """Which dead letters a command is for, in addition to files."""
 
     from_topic: Annotated[
@@ -151,7 +151,7 @@ def tallied(letters: Iterable[DeadLetter]) -> list[CodeTally]:
 def list_letters(
     files: Files = None,
     *,
-    selection: Selection,
+    selection: LetterChoice,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
@@ -218,7 +218,7 @@ class _Written:
 def show(
     files: Files = None,
     *,
-    selection: Selection,
+    selection: LetterChoice,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="End after so many. \\[default: 10; all with --out or --json]"),
@@ -341,7 +341,7 @@ def _ends_with_its_reader() -> Iterator[None]:
 @command
 def retry(
     *,
-    selection: Selection,
+    selection: LetterChoice,
     offsets: Annotated[
         str | None,
         typer.Option(
