@@ -292,7 +292,7 @@ def replay(
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
             if topic.from_topic is not None
-            else _file_input(pages or [], targets, handling, settings, errors)
+            else _file_input(pages or [], targets, handling, settings, parser, errors)
         )
         folder = stack.enter_context(_index_folder(targets.index, settings))
         lasting, checks = targets.index is not None, handling.checks(errors)
@@ -394,11 +394,12 @@ def _file_input(
     targets: Targets,
     handling: Handling,
     settings: Settings,
+    parser: PageParser,
     console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
     copies = targets.kept or targets.duplicates  # of whole rows
-    columns = None if copies else page_parser(settings).columns
+    columns = None if copies else parser.columns
     opened = open_sources(given, settings.page_bytes_max, columns, settings.url_prefix)
     outputs = [*targets.outputs().values(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]

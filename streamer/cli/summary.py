@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from rich.table import Table
 
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures
 from streamer.model import Change
 from streamer.run.catalogue import Catalogue
 from streamer.run.index_folder import IndexFolder
@@ -116,9 +115,7 @@ def print_summary(console: Terminal, summary: Summary) -> None:
     if not summary.records and not summary.interrupted:
         console.print(_nothing_new(summary))
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    table = figures()
     for name, value in _lines(summary):
         table.add_row(name, value)
     console.print(table)

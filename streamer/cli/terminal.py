@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
+
+
+def figures() -> Table:
+    """Return an empty table of names and their figures, without lines."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    return table
 
 
 class Terminal(Console):

@@ -23,7 +23,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -438,6 +438,26 @@ class _Again(io.RawIOBase):
         return taken
 
 
+class Parts(io.RawIOBase):
+    """Bytes that come in parts, none of them empty, as a file to read."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+        self._ready = b""  # of a part, not yet taken
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Fill `buffer` with bytes of a part; return how many, 0 at the end."""
+        if not self._ready:
+            self._ready = next(self._parts, b"")
+        taken = min(len(buffer), len(self._ready))
+        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
+        return taken
+
+
 def _widen(pipe: io.FileIO) -> None:
     """Let a pipe hold as much as it may, so that its two ends wake each other less often."""
     with suppress(OSError):  # no pipe, or the user has no more room for pipes
@@ -486,7 +506,7 @@ class ByteStream:
         reader: the bytes; reading raises `InputError` where the disk fails.
         status: the file's as it was opened.
         hurry: how long records may wait, if it is a pipe; if that is limited, `reader` pauses.
-        is_converted: what is read are lines made of the file's.
+        is_converted: what is read was made of the file's bytes.
     """
 
     def __init__(self, path: str, chunk_seconds: float | None = None) -> None:
@@ -510,7 +530,7 @@ class ByteStream:
         self.hurry = Hurry(None if self._stored.is_regular else chunk_seconds)
         hold_seconds = chunk_seconds and chunk_seconds / _HOLD_SHARE
         self.is_converted = False
-        self._damage_of_lines: Callable[[], str] = str
+        self._damage_of_made: Callable[[], str] = str
         magic = self._stored.take(len(ZSTD_MAGIC)) or b""
         self._stored.put_back(magic)
         self._stored.pauses = self.hurry.seconds is not None
@@ -564,7 +584,7 @@ class ByteStream:
     def damage(self) -> str | None:
         """Why the data could not be read to its end, and where; None where it could."""
         told = self._members.damage_told if self._members else None
-        return told or self._damage_of_lines() or None
+        return told or self._damage_of_made() or None
 
     def look(self, size: int) -> bytes:
         """Return the next `size` bytes or more, fewer where the stream ends; nothing is taken."""
@@ -599,11 +619,11 @@ class ByteStream:
         if is_spread(self.first):
             self.convert(JsonLines(self.reader))
 
-    def convert(self, lines: io.RawIOBase, damage: Callable[[], str] = str) -> None:
-        """Have lines read that are made of the `reader`; `damage` says why there are no more."""
-        self.is_converted, self._damage_of_lines = True, damage
-        self.reader = io.BufferedReader(lines, BUFFER_BYTES)
-        self._looked_at = None  # what is looked at from here on is these lines
+    def convert(self, made: io.RawIOBase, damage: Callable[[], str] = str) -> None:
+        """Have bytes read that are made of the file's; `damage` says why there are no more."""
+        self.is_converted, self._damage_of_made = True, damage
+        self.reader = io.BufferedReader(made, BUFFER_BYTES)
+        self._looked_at = None  # what is looked at from here on is these bytes
 
     def recover(self, begins: Callable[[bytes], object]) -> Gap | None:
         """Go on behind the damage, at the next gzip member that begins as `begins` wants it.

@@ -95,11 +95,12 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TO_LINES = 'write its rows as JSON lines, as {"url": ..., "body": ...}, and give these'
 _TO_FILES = "unpack it and give the page files in it"
 _TO_BYTES = "decompress it, and pipe the result into -"
+_ZIP_MAGIC = b"PK\x03\x04"
 _FOREIGN = (  # place, bytes, what it is, what to do
     (0, b"ORC", "an ORC file", _TO_LINES),
     (0, b"Obj\x01", "an Avro file", _TO_LINES),
     (0, b"SQLite format 3\x00", "an SQLite database", _TO_LINES),
-    (0, b"PK\x03\x04", "a ZIP archive", _TO_FILES),
+    (0, _ZIP_MAGIC, "a ZIP archive", _TO_FILES),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _TO_FILES),
     (0, b"Rar!\x1a\x07", "a RAR archive", _TO_FILES),
     (257, b"ustar", "a tar archive", _TO_FILES),
@@ -344,10 +345,13 @@ def has_records(name: str) -> bool:
     return format_by_name(name) not in {None, PAGE_FILES}
 
 
-def _foreign(head: bytes) -> str:
-    """Return what to say of a file by its first bytes, if they are of a kind that is not read."""
+def _foreign(head: bytes, named: Format | None = None) -> str:
+    """Return what to say of a file by its first bytes, if they are of a kind that is not read.
+
+    Of a file that is `named` as WACZ they may be those of a ZIP archive, which it is.
+    """
     for place, magic, what, remedy in _FOREIGN:
-        if head.startswith(magic, place):
+        if head.startswith(magic, place) and not (named is WACZ and magic == _ZIP_MAGIC):
             return f"is {what}, which is not read; {remedy}"
     return ""
 
@@ -419,7 +423,7 @@ def _kind(name: str) -> Format | None:
     if kind is None:
         return None
     head = _readable_head(name)
-    is_other = (kind is not WACZ and _foreign(head)) or (kind is JSON_LINES and _binary(head))
+    is_other = _foreign(head, kind) or (kind is JSON_LINES and _binary(head))
     return None if is_other else format_of(name, head)
 
 
@@ -448,7 +452,7 @@ def _checked(name: str) -> bool:
     if not path.is_file():
         return False
     kind = format_by_name(name)
-    if kind is not WACZ and (fault := _foreign(head)):
+    if fault := _foreign(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream
+from streamer.pages.bytestream import ByteStream, Parts
 from streamer.pages.lines import LineRecords
 from streamer.pages.records import InputFile
 
@@ -30,11 +30,11 @@ def open_rows(file: InputFile, stream: ByteStream, delimiter: str) -> LineRecord
         InputError: the first row cannot be the names of columns.
     """
     rows = _RowLines(file, stream.reader, delimiter)
-    stream.convert(rows, lambda: rows.damage)
+    stream.convert(Parts(rows.made(rows.names(file.name))), lambda: rows.damage)
     return LineRecords(file, stream)
 
 
-class _RowLines(io.RawIOBase):
+class _RowLines:
     """The rows of a text in columns, a JSON object a line."""
 
     def __init__(self, file: InputFile, source: io.BufferedReader[Any], delimiter: str) -> None:
@@ -44,22 +44,9 @@ class _RowLines(io.RawIOBase):
         self._raw: list[str] = []  # the lines of the row in hand
         csv.field_size_limit(max(self._limit, csv.field_size_limit()))  # of all readers
         self._rows = csv.reader(self._lines(), delimiter=delimiter, strict=True)
-        self._objects = self._made(self._names(file.name))
-        self._ready = b""  # made, and not yet taken
 
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill `buffer` with the next bytes of the lines; return how many, 0 at the end."""
-        if not self._ready:
-            self._ready = next(self._objects, b"")
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
-        return taken
-
-    def _names(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:
+        """Return the names of the columns, which the first row has."""
         try:
             names = next(self._rows, [])
         except csv.Error as error:
@@ -84,7 +71,7 @@ class _RowLines(io.RawIOBase):
     def _end(self, why: str) -> None:
         self.damage = self.damage or f"after line {self._rows.line_num:,} of its text comes {why}"
 
-    def _made(self, names: list[str]) -> Iterator[bytes]:
+    def made(self, names: list[str]) -> Iterator[bytes]:
         """Yield a line for each row: an object, or what becomes a dead letter.
 
         That is an array for a row with more cells than there are names, and a string for one that

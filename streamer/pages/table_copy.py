@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError
+from streamer.pages.tables import arrow_errors, parquet_file, said_by
 
 GROUP_BYTES = 64 << 20  # of a row group that is written, before compression
 _BATCH_ROWS = 1024
-_BUFFER_BYTES = 1 << 20
 
 Ordinals = npt.NDArray[np.uint64]
 
@@ -50,12 +50,9 @@ def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes] | RawIOBase) -> Non
 
 
 def _opened(name: str) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import parquet  # noqa: PLC0415
-
     try:
-        return parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
+        return parquet_file(name)
+    except arrow_errors() as error:
         raise _unreadable(name, error) from error
 
 
@@ -69,7 +66,7 @@ def _groups(name: str, opened: Any, ordinals: Ordinals) -> Iterator[list[Any]]: 
     while True:
         try:
             batch = next(batches, None)
-        except (pa.ArrowException, OSError) as error:
+        except arrow_errors() as error:
             raise _unreadable(name, error) from error
         if batch is None:
             break
@@ -86,5 +83,4 @@ def _groups(name: str, opened: Any, ordinals: Ordinals) -> Iterator[list[Any]]: 
 
 
 def _unreadable(name: str, error: Exception) -> InputError:
-    why = str(error).partition("\n")[0]
-    return InputError(f"{name}: cannot be read as Parquet ({why}); copy the file again")
+    return InputError(f"{name}: cannot be read as Parquet ({said_by(error)}); copy the file again")

@@ -2,8 +2,8 @@
 
 So fields are found by the same pointers: `/text` is a column, `/meta/url` a field of a struct. A
 cell of bytes is text where it is UTF-8; else it is base64 under its column's name with `_base64`
-behind. Of a wide table only the columns are read that are asked for, but for the first rows, from
-which a wrong field mapping is told. A row's ordinal is its number in the file.
+behind. Of a wide table only the columns that are needed are read, except in its first rows, which
+show a wrong field mapping. A row's ordinal is its number in the file.
 
 A file is known again by what it says of itself behind its rows (Parquet) or before them (Arrow):
 the places, sizes and extremes of all its parts. So a run that is taken up goes straight to the part
@@ -88,14 +88,12 @@ def _opened(file: InputFile, kind: str, read: Callable[[str], _Table]) -> _Table
     if not file.is_regular:
         raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
     needs_arrow()
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
     if not Path(file.name).stat().st_size:
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
     try:
         table = read(file.name)
-    except (pa.ArrowException, OSError) as error:
-        why = str(error).partition("\n")[0]
+    except arrow_errors() as error:
+        why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
     if twice := [name for name in table.names if table.names.count(name) > 1]:
         raise InputError(f"{file.name}: has the column {twice[0]!r} twice; rename one of them")
@@ -103,10 +101,7 @@ def _opened(file: InputFile, kind: str, read: Callable[[str], _Table]) -> _Table
 
 
 def _parquet(path: str) -> _Table:
-    from pyarrow import parquet  # noqa: PLC0415 - an extra
-
-    # Without a buffer for whole row groups a column is read by its pages.
-    opened = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    opened = parquet_file(path)
     # What else is told of a group is told by column, where damage ends the process.
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
     parts = [_RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
@@ -115,6 +110,13 @@ def _parquet(path: str) -> _Table:
         return iter(opened.iter_batches(batch_size=rows, row_groups=[part], columns=columns))
 
     return _Table(opened.schema_arrow.names, parts, _footer_digest(path), read, opened.close)
+
+
+def parquet_file(path: str) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
+    """Open a Parquet file so that a column is read by its pages, not by whole row groups."""
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
+    return parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
 
 
 def _footer_digest(path: str) -> str:
@@ -232,9 +234,8 @@ class TableRecords:
                     for first, rows in self._rows(number, part, max(0, start - begin)):
                         done = before + part.bytes * (first + len(rows)) / part.rows
                         yield from self._chunks_of(begin + first, rows, int(scale * done))
-                except _arrow_errors() as error:
-                    why = str(error).partition("\n")[0]
-                    self.damage = f"part {number + 1} of {len(parts)}: {why}"
+                except arrow_errors() as error:
+                    self.damage = f"part {number + 1} of {len(parts)}: {said_by(error)}"
                     break
             before += part.bytes
         ending.damage = self.damage or ""
@@ -297,10 +298,16 @@ class TableRecords:
         return Chunk(start, end, amount, mark=self._place, **records)
 
 
-def _arrow_errors() -> tuple[type[Exception], ...]:
+def arrow_errors() -> tuple[type[Exception], ...]:
+    """Return what is raised for files that cannot be read."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
     return pa.ArrowException, OSError
+
+
+def said_by(error: Exception) -> str:
+    """Return the first line of an error, behind which there may be many."""
+    return str(error).partition("\n")[0]
 
 
 def _lines(batch: _Batch) -> Slices:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zipfile
 import zlib
 from collections.abc import Iterator
 
 from streamer.errors import InputError
-from streamer.pages.bytestream import ByteStream
+from streamer.pages.bytestream import ByteStream, Parts
 from streamer.pages.records import InputFile
 from streamer.pages.warc import WarcRecords
 
@@ -36,43 +35,26 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
         opened.close()
         raise InputError(f"{file.name}: has no WARC file in {_FOLDER}; is it a WACZ file?")
     archives = _Archives(opened, own)
-    stream.convert(archives, lambda: archives.damage)
+    stream.convert(Parts(archives.expanded()), lambda: archives.damage)
     return WarcRecords(file, stream, "WARC")
 
 
-class _Archives(io.RawIOBase):
-    """The expanded bytes of the WARC files of an archive, one file after the other."""
+class _Archives:
+    """The WARC files of an archive, one after the other; `damage` says what cannot be read."""
 
     def __init__(self, opened: zipfile.ZipFile, names: list[str]) -> None:
+        self._zip, self._names = opened, names
         self.damage = ""
-        self._zip = opened
-        self._parts = self._read(names)
-        self._ready = b""  # expanded, and not yet taken
 
-    def _read(self, names: list[str]) -> Iterator[bytes]:
-        for name in names:
-            try:
-                with self._zip.open(name) as stored:
-                    opened = gzip.GzipFile(fileobj=stored) if name.endswith(_PACKED) else stored
-                    while part := opened.read(_READ_BYTES):
-                        yield part
-            except _DAMAGED as error:
-                self.damage = f"{name}: {error}"
-                return
-
-    def readable(self) -> bool:
-        """Tell that it can be read."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill `buffer` with the next bytes; return how many, 0 at the end."""
-        if not self._ready:
-            self._ready = next(self._parts, b"")
-        taken = min(len(buffer), len(self._ready))
-        buffer[:taken], self._ready = self._ready[:taken], self._ready[taken:]
-        return taken
-
-    def close(self) -> None:
-        """Close the archive."""
-        self._zip.close()
-        super().close()
+    def expanded(self) -> Iterator[bytes]:
+        """Yield the bytes of all files, expanded; close the archive."""
+        with self._zip:
+            for name in self._names:
+                try:
+                    with self._zip.open(name) as stored:
+                        opened = gzip.GzipFile(fileobj=stored) if name.endswith(_PACKED) else stored
+                        while part := opened.read(_READ_BYTES):
+                            yield part
+                except _DAMAGED as error:
+                    self.damage = f"{name}: {error}"
+                    return

@@ -108,10 +108,14 @@ def named(names: Sequence[str]) -> str:
 
 def passed_over(names: Sequence[str]) -> str:
     """Return the sentence about files in folders that were not read."""
-    shown = named(names)
-    if len(names) > NAMES_SHOWN:
-        kinds = Counter(PurePath(name).suffix.lower() or "without a suffix" for name in names)
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common(NAMES_SHOWN))
-        rest = kinds.total() - sum(count for _, count in kinds.most_common(NAMES_SHOWN))
-        shown = f"{counts}{f', {rest:,} others' if rest else ''} (as {names[0]})"
+    shown = named(names) if len(names) <= NAMES_SHOWN else f"{_by_suffix(names)} (as {names[0]})"
     return f"Passed over, because they are no page files: {shown}."
+
+
+def _by_suffix(names: Sequence[str]) -> str:
+    """Return how many files have which suffix, the most frequent ones by name."""
+    kinds = Counter(PurePath(name).suffix.lower() or "without a suffix" for name in names)
+    most = kinds.most_common(NAMES_SHOWN)
+    rest = len(names) - sum(count for _, count in most)
+    parts = [f"{count:,} {kind}" for kind, count in most]
+    return ", ".join([*parts, f"{rest:,} others"] if rest else parts)

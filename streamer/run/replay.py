@@ -487,9 +487,11 @@ class Replay:
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""
-        pages = [own.source for own in parsed if own.pages]
-        if pages and self._page_outputs is not None:
-            self._page_outputs.check(chunk, self._name_of(pages[0]))
+        if self._page_outputs is None:
+            return
+        source = next((own.source for own in parsed if own.pages), None)
+        if source is not None:
+            self._page_outputs.check(chunk, self._name_of(source))
 
     def _behind(self, task: Callable[[], None]) -> None:
         """Have something done in the writing thread, after all that was judged until now."""

@@ -64,9 +64,7 @@ MERGED_FILES = 16
 MERGED_BYTES = 128 << 20  # a file of so many stays
 LOG_BLOCK_BYTES = 32 << 10  # of RocksDB's logs; no record's part reaches over the end of one
 LOG_HEADER_BYTES = 7  # checksum, length (2 bytes, the lower first), type
-RECYCLED_TYPES = frozenset(
-    {5, 6, 7, 8, 11}
-)  # of records in logs that are written over; none is here
+RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})  # of records in logs that are written over
 _STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
 _CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 

@@ -30,7 +30,7 @@ from streamer.analysis.clusters import (
 from streamer.analysis.sample.score import VerdictLine
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures
 from streamer.errors import InputError, SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.outputs import STANDARD_OUTPUT, check_writable
@@ -200,9 +200,7 @@ def _counted(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Ro
 
 def _summary(grouping: Grouping) -> Table:
     sizes = grouping.sizes
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    table = figures()
     table.add_row("verdicts", f"{grouping.judged:,}")
     table.add_row("  of duplicates", f"{grouping.duplicates:,}")
     table.add_row("clusters", f"{len(grouping):,}")

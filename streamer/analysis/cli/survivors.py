@@ -18,7 +18,7 @@ from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering,
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
 from streamer.pages.files import PARQUET, Source, format_by_name
 from streamer.pages.table_copy import copy_rows
@@ -274,9 +274,7 @@ def _write_rows(
 
 
 def _summary(grouping: Grouping, survivors: Survivors) -> Table:
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    table = figures()
     table.add_row("verdicts", f"{grouping.judged:,}")
     table.add_row("clusters", f"{len(grouping):,}")
     table.add_row("pages written", f"{survivors.written:,}")
