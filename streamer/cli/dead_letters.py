@@ -22,8 +22,14 @@ from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
-from streamer.run.outputs import STANDARD_OUTPUT, StandardOutput, check_distinct, check_writable
-from streamer.run.reading import is_message, letters_in
+from streamer.pages.files import is_of_messages
+from streamer.run.outputs import (
+    STANDARD_OUTPUT,
+    StandardOutput,
+    check_distinct,
+    check_writable,
+    lines_within,
+)
 
 # By code what to do, in the words of docs/dead-letters.md.
 REMEDIES = {
@@ -47,6 +53,8 @@ _UNKNOWN = "docs/dead-letters.md of the version that wrote it lists its codes."
 SOURCES_SHOWN = 10  # of a code
 LETTERS_SHOWN = 10
 CHARACTERS_SHOWN = 400  # of a record
+
+_decode = msgspec.json.Decoder(DeadLetter).decode
 
 dead_letters = typer.Typer(
     cls=Group,
@@ -106,6 +114,23 @@ class LetterChoice:
         return (letter for path in files for letter in letters_in(path))
 
 
+def letters_in(path: Path) -> Iterator[DeadLetter]:
+    """Yield the dead letters of a file.
+
+    Raises:
+        InputError: the file cannot be read, or a line of it is no dead letter.
+    """
+    try:
+        number = 0
+        for line in lines_within(path, sys.maxsize):
+            number += 1
+            yield _decode(line)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
+
+
 # ---- counts --------------------------------------------------------------------------------------
 
 
@@ -157,8 +182,8 @@ def list_letters(
 ) -> None:
     """Count dead letters by code and source, each with an example and what to do.
 
-    To judge those of files again, use `streamer replay --retry-dead-letters`; to send those of a
-    worker again, `streamer dead-letters retry`.
+    `streamer replay` judges the records of a file of dead letters again; `streamer dead-letters
+    retry` sends those of a worker again.
 
     Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
 
@@ -238,7 +263,7 @@ def show(
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
     Records of WARC and ARC files are no lines, so nothing is added to them. Once the mapping is
-    right, `streamer replay --retry-dead-letters` judges dead letters of files again, and `streamer
+    right, `streamer replay` judges the records of a file of dead letters again, and `streamer
     dead-letters retry` sends those of a worker again.
 
     Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
@@ -311,8 +336,8 @@ def _record(letter: DeadLetter, written: _Written) -> bytes:
     """Return a record as it is to be written; count what is special of it."""
     value = _bytes(letter, letter.value_base64)
     written.cut += letter.truncated
-    written.not_lines += b"\n" in value or not is_message(letter)
-    return value + b"\n" if is_message(letter) else value
+    written.not_lines += b"\n" in value or not is_of_messages(letter.page.topic)
+    return value + b"\n" if is_of_messages(letter.page.topic) else value
 
 
 def _bytes(letter: DeadLetter, text: str) -> bytes:
@@ -361,8 +386,8 @@ def retry(
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
 
     Use it once the workers have the right mapping. It names the offsets at which the next run is to
-    begin; without --offsets, a run sends all that the topic has. Dead letters of files are judged
-    again by `streamer replay --retry-dead-letters`.
+    begin; without --offsets, a run sends all that the topic has. Dead letters of files are an input
+    of `streamer replay`.
 
     Example: streamer dead-letters retry --from-topic pages-dlt --code missing_url --dry-run
     """
@@ -371,8 +396,8 @@ def retry(
 
     if selection.from_topic is None:
         raise SettingsError(
-            "Name a worker's topic of dead letters with --from-topic. Those of files are judged "
-            "again by `streamer replay --retry-dead-letters`."
+            "Name a worker's topic of dead letters with --from-topic. To judge those of a file "
+            "again, give it to `streamer replay`."
         )
     which = Which(frozenset(selection.code or ()), selection.index_name, max_retries)
     wanted = parse_wanted(None, offsets, None)

@@ -47,7 +47,6 @@ from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
-from streamer.stored.store import has_index
 
 FAULTS = "Input that is not as it should be"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
@@ -201,15 +200,6 @@ class Handling:
             rich_help_panel=FAULTS,
         ),
     ] = False
-    retry_dead_letters: Annotated[
-        bool,
-        typer.Option(
-            "--retry-dead-letters",
-            help="Judge the dead letters of earlier runs on this index again, before anything new: "
-            "after the mapping was corrected, say.",
-            rich_help_panel=FAULTS,
-        ),
-    ] = False
     fail_on_dead_letters: Annotated[
         float | None,
         typer.Option(
@@ -234,7 +224,7 @@ class Handling:
     def checks(self, errors: Terminal) -> Checks:
         """Return what the run looks out for; it warns on `errors`, the console of errors."""
         notice = partial(_warn_of, errors)
-        return Checks(self.keep_going, self.retry_dead_letters, self.warn_share, notice)
+        return Checks(self.keep_going, self.warn_share, notice)
 
 
 MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
@@ -279,15 +269,15 @@ def replay(
 
     Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 
-    Example: streamer replay crawl.jsonl --fields '{"url": "/uri", "body": "/html"}'
-    --retry-dead-letters --fail-on-dead-letters 0.1 --verdicts verdicts.jsonl --index my-index
+    Example: streamer replay verdicts.jsonl.dead.jsonl --fields '{"url": "/uri", "body": "/html"}'
+    --fail-on-dead-letters 0.1 --verdicts again.jsonl --index my-index
 
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
     """
     parser = page_parser(settings)
     console, errors = Terminal(stderr=targets.to_standard_output), Terminal(stderr=True)
-    _check(pages or [], targets, handling, topic, settings)
+    _check(pages or [], targets, topic, settings)
     with ExitStack() as stack:
         make_input = (
             stack.enter_context(_topic_input(topic, settings, errors))
@@ -303,15 +293,11 @@ def replay(
     _conclude(outcome, result, handling, console, errors, lasting=lasting)
 
 
-def _check(
-    pages: Sequence[str], targets: Targets, handling: Handling, topic: FromTopic, settings: Settings
-) -> None:
+def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: Settings) -> None:
     """Raise SettingsError unless the options make sense together."""
     names, index = targets.outputs(), targets.index
-    if handling.retry_dead_letters:
-        _check_retry(index, names.get(LETTERS_OPTION), topic.order_of)
     topic.check(
-        files=bool(pages) or (handling.retry_dead_letters and topic.from_topic is None),
+        files=bool(pages),
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
     if targets.summary is not None:
@@ -357,21 +343,6 @@ def _warn_of(console: Terminal, source: str, cluster: LargeCluster) -> None:
     who = f"representative is {cluster.url}"
     said = suspicion(source, cluster.pages, cluster.share, who)
     console.warn(said)
-
-
-def _check_retry(index: Path | None, dead_letters: str | None, order_of: str | None) -> None:
-    """Raise SettingsError if there can be no dead letters to judge again."""
-    if index is None:
-        raise SettingsError("--retry-dead-letters needs the --index of the runs that wrote them.")
-    if dead_letters is None or dead_letters == STANDARD_OUTPUT:
-        raise SettingsError("--retry-dead-letters needs their file. Name it with --dead-letters.")
-    if not has_index(index):
-        raise SettingsError(
-            f"There is no index in {index}. --retry-dead-letters needs the one of the runs that "
-            "wrote them."
-        )
-    if order_of is not None:
-        raise SettingsError("--retry-dead-letters does not go with --order-of. Leave one out.")
 
 
 def _check_summary(summary: Path, outputs: Iterable[str]) -> None:
@@ -498,13 +469,6 @@ def _run(
 
     wanted = {name: catalogue.known_length(name, folder.fingerprint) for name in names.values()}
     check_complete(catalogue, names)
-    dead = sum(catalogue.totals.dead.values())
-    letters = names.get(LETTERS_OPTION)
-    if checks.second_judgements and dead and letters and not wanted[letters]:
-        raise SettingsError(
-            f"{letters} holds none of the {dead:,} dead letters of this index. Name the file that "
-            "does with --dead-letters."
-        )
     with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as opened:
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}

@@ -22,8 +22,6 @@ LARGE_CLUSTERS_SHOWN = 10
 class Summary(msgspec.Struct):
     """The summary as JSON; `total` counts all runs on this index, the rest is of this run.
 
-    `judged_again` were dead letters of earlier runs and are pages now, `still_dead` are none; both
-    count among the records; `not_whole` could not be tried, since all of them was not kept.
     `examples` names a record for each code. `changes` are empty without `--track-changes`.
     `missing_fields` are those of `--carry` that no page of this run had.
     """
@@ -48,9 +46,6 @@ class Summary(msgspec.Struct):
     sources_incomplete: dict[str, str]
     sources_without_last_line: list[str]
     files_passed_over: list[str]
-    judged_again: int
-    still_dead: int
-    not_whole: int
     examples: dict[str, str]
     missing_fields: list[str]
     large_clusters: list[dict[str, Any]]
@@ -89,9 +84,6 @@ def summarise(outcome: Outcome, catalogue: Catalogue, judge: Judge, folder: Inde
         sources_incomplete=outcome.report.incomplete,
         sources_without_last_line=outcome.report.unended,
         files_passed_over=outcome.report.passed_over,
-        judged_again=outcome.judged_again,
-        still_dead=outcome.still_dead,
-        not_whole=outcome.not_whole,
         examples=outcome.examples,
         missing_fields=outcome.missing_fields if pages_of(totals) else [],
         large_clusters=[
@@ -129,13 +121,10 @@ def _nothing_new(summary: Summary) -> str:
     if summary.sources_empty and not summary.sources_done_before:
         return "Nothing new: the input holds no record."
     parts = [f"{before:,} records in this index"]
-    if summary.not_whole:
+    if dead:
         parts.append(
-            f"{summary.not_whole:,} of them dead letters that cannot be judged again: they were "
-            "cut, or are of WARC or ARC files"
+            f"{dead:,} of them dead letters; give their file as PAGES to judge these again"
         )
-    elif dead:
-        parts.append(f"{dead:,} of them dead letters; --retry-dead-letters judges these again")
     return f"Nothing new: all of these records have been judged before ({', '.join(parts)})."
 
 
@@ -207,10 +196,6 @@ def _lines(summary: Summary) -> list[tuple[str, str]]:
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.dead_letters.items())]
     lines += [("skipped", f"{sum(summary.skipped.values()):,}")]
     lines += [(f"  {code}", f"{n:,}") for code, n in sorted(summary.skipped.items())]
-    if summary.judged_again or summary.still_dead or summary.not_whole:
-        lines.append(("dead letters judged again", f"{summary.judged_again:,}"))
-        lines.append(("  still dead letters", f"{summary.still_dead:,}"))
-        lines.append(("  cannot be judged again", f"{summary.not_whole:,}"))
     if summary.large_clusters:
         lines.append(("large clusters", f"{len(summary.large_clusters):,}"))
         lines += [

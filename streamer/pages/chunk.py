@@ -91,7 +91,6 @@ class Chunk:
         heads: where the first records of the stream end, as far as they are in it.
         times: those of the messages in milliseconds, where a topic has them.
         told_pages: the ordinals of what must be a page, where that is known.
-        codes: those of the dead letters that its messages were before, by ordinal.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
@@ -110,7 +109,6 @@ class Chunk:
     source: int = -1
     times: list[int] = field(default_factory=list)
     told_pages: list[int] | None = None
-    codes: dict[int, str] | None = None
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 

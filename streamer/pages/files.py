@@ -30,6 +30,7 @@ from streamer.pages.bytestream import (
     first_bytes,
 )
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
+from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
 from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
@@ -66,8 +67,16 @@ PAGE_FILES = Format(
     small=small_page,
     small_bytes_max=1 << 20,
 )
+_LETTER = re.compile(
+    rb'\{"page":\{"topic":"(?:[^"\\]|\\.)*","partition":\d+,"offset":\d+\},"code":"'
+)
 FORMATS = (
     JSON_LINES,
+    Format(
+        "dead letters", (".dead.jsonl",),
+        lambda file, stream: LetterRecords(file, stream, is_of_messages),
+        begins=_LETTER.match, packed=COMPRESSIONS, rank=3,
+    ),
     Format(
         "WARC", (".warc", ".wet"), partial(WarcRecords, kind="WARC"),
         begins=partial(begins_file, "WARC"), packed=(".gz",), is_message=False,
@@ -251,7 +260,8 @@ class Source(InputFile):
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
         is_whole = len(data) == status[0] <= kind.small_bytes_max
-        chunk = kind.small(self, data, complete) if is_whole else None
+        is_small = is_whole and format_of(self.name, data) is kind
+        chunk = kind.small(self, data, complete) if is_small else None
         return None if chunk is None else (chunk, status)
 
     def _format(self, stream: ByteStream) -> Format:
@@ -324,6 +334,12 @@ def format_by_name(name: str) -> Format | None:
     """Return the format that a file's name tells; None: none."""
     found = _BY_SUFFIX.search(name)
     return _OF_SUFFIX[found[0].lower()] if found else None
+
+
+def is_of_messages(name: str) -> bool:
+    """Tell by its name whether a source has messages; WARC records and single pages are none."""
+    kind = format_by_name(name.lower().removesuffix(".zst"))  # as a pipe may be called
+    return kind is None or kind.is_message
 
 
 def format_by_head(head: bytes) -> Format | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
@@ -38,8 +37,7 @@ from streamer.stored.store import Store
 ENTRIES_A_BLOCK = 256
 CANDIDATES_MAX = 8  # that a file may be, of those that are gone and alike in one way
 WAY_NAMES = 3  # at the end of a path, by which these are alike
-SECOND_JUDGEMENTS = "dead letters"  # no path is: those are resolved, or name standard input
-ADDED = "added"  # nor is this, in verdicts on pages that a program adds
+ADDED = "added"  # of pages that a program adds; no path is, as those are resolved
 
 
 _Likeness = str | tuple[int, str]  # the end of a path, or how a file begins
@@ -56,8 +54,7 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
     `topic_id` is "" for files; for a partition of a topic `name` is the topic's, and positions are
     offsets.
 
-    `mapping` is the id of the field mapping under which it was read last. `rescued` tells of which
-    records the dead letters have been judged after all: begin, end, begin, end, ..., ascending.
+    `mapping` is the id of the field mapping under which it was read last.
     """
 
     name: str
@@ -71,22 +68,6 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
     partition: int = 0
     topic_id: str = ""
     mapping: str = ""
-    rescued: list[int] = []
-
-    def is_rescued(self, ordinal: int) -> bool:
-        """Tell whether the dead letter of a record has been judged after all."""
-        return bool(bisect_right(self.rescued, ordinal) % 2)
-
-    def rescue(self, ordinal: int) -> None:
-        """Note that it has."""
-        if self.is_rescued(ordinal):
-            return
-        for limit in (ordinal, ordinal + 1):
-            at = bisect_right(self.rescued, limit)
-            if at and self.rescued[at - 1] == limit:  # a neighbour's, which is none any more
-                del self.rescued[at - 1]
-            else:
-                self.rescued.insert(at, limit)
 
 
 class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
@@ -245,13 +226,6 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
                     )
                 return number
         return self._add(SourceEntry(topic, "", None, partition=partition, topic_id=topic_id))
-
-    def enter_second_judgements(self) -> int:
-        """Return the number under which records are judged that had been dead letters before."""
-        for number, entry in enumerate(self.entries):
-            if entry.path == SECOND_JUDGEMENTS:
-                return number
-        return self._add(SourceEntry(SECOND_JUDGEMENTS, SECOND_JUDGEMENTS, None, finished=True))
 
     def enter_added(self) -> int:
         """Return the number of the source of pages that a program adds one by one."""

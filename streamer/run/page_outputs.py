@@ -33,7 +33,7 @@ from streamer.pages.bytestream import first_bytes
 from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import JSON_LINES, Source, format_by_name, format_of
 from streamer.pages.warc import begins_record
-from streamer.run.catalogue import ADDED, SECOND_JUDGEMENTS, Catalogue
+from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
 from streamer.run.small_files import refs_in
 
@@ -114,11 +114,7 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
 
     `names` are those of all outputs of the run, by option.
     """
-    is_begun = any(
-        entry.position
-        for entry in catalogue.entries
-        if entry.path not in {ADDED, SECOND_JUDGEMENTS}
-    )
+    is_begun = any(entry.position for entry in catalogue.entries if entry.path != ADDED)
     for option in PAGE_OUTPUTS:
         before = [name for name, own in catalogue.roles.items() if own == option]
         if before and option not in names:

@@ -4,42 +4,22 @@ A replay takes steps as they come: a chunk of a source, the end of a source, oth
 Verdicts depend on the order of the steps, so an input gives the same ones in every run over the
 same records; and a run that is taken up again gives those that a quiet one would have given from
 there on. Files are read here, one after the other; streamer/kafka/topic_replay.py reads topics.
-
-Dead letters of earlier runs are records to judge once more, under their own page refs. Their bytes
-are those of the dead-letter file. A record that is a page now gets the verdict that it lacked, and
-the catalogue notes that (`SourceEntry.rescue`): it is never judged again. One that fails again
-stays the dead letter that it is, and no second one is written. What is judged here is a source of
-its own in the log, numbered on and on, whose pages have the refs of the records' sources. Chunks of
-them are cut by lines of the file, whatever is left out: so a run that is taken up cuts as one that
-was left in peace. WARC records cannot be judged again: their letters lack their headers.
 """
 
 from __future__ import annotations
 
-import base64
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from streamer.errors import InputError, StoreMismatch
+from streamer.errors import StoreMismatch
 from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
-from streamer.model import DeadLetter, page_ref
 from streamer.pages.bytestream import Mark
-from streamer.pages.chunk import Chunk, Ending, Message, PageBatch
-from streamer.pages.files import Source, format_by_name, status_of
+from streamer.pages.chunk import Chunk, Ending, PageBatch
+from streamer.pages.files import Source, status_of
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
-from streamer.run.outputs import lines_within
-
-_LINES_MAX = 1_000
-_BYTES_MAX = 8 << 20
-
-_DECODE = msgspec.json.Decoder(DeadLetter).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,73 +245,3 @@ def _other_records(entry: SourceEntry, source: Source, reached: Mark) -> str:
         f"the {entry.position:,} that were judged of it. Nothing of it was judged. Give the same "
         "pipe again, or put these pages into a file and give that."
     )
-
-
-def read_dead_letters(path: str, length: int, catalogue: Catalogue) -> Iterator[Chunk]:
-    """Yield what can be judged again of the first `length` bytes of a dead-letter file, as stored.
-
-    Raises:
-        InputError: the file cannot be read, or a line of it is no dead letter.
-    """
-    numbers = {
-        (entry.name, entry.partition): number for number, entry in enumerate(catalogue.entries)
-    }
-    found: dict[int, DeadLetter] = {}  # by page ref
-    lines = bytes_in_chunk = 0
-    for letter in letters_in(Path(path), length):
-        number = numbers.get((letter.page.topic, letter.page.partition))
-        lines += 1
-        bytes_in_chunk += len(letter.value_base64)
-        if number is not None and is_message(letter) and not letter.truncated:
-            found[page_ref(number, letter.page.offset)] = letter
-        if lines >= _LINES_MAX or bytes_in_chunk >= _BYTES_MAX:
-            yield from _chunks(found, numbers, catalogue)
-            found, lines, bytes_in_chunk = {}, 0, 0
-    yield from _chunks(found, numbers, catalogue)
-
-
-def _chunks(
-    found: dict[int, DeadLetter], numbers: dict[tuple[str, int], int], catalogue: Catalogue
-) -> Iterator[Chunk]:
-    """Yield a chunk a source of what has no verdict yet."""
-    by_source: dict[int, list[DeadLetter]] = {}
-    for _, letter in sorted(found.items()):
-        number = numbers[letter.page.topic, letter.page.partition]
-        entry = catalogue.entries[number]
-        if letter.page.offset < entry.position and not entry.is_rescued(letter.page.offset):
-            by_source.setdefault(number, []).append(letter)
-    for number, letters in by_source.items():
-        first, last = letters[0].page.offset, letters[-1].page.offset
-        yield Chunk(
-            first, last + 1, messages=[_message(letter) for letter in letters], source=number,
-            codes={letter.page.offset: letter.code for letter in letters},
-        )  # fmt: skip
-
-
-def letters_in(path: Path, length: int = sys.maxsize) -> Iterator[DeadLetter]:
-    """Yield the dead letters in the first `length` bytes of a file, as stored.
-
-    Raises:
-        InputError: the file cannot be read, or a line of it is no dead letter.
-    """
-    try:
-        number = 0
-        for line in lines_within(path, length):
-            number += 1
-            yield _DECODE(line)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise InputError(f"{path}:{number}: not a dead letter ({error})") from error
-
-
-def is_message(letter: DeadLetter) -> bool:
-    """Tell whether a dead letter's record is a message, by its source's name: no WARC record."""
-    name = letter.page.topic.lower().removesuffix(".zst")  # as a pipe may be called
-    kind = format_by_name(name)
-    return kind is None or kind.is_message
-
-
-def _message(letter: DeadLetter) -> Message:
-    key = None if letter.key_base64 is None else base64.b64decode(letter.key_base64)
-    return letter.page.offset, key, base64.b64decode(letter.value_base64)

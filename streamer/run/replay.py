@@ -9,7 +9,6 @@ where the last flush stands.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +42,6 @@ from streamer.run.reading import (
     SourceEnd,
     Step,
     parsed,
-    read_dead_letters,
 )
 from streamer.run.small_files import (
     Parsed,
@@ -91,13 +89,11 @@ class Checks:
 
     Attributes:
         keep_going: go on where the first records of a source all fail in the same way.
-        second_judgements: judge dead letters of earlier runs again, before anything new.
         share_min: the share of a source's pages that makes a cluster suspicious.
         notice: is told of such a cluster as soon as it shows.
     """
 
     keep_going: bool = False
-    second_judgements: bool = False
     share_min: float = SHARE_MIN
     notice: Notice = lambda _source, _cluster: None
 
@@ -109,8 +105,6 @@ class Outcome:
     Attributes:
         examples: for each code of dead letters and skipped records, where the first one stands.
         large_clusters: by their sources' names, the largest shares first.
-        judged_again: dead letters of earlier runs that are pages now; `still_dead`: that are none;
-            `not_whole`: that could not be tried, since their file does not hold all of them.
         report: what is to be told of the sources.
         missing_fields: those to be carried that no page had.
     """
@@ -119,9 +113,6 @@ class Outcome:
     seconds: float = 0.0
     interrupted: bool = False
     report: InputReport = field(default_factory=InputReport)
-    judged_again: int = 0
-    still_dead: int = 0
-    not_whole: int = 0
     examples: dict[str, str] = field(default_factory=dict)
     large_clusters: list[tuple[str, LargeCluster]] = field(default_factory=list)
     missing_fields: list[str] = field(default_factory=list)
@@ -195,9 +186,7 @@ class Replay:
         """
         started = time.perf_counter()
         pages.enter(self._catalogue)
-        steps = itertools.chain(
-            self._second_reads(dead_letters), gathered(pages.steps(), self._is_new_file)
-        )
+        steps = gathered(pages.steps(), self._is_new_file)
         self._locate = self._catalogue.locator()
         self._verdicts, self._letters, self._page_outputs = verdicts, dead_letters, page_outputs
         self._outputs = [output for output in (verdicts, dead_letters) if output is not None]
@@ -225,18 +214,8 @@ class Replay:
             self._begin()
             self._flush(sweep=True)
             self._note_clusters()
-        if self._checks.second_judgements and not self._stop:
-            dead, own = self._catalogue.totals.dead, self._outcome.totals.dead
-            self._outcome.not_whole = sum(dead.values()) - sum(own.values())
         self._outcome.seconds = time.perf_counter() - started
         return self._outcome
-
-    def _second_reads(self, dead_letters: OutputFile | None) -> Iterator[Step]:
-        """Return the dead letters of earlier runs as steps, if they are asked for."""
-        if not self._checks.second_judgements or dead_letters is None:
-            return iter(())
-        self._second = self._catalogue.enter_second_judgements()
-        return read_dead_letters(dead_letters.name, dead_letters.length, self._catalogue)
 
     def _is_new_file(self, source: int) -> bool:
         entry = self._catalogue.entries[source]
@@ -303,7 +282,7 @@ class Replay:
             progress(step.amount, self._outcome.totals.records)
             return
         self._held.append(work)
-        if _is_new(step):
+        if isinstance(step, Chunk):
             assert result is not None, step
             self._see(result.result().parsed)
         elif isinstance(step, SourceEnd):
@@ -327,7 +306,7 @@ class Replay:
         for step, result in held:
             self._begin()
             self._handle(step, result)
-            if isinstance(step, SourceEnd) or _is_new(step):
+            if isinstance(step, SourceEnd | Chunk):
                 progress(step.amount, self._outcome.totals.records)
             self._tell_of_clusters()
             self._flush_if_due()
@@ -342,8 +321,7 @@ class Replay:
             self._behind(partial(self._end_counting, step.source))
         elif isinstance(step, Chunk):
             assert result is not None, step
-            judge = self._judge_new if step.codes is None else self._judge_again
-            judge(step, result.result())
+            self._judge_new(step, result.result())
 
     def _finish(self, source: int, status: tuple[int, ...]) -> None:
         """Note that a source has ended."""
@@ -390,32 +368,6 @@ class Replay:
             entry.mapping = self._mapping
         if own.status is not None:
             self._finish(own.source, own.status)
-
-    def _judge_again(self, chunk: Chunk, prepared: Prepared) -> None:
-        """Judge the dead letters that are pages now; all others stay what they are."""
-        batch, pages, found, parsed = prepared
-        assert chunk.codes is not None, chunk
-        self._check_kind(chunk, parsed)
-        source = chunk.source
-        ordinals = np.array([sequence for sequence, _, _ in chunk.messages])
-        log, entry = self._catalogue.to_change(self._second), self._catalogue.to_change(source)
-        start, log.position = log.position, log.position + len(ordinals)
-        numbers = start + np.searchsorted(ordinals, np.array(batch.sequences, np.int64))
-        each = (self._catalogue.totals, self._outcome.totals)
-        for block in self._judge.judge(self._second, start, log.position, pages, found, numbers):
-            self._write_block(source, chunk, block)
-            for totals in each:
-                totals.add_verdicts(block)
-        for sequence in batch.sequences:
-            entry.rescue(sequence)
-            dead, code = self._catalogue.totals.dead, chunk.codes[sequence]
-            dead[code] -= 1
-            if not dead[code]:
-                del dead[code]
-        self._outcome.totals.add_batch(batch)
-        self._note_examples(chunk, parsed, batch)
-        self._outcome.judged_again += len(batch)
-        self._outcome.still_dead += len(ordinals) - len(batch)
 
     def _note_examples(self, chunk: Chunk, parsed: Sequence[Parsed], batch: PageBatch) -> None:
         """Remember where the first record of each code stands."""
@@ -544,8 +496,3 @@ def _left_at_pause(step: Step) -> int | None:
     if isinstance(step, Pause):
         return 0 if step.all else CHUNKS_AHEAD
     return None
-
-
-def _is_new(step: Step) -> TypeGuard[Chunk]:
-    """Tell whether a step is a chunk of records that have not been judged."""
-    return isinstance(step, Chunk) and step.codes is None

@@ -84,7 +84,6 @@ def _is_small(chunk: Chunk) -> bool:
         return len(chunk.pages[0].block) <= CHUNK_BYTES_MAX
     return (
         chunk.start == 0
-        and chunk.codes is None
         and 0 < len(lines) == chunk.end <= SMALL_RECORDS_MAX
         and int(lines.ends[-1] - lines.starts[0]) <= SMALL_BYTES_MAX
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import signal
@@ -9,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streamer.model import DeadLetter, Location
 from streamer.pages.files import FORMATS
 from tests.helpers.kills import code_of
 from tests.integration.test_replay import Place, lines, page
@@ -61,11 +64,24 @@ def write_arrow(path: Path, pages: list[Record]) -> None:
         stream.write_table(table, max_chunksize=70)
 
 
+def write_letters(path: Path, pages: list[Record]) -> None:
+    """Write the dead letters that pages would be without a mapping."""
+    letters = (
+        DeadLetter(
+            Location("topic", 0, number), "missing_url", "", None,
+            base64.b64encode(json.dumps(page).encode()).decode(), 1, truncated=False,
+        )
+        for number, page in enumerate(pages)
+    )  # fmt: skip
+    path.write_bytes(b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters))
+
+
 WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
     ".csv": write_rows,
     ".tsv": write_rows,
     ".parquet": write_parquet,
     ".arrow": write_arrow,
+    ".dead.jsonl": write_letters,
 }
 
 
@@ -223,4 +239,4 @@ def test_kept_pages_are_not_written_under_the_name_of_another_format(
 
 def test_every_format_is_tried_here() -> None:
     tried = {"JSON lines", "WARC", "ARC", "WACZ", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
-    assert {each.name for each in FORMATS} == tried
+    assert {each.name for each in FORMATS} == tried | {"dead letters"}

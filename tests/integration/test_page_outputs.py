@@ -252,10 +252,12 @@ def test_dead_letters_that_are_judged_again_come_as_lines(place: Place) -> None:
     outputs = ("--kept", kept, "--duplicates", others)
     assert place.replay(pages, *outputs) == 0
     assert (kept.read_bytes(), others.read_bytes()) == (page(1), page(1))
-    fields = ("--fields", '{"url": "/uri", "body": "/body"}', "--retry-dead-letters")
-    assert place.replay(*outputs, *fields) == 0
-    again = [*odd[:1], *odd[2:12]]  # of page 1 there is a copy
-    assert kept.read_bytes() == page(1) + b"".join(again)
+    fields = ("--fields", '{"url": "/uri", "body": "/body"}')
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    again = ("--dead-letters", place.folder / "again.jsonl")
+    assert place.replay(letters, *outputs, *again, *fields) == 0
+    retried = [*odd[:1], *odd[2:12]]  # of page 1 there is a copy
+    assert kept.read_bytes() == page(1) + b"".join(retried)
     assert others.read_bytes() == page(1) + odd[1] + b"".join(odd[12:])
 
 

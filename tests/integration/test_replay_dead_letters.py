@@ -82,7 +82,7 @@ def test_keep_going_makes_dead_letters_of_them(
     assert f"missing_url (30), for example record 0 of {pages}" in said
     assert place.replay(pages) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "30 of them dead letters; --retry-dead-letters judges these again" in out
+    assert "30 of them dead letters; give their file as PAGES to judge these again" in out
 
 
 @pytest.mark.parametrize(
@@ -127,120 +127,64 @@ def test_a_source_that_was_read_under_this_mapping_before_is_not_held_up(place: 
     assert summary(place, pages)["dead_letters"] == {"missing_url": 50}
 
 
-def test_dead_letters_are_judged_again_under_their_own_places_and_only_once(place: Place) -> None:
+def test_dead_letters_are_an_input_whose_records_are_judged_again(place: Place) -> None:
     records = [page(1), *[crawled(i) for i in range(2, 40)], b"{broken\n", page(41), crawled(41)]
     pages = place.write("pages.jsonl", *records)
-    mapping = ("--fields", '{"url": ["/url", "/uri"], "body": ["/body", "/html"]}')
     assert summary(place, pages)["dead_letters"] == {"missing_url": 39, "invalid_json": 1}
-    letters = Path(f"{place.verdicts}.dead.jsonl").read_bytes()
-    found = summary(place, pages, *mapping, "--retry-dead-letters")
-    assert (found["judged_again"], found["still_dead"], found["records"]) == (39, 1, 40)
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    pages.unlink()
+    again = ("--dead-letters", place.folder / "again.jsonl", *FIELDS)
+    found = summary(place, letters, *again)
+    assert (found["pages"], found["dead_letters"]) == (39, {"invalid_json": 1})
     assert found["duplicates"] == 1, "compared with what was judged before"
-    assert found["total"]["dead"] == {"invalid_json": 1}
-    assert found["total"]["records"] == len(records)
-    assert found["total"]["unique"] + sum(found["total"]["duplicates"].values()) == 41
-    verdicts = lines(place.verdicts)
-    expected = [0, len(records) - 2, *range(1, 39), len(records) - 1]
+    verdicts = lines(place.verdicts)[2:]
     assert [(v["page"]["topic"], v["page"]["offset"]) for v in verdicts] == [
-        (str(pages), offset) for offset in expected
+        (str(letters), offset) for offset in [*range(38), 39]
     ]
-    assert verdicts[-1]["representative"]["page"]["offset"] == len(records) - 2
-    assert Path(f"{place.verdicts}.dead.jsonl").read_bytes() == letters, "no second dead letter"
-    again = summary(place, pages, *mapping, "--retry-dead-letters")
-    assert (again["judged_again"], again["still_dead"]) == (0, 1)
-    assert lines(place.verdicts) == verdicts
-    with pages.open("ab") as file:
-        file.write(crawled(5))
-    assert place.replay(pages, *mapping) == 0
-    representative = lines(place.verdicts)[-1]["representative"]
-    assert representative["page"] == {"topic": str(pages), "partition": 0, "offset": 4}
+    assert verdicts[-1]["representative"]["page"]["topic"] == str(pages)
+    [still] = lines(place.folder / "again.jsonl")
+    assert still["page"] == {"topic": str(letters), "partition": 0, "offset": 38}
+    assert still["value_base64"] == lines(letters)[38]["value_base64"]
+    assert summary(place, letters, *again)["records"] == 0
+    third = summary(place, place.folder / "again.jsonl", "--keep-going", "--dead-letters",
+                    place.folder / "third.jsonl")  # fmt: skip
+    assert third["dead_letters"] == {"invalid_json": 1}
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_a_second_judgement_that_is_killed_goes_on_with_the_same_bytes(
-    place: Place, shards: int
-) -> None:
-    records = [crawled(i // 2, more=i) for i in range(400)]
-    pages = place.write("pages.jsonl", page(1_000), *records, b"{broken\n")
-    key = place.write("key", b"7" * 64)
-    key.chmod(0o600)
-    common = ("--key-file", key, "--shards", str(shards), "--head-pages", "20")
-
-    class Killed(BaseException):
-        """What nothing catches."""
-
-    def outputs(name: str, kills: Sequence[int]) -> tuple[bytes, bytes]:
-        verdicts = place.folder / f"{name}.jsonl"
-        outs = ("--verdicts", verdicts, "--index", place.folder / name)
-        assert place.streamer("replay", pages, *outs, *common) == 0
-        again = ("replay", pages, *outs, *common, *FIELDS, "--retry-dead-letters")
-        judge = replay_module.Replay._judge_again  # noqa: SLF001 - where a kill is worst
-        for left in kills:
-            calls = iter(range(left))
-
-            def killed(self: Any, *each: Any, calls: Any = calls) -> None:
-                if next(calls, None) is None:
-                    raise Killed
-                judge(self, *each)
-
-            with (
-                mock.patch.object(replay_module.Replay, "_judge_again", killed),
-                pytest.raises(Killed),
-            ):
-                place.streamer(*again)
-        assert place.streamer(*again) == 0
-        assert place.streamer(*again) == 0
-        return verdicts.read_bytes(), Path(f"{verdicts}.dead.jsonl").read_bytes()
-
-    with mock.patch("streamer.run.reading._LINES_MAX", 30):
-        quiet, killed = outputs("quiet", ()), outputs("killed", (3, 0, 5, 2))
-    assert killed == quiet
-    offsets = [json.loads(line)["page"]["offset"] for line in quiet[0].splitlines()]
-    assert sorted(offsets) == list(range(401))
+def test_dead_letters_that_do_not_hold_their_record_stay_what_they_are(place: Place) -> None:
+    archive = place.write("pages.warc", b"WARC/1.0\r\nWARC-Type: response\r\n\r\n")
+    long = place.write("long.jsonl", crawled(2), b'{"url": "%s"}\n' % (b"x" * 70_000), crawled(3))
+    common = ("--keep-going", "--page-bytes-max", "65536")
+    assert place.replay(archive, long, *common) == 0
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    before = lines(letters)
+    assert [each["truncated"] for each in before] == [False, False, True, False]
+    found = summary(place, letters, *FIELDS, "--dead-letters", place.folder / "again")
+    after = lines(place.folder / "again")
+    assert found["pages"] == 2
+    assert [{**each, "page": None} for each in after] == [
+        {**before[number], "page": None} for number in (0, 2)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--verdicts", "-", "--index", "i"], "Name it with --dead-letters"),
-        (["--verdicts", "v"], "needs the --index"),
-    ],
-)
-def test_dead_letters_without_an_index_or_a_file_cannot_be_judged_again(
-    place: Place, arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = place.write("pages.jsonl", page(1))
-    assert place.streamer("replay", pages, *arguments, "--retry-dead-letters") == 2
-    assert words in capsys.readouterr().err
-
-
-def test_dead_letters_of_no_index_or_another_file_are_refused_and_nothing_is_made(
+def test_an_index_does_not_take_its_own_dead_letters_while_it_writes_them(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert place.replay(place.write("pages.jsonl", page(1), crawled(2))) == 0
     before = tree(place.folder)
-    for index, words in (
-        (place.folder / "no-index", "There is no index"),
-        (place.index, "holds none of the 1 dead letters of this index"),
-    ):
-        arguments = ("--retry-dead-letters", "--verdicts", place.folder / "new", "--index", index)
-        assert place.streamer("replay", *arguments) == 2
-        assert words in capsys.readouterr().err
-        assert tree(place.folder) == before
+    assert place.replay(Path(f"{place.verdicts}.dead.jsonl"), *FIELDS) == 2
+    assert "is both input and output" in capsys.readouterr().err
+    assert tree(place.folder) == before
 
 
-def test_dead_letters_that_do_not_hold_their_record_are_told_apart(
-    place: Place, capsys: pytest.CaptureFixture[str]
-) -> None:
-    archive = place.write("pages.warc", b"WARC/1.0\r\nWARC-Type: response\r\n\r\n")
-    pages = place.write("pages.jsonl", page(1), crawled(2))
-    assert place.replay(archive, pages) == 0
-    again = summary(place, *FIELDS, "--retry-dead-letters")
-    assert (again["judged_again"], again["still_dead"], again["not_whole"]) == (1, 0, 1)
-    assert "cannot be judged again 1" in " ".join(capsys.readouterr().out.split())
-    assert place.replay("--retry-dead-letters") == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "1 of them dead letters that cannot be judged again" in said
+def test_dead_letters_beside_pages_are_no_pages_of_a_folder(place: Place) -> None:
+    crawl = place.folder / "crawl"
+    crawl.mkdir()
+    (crawl / "pages.jsonl").write_bytes(page(1) + crawled(2))
+    outs = ("--verdicts", crawl / "v", "--dead-letters", crawl / "old.dead.jsonl")
+    assert place.streamer("replay", crawl / "pages.jsonl", *outs) == 0
+    found = summary(place, crawl)
+    assert found["files_passed_over"] == [str(crawl / "old.dead.jsonl"), str(crawl / "v")]
 
 
 def test_a_share_of_dead_letters_can_be_a_failure(
@@ -335,11 +279,3 @@ def test_skipped_records_behind_bad_ones_are_held_back_up_to_a_limit(
     assert place.verdicts.exists() == (code == 0)
     stopped = f"The first 10 records of {file} all fail with invalid_json"
     assert (stopped in capsys.readouterr().err) == (code == 2)
-
-
-def test_dead_letters_are_judged_again_without_their_sources(place: Place) -> None:
-    pages = place.write("pages.jsonl", page(1), *map(crawled, range(2, 5)))
-    assert place.replay(pages) == 0
-    pages.unlink()
-    assert summary(place, *FIELDS, "--retry-dead-letters")["judged_again"] == 3
-    assert [verdict["page"]["offset"] for verdict in lines(place.verdicts)] == [0, 1, 2, 3]
