@@ -18,6 +18,7 @@ from io import BytesIO
 from time import monotonic
 from typing import Any
 
+import structlog
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
@@ -44,6 +45,7 @@ from aiokafka.protocol.types import (
 
 from streamer.errors import SettingsError, StreamerError
 
+_log = structlog.get_logger()
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -102,6 +104,8 @@ HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has beside the original messa
 # Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
 # could publish nothing. Older brokers take all, and do not know the setting.
 ANY_TIME = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
+_LARGEST = "max.message.bytes"
+_RETENTION = {"retention.ms", "retention.bytes"}
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -110,7 +114,7 @@ class Topic:
     """A topic as it must be; `config` holds the settings that matter, as Kafka names them.
 
     An existing one may have more partitions, unless it is a `log`: there order is all. With
-    `any_count` it may have fewer as well.
+    `any_count` it may have fewer as well. The retention of one that `may_expire` is its user's.
     """
 
     name: str
@@ -119,6 +123,7 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
     log: bool = False
     any_count: bool = False
+    may_expire: bool = False
 
 
 def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
@@ -146,9 +151,9 @@ def index_topics(
     own, any_count = verdict_partitions or partitions, not verdict_partitions
     return [
         *(Topic(names.log(shard), 1, replicas, log, log=True) for shard in range(shards)),
-        Topic(names.verdicts, own, replicas, log, any_count=any_count),
+        Topic(names.verdicts, own, replicas, log, any_count=any_count, may_expire=True),
         Topic(names.gauge, 1, replicas, gauge, log=True),
-        Topic(names.dead_letters, partitions, replicas, letter, any_count=True),
+        Topic(names.dead_letters, partitions, replicas, letter, any_count=True, may_expire=True),
     ]
 
 
@@ -226,11 +231,16 @@ async def _check(admin: AIOKafkaAdminClient, topic: Topic, partitions: int) -> N
         )
     config = await topic_config(admin, topic.name)
     for name, wanted in topic.config.items():
-        if config.get(name) != wanted:
-            raise SettingsError(
-                f"The topic {topic.name} has {name} = {config.get(name)}, {wanted} is needed. "
-                "Alter it with kafka-configs, or name another topic."
-            )
+        found = config.get(name, "")
+        if found == wanted or (name == _LARGEST and int(found) >= int(wanted)):
+            continue
+        if topic.may_expire and name in _RETENTION:
+            _log.warning("messages_expire", topic=topic.name, setting=name, value=found)
+            continue
+        raise SettingsError(
+            f"The topic {topic.name} has {name} = {found}, {wanted} is needed. "
+            "Alter it with kafka-configs, or name another topic."
+        )
 
 
 async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:

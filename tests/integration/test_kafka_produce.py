@@ -110,6 +110,19 @@ def test_a_topic_with_other_settings_is_refused_with_the_remedy(brokers: str, to
         ensure(brokers, Topic(topic, 3, 1))
 
 
+def test_a_topic_that_may_expire_can_and_one_that_takes_more_is_taken(
+    brokers: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "1000000", "max.message.bytes": "88888"}))
+    wanted = {"retention.ms": "-1", "max.message.bytes": "77777"}
+    assert not ensure(brokers, Topic(topic, 1, 1, wanted, may_expire=True))
+    said = capsys.readouterr().out
+    assert said.count("messages_expire") == 1
+    assert "1000000" in said
+    with pytest.raises(SettingsError, match=r"max\.message\.bytes = 88888, 99999 is needed"):
+        ensure(brokers, Topic(topic, 1, 1, {"max.message.bytes": "99999"}, may_expire=True))
+
+
 def test_a_topic_that_we_make_takes_messages_of_any_time(brokers: str, topic: str) -> None:
     dated = {days: round(1000 * (time.time() + days * 86_400)) for days in (-400, -1, 0, 1, 400)}
     ensure(brokers, Topic(topic, 1, 1, {"retention.ms": "-1"}))
