@@ -48,7 +48,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     @property
     def is_bounded(self) -> bool:
-        """Tell whether what could grow with the flushes has not."""
+        """Return whether what could grow with the flushes has not."""
         return (
             self.files <= FILES_MAX
             and self.descriptors <= DESCRIPTORS_MAX

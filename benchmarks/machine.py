@@ -48,7 +48,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether others were running when the benchmark began."""
+        """Return whether others were running when the benchmark began."""
         return self.load > self.cores / 4
 
     def line(self) -> str:

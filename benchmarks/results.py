@@ -75,7 +75,7 @@ def _made(kind: Callable[[object], object], value: object) -> object:
 
 
 def _alike(one: Machine, other: Machine) -> bool:
-    """Tell whether machine and packages are equal."""
+    """Return whether machine and packages are equal."""
     return msgspec.structs.replace(one, load=other.load, commit=other.commit) == other
 
 

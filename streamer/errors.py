@@ -138,7 +138,7 @@ def damaged(path: Path, what: str) -> StoreDamaged:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether a path leads to something.
+    """Return whether a path leads to something.
 
     Raises:
         OSError: the system does not say. From Python 3.14 on `Path.exists` takes that for a no.

@@ -17,7 +17,7 @@ YOUNG_COLLECTIONS = 20  # between those of the middle generation
 MIDDLE_COLLECTIONS = 50  # between those of the oldest
 
 
-def spare_what_lasts() -> None:
+def freeze_gc() -> None:
     """Take all objects that are there out of collection; to be called once all is set up."""
     gc.collect()
     gc.freeze()

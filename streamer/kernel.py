@@ -169,7 +169,7 @@ def kernels_on_disk() -> int:
 
 
 def all_compiled(*, main_text: bool = False) -> bool:
-    """Tell whether nothing is left to compile; what only main text needs is asked for apart."""
+    """Return whether nothing is left to compile; what only main text needs is asked for apart."""
     mark = _COMPLETE_MAIN_TEXT if main_text else _COMPLETE
     return (FOLDER / mark).exists() if FOLDER else mark in _done_in_memory
 

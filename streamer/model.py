@@ -111,7 +111,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def is_duplicate(self) -> bool:
-        """Tell whether the page is a near-duplicate of its representative."""
+        """Return whether the page is a near-duplicate of its representative."""
         return self.verdict == Decision.DUPLICATE
 
 

@@ -68,7 +68,7 @@ class Rule(BaseModel):
 
 
 def fits(pattern: list[str], text: str) -> bool:
-    """Tell whether all of a text fits a pattern; in time of the text's length times the stars.
+    """Return whether all of a text fits a pattern; in time of the text's length times the stars.
 
     The pattern is cut at its stars.
     """

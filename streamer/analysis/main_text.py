@@ -122,7 +122,7 @@ class Sheet:
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether the marked text is long enough, and in the page's blocks."""
+        """Return whether the marked text is long enough, and in the page's blocks."""
         wanted = len(self.marked)
         return wanted >= MARKED_WORDS_MIN and self.found >= FOUND_MIN * wanted
 

@@ -22,7 +22,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
 from streamer.deduplicator import open_index, page_parser, without_empty_folders
 from streamer.errors import InputError, SettingsError, StoreUnavailable
-from streamer.garbage import spare_what_lasts
+from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
@@ -93,7 +93,7 @@ class Targets:
 
     @property
     def to_standard_output(self) -> bool:
-        """Tell whether standard output takes one of the outputs."""
+        """Return whether standard output takes one of the outputs."""
         return STANDARD_OUTPUT in self.outputs().values()
 
     def outputs(self) -> dict[str, str]:
@@ -486,7 +486,7 @@ def _run(
             judge, catalogue, parser, new_signer, folder.fingerprint,
             settings.signing_threads, checks,
         )  # fmt: skip
-        spare_what_lasts()
+        freeze_gc()
         try:
             with _stopped_by_signals(job), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)

@@ -73,7 +73,7 @@ def _has(masks: Keys, own_keys: int) -> npt.NDArray[np.bool_]:
 
 
 def _stored(shard: Shard, page: Pages, keys: Keys, masks: Keys) -> Iterator[NearRow]:
-    hits = shard.lookup.find(keys, shard.let_go)
+    hits = shard.lookup.find(keys, shard.released_flushes)
     wanted = np.repeat(_has(masks, keys.shape[1])[0, hits.places], np.diff(hits.starts))
     rows = np.unique(hits.rows[wanted])
     kept = shard.forgetting.hide(shard.lookup.rows(rows), rows)

@@ -128,7 +128,7 @@ class Terms:
                     yield place
 
     def name(self, url: bytes, time: int, record: int) -> bool:
-        """Tell whether a version of a URL is named, that came before the next such record."""
+        """Return whether a version of a URL is named, that came before the next such record."""
         hosts = self._by_kind[HOST]
         marks = [self._by_kind[URL].get(url)]
         marks += [hosts.get(name) for name in names_of_host(url)] if hosts else []
@@ -136,7 +136,7 @@ class Terms:
         return any(mark is not None and record < mark.record for mark in marks)
 
     def names_any(self, urls: Sequence[bytes]) -> bool:
-        """Tell whether any of some URLs, whose times are not known, may be named."""
+        """Return whether any of some URLs, whose times are not known, may be named."""
         if self._by_kind[BEFORE]:
             return bool(urls)
         return any(self.name(url, 0, -1) for url in urls)
@@ -249,17 +249,17 @@ class Forgetting:
 
     @property
     def hides(self) -> bool:
-        """Tell whether stored rows may have to be hidden."""
+        """Return whether stored rows may have to be hidden."""
         return bool(self._terms) or bool(self._swept) or bool(self._replaced)
 
     @property
     def hides_versions(self) -> bool:
-        """Tell whether versions of URLs may have to be hidden."""
+        """Return whether versions of URLs may have to be hidden."""
         return bool(self._terms.named or self._swept.named)
 
     @property
     def is_asked(self) -> bool:
-        """Tell whether a command waits for a sweep."""
+        """Return whether a command waits for a sweep."""
         return bool(self._passed_on)
 
     def take(self, forget: Forget, terms: Terms) -> None:
@@ -289,7 +289,7 @@ class Forgetting:
         return self.replacements
 
     def is_replaced_since(self, url: bytes, replacements: int) -> bool:
-        """Tell whether a URL was replaced since a page arrived, after so many replacements."""
+        """Return whether a URL was replaced since a page arrived, after so many replacements."""
         return any(each.number > replacements >= 0 for each in self._replaced_urls.get(url, ()))
 
     def retire_late(self, url: bytes, ref: int, replacements: int) -> int:
@@ -365,7 +365,7 @@ class Forgetting:
                 yield place
 
     def name(self, url: bytes, time: int, record: int) -> bool:
-        """Tell whether a version of a URL is named, that came before the next such record."""
+        """Return whether a version of a URL is named, that came before the next such record."""
         return self._terms.name(url, time, record) or self._swept.name(url, time, record)
 
     def begin_sweep(self) -> None:

@@ -41,7 +41,7 @@ UNIQUE, DUPLICATE, HELD, EMPTY = range(4)  # what became of a page
 SIGNATURE, CONTENT, TOO_SHORT = range(3)  # what that rests on
 BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 
-UNTOLD, IN_DOUBT = -1, -2  # in place of a similarity
+UNKNOWN, IN_DOUBT = -1, -2  # in place of a similarity
 RESEMBLANCE = int(Measure.RESEMBLANCE)
 ELSEWHERE = -(1 << 62)  # the place of a match that another index has
 
@@ -141,7 +141,7 @@ class Scratch(NamedTuple):
 
     Attributes:
         rows, places: of its candidates; sizes, slots: of its buckets.
-        told: of each candidate the similarity of its set, UNTOLD, or IN_DOUBT.
+        told: of each candidate the similarity of its set, UNKNOWN, or IN_DOUBT.
         stop: int64[4], the page that comes next, which hit of the store that begins with, how
             many candidates of it have been told, and the page before which judging ends.
     """
@@ -233,7 +233,7 @@ def nearest_rows(
         rows: uint64[n, 33], sketches.
         measure: as in the index's settings.
         similarity_min: int32[pages], the threshold of each, in ten-thousandths.
-        told: int64[n], the similarity of two sets, or UNTOLD: that of the sketches counts.
+        told: int64[n], the similarity of two sets, or UNKNOWN: that of the sketches counts.
         best: int64[pages], takes the pair of each page that has one above what `scores` has.
         scores: int32[pages], takes its similarity.
     """
@@ -319,7 +319,7 @@ def judge_pages(
 
 @inline_kernel
 def _may_answer(row: int, time: int, oldest: tuple[int, int]) -> bool:
-    """Tell whether a row has the time and the number `oldest` at least."""
+    """Return whether a row has the time and the number `oldest` at least."""
     return time >= oldest[0] and row >= oldest[1]
 
 
@@ -327,7 +327,7 @@ def _may_answer(row: int, time: int, oldest: tuple[int, int]) -> bool:
 def _is_candidate(
     head: HeadColumns, entry: int, newest_state: int, oldest: tuple[int, int]
 ) -> bool:
-    """Tell whether an entry of the head may be a candidate."""
+    """Return whether an entry of the head may be a candidate."""
     is_there = FREE < head.states[entry] <= newest_state
     return is_there and _may_answer(head.rows[entry], head.times[entry], oldest)
 
@@ -386,7 +386,7 @@ def _are_in_doubt(
         place = scratch.places[k]
         other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
         score = compare_sketches(RESEMBLANCE, pages.sketches[i], other)
-        scratch.told[k] = UNTOLD
+        scratch.told[k] = UNKNOWN
         if in_doubt(score, pages.sketches[i], other, int64(pages.similarity_min[i])):
             scratch.told[k] = IN_DOUBT
             doubtful = True
@@ -479,7 +479,7 @@ def _insert(
 def _same_content(
     pages: Arrivals, i: int, content_bit: int, place: int, hits: StoredHits, head: HeadColumns
 ) -> bool:
-    """Tell whether the match at `place` has a posting under the content key of page i.
+    """Return whether the match at `place` has a posting under the content key of page i.
 
     A posting, not just the key: the store has no other trace of it, and where the match lies must
     not show.

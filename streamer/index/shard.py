@@ -85,7 +85,7 @@ _ROW_0 = np.zeros(1, np.int64)
 _NO_LIMIT = 1 << 61  # of ages, and of rows: a time less this is after BEFORE_ALL
 
 
-def not_given(corpus: Corpus) -> str:
+def missing_reference(corpus: Corpus) -> str:
     """Return the sentence about another index that the log names and this process does not have."""
     return (
         f"The pages from here on are compared with the index {corpus.name}, as it was with the "
@@ -141,7 +141,7 @@ class Shard:
         self._told_watermark = 0  # nor one that is emitted, by this record or a later one
         self._horizon = NO_HORIZON  # what settings before have let expire
         self.flushes_begun = lookup.flushes  # in the look-ups' count
-        self.let_go = self.flushes_begun  # of which the entries have left the head
+        self.released_flushes = self.flushes_begun  # of which the entries have left the head
         self._flushed_entries = 0  # that are still in the head
         self._urls = UrlVersions()
         self._undecided: dict[int, int] = {}  # page ref -> entry in the head
@@ -297,7 +297,7 @@ class Shard:
         similarity_min, shingles_min = settings.least_of(pages.urls)
         comparable = pages.distinct >= shingles_min
         keys, masks = self.posted_keys(pages, comparable)
-        hits = self.lookup.find(keys, self.let_go)
+        hits = self.lookup.find(keys, self.released_flushes)
         replacements = _replacements_before(pages) if len(pages) == 1 else -1
         fetched, places = self._fetch(hits, masks, settings, replacements)
         limits = self._limits(hits, settings)
@@ -364,7 +364,7 @@ class Shard:
         masks = key_masks(pages, comparable, self._own_keys, self._content_bit)
         return self.own_keys(pages), masks
 
-    def asks_elsewhere(self, pages: Pages) -> tuple[Keys, Keys, IndexSettings] | None:
+    def queries_reference(self, pages: Pages) -> tuple[Keys, Keys, IndexSettings] | None:
         """Return what other indexes would be asked for these pages now: keys, masks, settings.
 
         None: nothing. To be called in any thread, before the pages come.
@@ -380,13 +380,13 @@ class Shard:
         found, settings = None, self.settings
         if settings is not None and settings.also:
             if self._others is None:
-                raise StoreMismatch(not_given(settings.also[0]))
+                raise StoreMismatch(missing_reference(settings.also[0]))
             found = self._others.nearest(pages, keys, masks, settings)
         return nothing_near(len(pages)) if found is None else found
 
     @property
     def tracks_changes(self) -> bool:
-        """Tell whether pages that arrive are compared with the last versions of their URLs here."""
+        """Return whether arriving pages are compared here with the last versions of their URLs."""
         return self.number == 0 and self.settings is not None and self.settings.track_changes
 
     def _compare(self, batch: Batch, least: tuple[Leasts, Leasts]) -> Compared:
@@ -399,7 +399,7 @@ class Shard:
             limits.keep_pages,
             limits.oldest_row,
         )
-        found = self.lookup.urls(pages.urls, self.let_go)
+        found = self.lookup.urls(pages.urls, self.released_flushes)
         return self._urls.compare(pages, found, by, self.forgetting)
 
     def own_keys(self, pages: Pages) -> npt.NDArray[np.uint64]:
@@ -637,7 +637,7 @@ class Shard:
         is called; that must be before the next flush. So long the arrays may be the head's own:
         nothing changes in an entry's row, keys or sketch.
         """
-        assert self.let_go == self.flushes_begun, "the flush before is not done"
+        assert self.released_flushes == self.flushes_begun, "the flush before is not done"
         versions = self._urls.begin_flush(Horizon(self.watermark, self.next_row), self.settings)
         self.head.free_retired(self._oldest_arrival())
         flushed = self.head.take_kept(self.state(), self.horizon)
@@ -652,7 +652,7 @@ class Shard:
         self._undecided = self.head.undecided()
         self._urls.flushed()
         self._flushed_entries = 0
-        self.let_go = self.flushes_begun
+        self.released_flushes = self.flushes_begun
 
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""

@@ -111,7 +111,7 @@ def rows_before(version: bytes) -> int:
 
 
 def is_hidden(by: Terms | Forgetting, version: bytes) -> bool:
-    """Tell whether a version is to be forgotten, or is by now."""
+    """Return whether a version is to be forgotten, or is by now."""
     records_before = int.from_bytes(version[24:32], "little")
     return by.name(url_of(version), time_of(version), records_before)
 
@@ -160,7 +160,7 @@ class Compared:
         return np.flatnonzero(told_changes(self.codes)[0] == REPLACED).tolist()
 
     def replaces(self, place: int, rows: Rows, next_row: int) -> bool:
-        """Tell whether a page replaces a version, and settle that.
+        """Return whether a page replaces a version, and settle that.
 
         `rows` came before the pages that are judged, `next_row` of them before this one.
         """

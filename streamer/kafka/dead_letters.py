@@ -72,7 +72,7 @@ def dead_letter_message(
 
 
 def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:
-    """Tell whether an original fits, as it is or compressed."""
+    """Return whether an original fits, as it is or compressed."""
     size = len(key) + len(value)
     if size > WHOLE_BYTES_MAX:
         return False

@@ -113,12 +113,12 @@ class FlowControl:
 
     @property
     def paused(self) -> bool:
-        """Tell whether no further pages may be signed now."""
+        """Return whether no further pages may be signed now."""
         position = self._gauge.position if self._gauge else 0
         return self.open_pages >= self._window or self._log_end - position > RECORDS_BEHIND_MAX
 
     def has_reached(self, log_end: int) -> bool:
-        """Tell whether shard 0 has applied its log up to an offset."""
+        """Return whether shard 0 has applied its log up to an offset."""
         return self._gauge is not None and self._gauge.position >= log_end
 
     async def wait_for_first_word(self) -> None:

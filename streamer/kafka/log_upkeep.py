@@ -279,7 +279,7 @@ class _Resharding:
                 )
 
     async def _is_ended(self, number: int) -> bool:
-        """Tell whether a log goes on with what this command has ended it with before."""
+        """Return whether a log goes on with what this command has ended it with before."""
         log, offset = self._names.old.log(number), self._at[number].offset
         if (await self._reader.bounds(log, 0))[1] <= offset:
             return False

@@ -189,7 +189,7 @@ class Owner(Judge):
 
     @property
     def flush_is_due(self) -> bool:
-        """Tell whether a flush is due, by the judge's rules or for a snapshot."""
+        """Return whether a flush is due, by the judge's rules or for a snapshot."""
         return super().flush_is_due or self._snapshot_is_due(changed=self.changed)
 
     def _snapshot_is_due(self, *, changed: bool) -> bool:

@@ -183,7 +183,7 @@ async def _check_never_read(reader: Reader, names: Names, shard: int) -> None:
 
 
 async def _is_in_use(reader: Reader, log: str, start: int, end: int) -> bool:
-    """Tell whether a log has more than settings, which racing workers may repeat."""
+    """Return whether a log has more than settings, which racing workers may repeat."""
     if start:
         return True
     async for chunk in reader.read(log, 0, 0, min(end, SETTINGS_MAX)):

@@ -169,7 +169,7 @@ async def fetch(consumer: AIOKafkaConsumer, place: TopicPartition, start: int) -
     try:
         answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
     except Exception as error:  # noqa: BLE001 - what damaged bytes lead to may be anything
-        _raise_if_told(error)
+        _raise_permission_error(error)
         consumer.seek(place, start)
         return await _fetch_singly(consumer, place, start)
     return list(answer.get(place, ()))
@@ -182,7 +182,7 @@ async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start
         try:
             answer = await consumer.getmany(place, timeout_ms=POLL_MILLISECONDS, max_records=1)
         except Exception as error:
-            _raise_if_told(error)
+            _raise_permission_error(error)
             if records:
                 return records
             raise InputError(
@@ -197,7 +197,7 @@ async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start
     return records
 
 
-def _raise_if_told(error: Exception) -> None:
+def _raise_permission_error(error: Exception) -> None:
     """Raise what the brokers themselves told; return where it is what they sent that is damaged."""
     if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordException):
         raise error

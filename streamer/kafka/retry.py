@@ -134,7 +134,7 @@ def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the cli
 
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above
-    """Tell whether a message is to be sent again; count why not."""
+    """Return whether a message is to be sent again; count why not."""
     headers: Mapping[str, bytes | None] = dict(message.headers)
     code, index = ((headers.get(name) or b"").decode(errors="replace") for name in (CODE, INDEX))
     if (

@@ -116,16 +116,16 @@ class ShardProgress:
 
     @property
     def is_assigned(self) -> bool:
-        """Tell whether the shard has been assigned here since the start."""
+        """Return whether the shard has been assigned here since the start."""
         return self._target is not None
 
     def is_assigned_now(self, chunks: ChunkConsumer) -> bool:
-        """Tell whether the shard is assigned here: what one says that lost it is out of date."""
+        """Return whether the shard is assigned here: what one says that lost it is out of date."""
         return self.is_assigned and self._partition in chunks.assignment()
 
     @property
     def caught_up(self) -> bool:
-        """Tell whether the log is folded up to the end that it had at the assignment."""
+        """Return whether the log is folded up to the end that it had at the assignment."""
         return self._target is not None and self._owner.offset >= self._target
 
     def note_assigned(self, position: int, committed: int, end: int) -> None:
@@ -205,7 +205,7 @@ class ShardApp:
 
     @property
     def caught_up(self) -> bool:
-        """Tell whether the log is folded up to the end that it had at the assignment."""
+        """Return whether the log is folded up to the end that it had at the assignment."""
         return self._progress.caught_up
 
     async def start(self) -> None:

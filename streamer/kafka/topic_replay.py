@@ -156,7 +156,7 @@ class OrderedInput:
             )
         messages, times, _ = self._topic.take(partition, end) if end > first else ([], [], end)
         return Chunk(
-            start, end, amount, messages=messages, times=times, source=number, told_pages=pages,
+            start, end, amount, messages=messages, times=times, source=number, expected_pages=pages,
             tombstones=[each for each in interval.tombstones if each[0] >= start],
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ import structlog
 
 from streamer.config import Role, Settings
 from streamer.errors import SettingsError, StoreMismatch, StreamerError
-from streamer.garbage import spare_what_lasts
+from streamer.garbage import freeze_gc
 from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
@@ -165,7 +165,7 @@ class WorkerOptions:
 
     @property
     def signs(self) -> bool:
-        """Tell whether this worker signs pages."""
+        """Return whether this worker signs pages."""
         return self.settings.role is not Role.INDEX
 
     @property
@@ -460,7 +460,7 @@ async def run_worker(options: WorkerOptions) -> None:
             _log.info("kernels_compiling", note=where)
             await asyncio.to_thread(compile_kernels, main_text=main_text)
         await asyncio.to_thread(warm_kernels, settings.signature)
-        spare_what_lasts()
+        freeze_gc()
         await worker.run()
     finally:
         await health.stop()

@@ -68,7 +68,7 @@ class LibraryFilter(logging.Filter):
         self._starting_since: float | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is shown."""
+        """Return whether a record is shown."""
         if record.name.partition(".")[0] == "streamer":
             return True
         if str(record.msg) in _ORDINARY:
@@ -96,7 +96,7 @@ class LibraryFilter(logging.Filter):
 
 
 def _passes_at_a_start(record: logging.LogRecord) -> bool:
-    """Tell whether a line is one of those that are ordinary while a cluster is new."""
+    """Return whether a line is one of those that are ordinary while a cluster is new."""
     if str(record.msg) not in _STARTING:
         return False
     kinds = [each if isinstance(each, type) else type(each) for each in record.args or ()]

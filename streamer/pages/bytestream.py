@@ -170,7 +170,7 @@ class _Stored(io.RawIOBase):
         return b"".join(parts) if parts else part
 
     def _has_more(self) -> bool:
-        """Tell whether a read would not wait, after the time of a tick at most."""
+        """Return whether a read would not wait, after the time of a tick at most."""
         poll = select.poll()
         poll.register(self._file, select.POLLIN)
         return bool(poll.poll(1000 * TICK_SECONDS))
@@ -225,7 +225,7 @@ class _Members(io.RawIOBase):
 
     @property
     def is_gzip(self) -> bool:
-        """Tell whether these are gzip members."""
+        """Return whether these are gzip members."""
         return self._new_decoder is _Inflate
 
     @property
@@ -303,7 +303,7 @@ class _Members(io.RawIOBase):
 
     @property
     def _is_late(self) -> bool:
-        """Tell whether what is held of a member has to be believed, since time is up."""
+        """Return whether what is held of a member has to be believed, since time is up."""
         return (
             self._hold_seconds is not None
             and bool(self._held)
@@ -413,7 +413,7 @@ class _Members(io.RawIOBase):
 
 
 def _begins_member(stored: bytes, begins: Callable[[bytes], object]) -> bool:
-    """Tell whether a gzip member begins here, and one that is looked for."""
+    """Return whether a gzip member begins here, and one that is looked for."""
     try:
         return bool(begins(zlib.decompressobj(31).decompress(stored, PROBE_BYTES)))
     except zlib.error:
@@ -483,11 +483,11 @@ class Hurry:
 
     @property
     def turn_is_over(self) -> bool:
-        """Tell whether the reader has to return, with a pause if nothing is due."""
+        """Return whether the reader has to return, with a pause if nothing is due."""
         return self.seconds is not None and time.monotonic() >= self._turn_ends
 
     def is_due(self, *, waiting: bool) -> bool:
-        """Tell whether the records have to be handed on; `waiting`: there are some."""
+        """Return whether the records have to be handed on; `waiting`: there are some."""
         if self.seconds is None or not waiting:
             return False
         now = time.monotonic()
@@ -577,7 +577,7 @@ class ByteStream:
 
     @property
     def is_compressed(self) -> bool:
-        """Tell whether the stored bytes are others."""
+        """Return whether the stored bytes are others."""
         return self._members is not None
 
     @property

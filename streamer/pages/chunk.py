@@ -90,7 +90,7 @@ class Chunk:
             topic, whose offsets name the same messages as long as it has the same id.
         heads: where the first records of the stream end, as far as they are in it.
         times: those of the messages in milliseconds, where a topic has them.
-        told_pages: the ordinals of what must be a page, where that is known.
+        expected_pages: the ordinals of what must be a page, where that is known.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
@@ -108,7 +108,7 @@ class Chunk:
     heads: list[Mark] = field(default_factory=list)
     source: int = -1
     times: list[int] = field(default_factory=list)
-    told_pages: list[int] | None = None
+    expected_pages: list[int] | None = None
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
 

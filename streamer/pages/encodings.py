@@ -267,7 +267,7 @@ def plain_body(raw: memoryview) -> memoryview | None:
 
 
 def is_blank_escaped(body: memoryview) -> bool:
-    """Tell whether the inside of a JSON string, of at least one byte, is white space throughout."""
+    """Return whether the inside of a JSON string, at least one byte, is all white space."""
     return body[0] in b" \\" and bool(_BLANK_ESCAPED.fullmatch(body))
 
 
@@ -283,7 +283,7 @@ def not_blank(body: bytes) -> bytes:
 
 
 def is_binary(body: bytes) -> bool:
-    """Tell whether a body of no known type begins like something other than text."""
+    """Return whether a body of no known type begins like something other than text."""
     return not body.startswith(_BYTE_ORDER_MARKS) and bool(_BINARY.search(body, 0, HEAD_BYTES))
 
 

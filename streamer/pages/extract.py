@@ -173,7 +173,7 @@ class Extractor:
         self.columns = frozenset(tokens[0] for tokens in pointers)
 
     def accepts_type(self, content_type: str) -> bool:
-        """Tell whether pages may have this type; answers are kept, as a crawl repeats few types."""
+        """Return whether pages may have this type; cached, since a crawl repeats few types."""
         known = self._types.get(content_type)
         if known is None:
             known = self._mapping.accepts_type(content_type)

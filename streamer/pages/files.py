@@ -135,7 +135,7 @@ class FileIdentity:
     head_bytes: int
 
     def continued_by(self, path: str) -> bool:
-        """Tell whether `path` begins with what this identity covers and is no shorter.
+        """Return whether `path` begins with what this identity covers and is no shorter.
 
         Raises:
             InputError: the file cannot be read.
@@ -218,7 +218,7 @@ class Source(InputFile):
             raise
 
     def is_converted(self) -> bool:
-        """Tell whether the same records may lie in a file that begins with other bytes.
+        """Return whether the same records may lie in a file that begins with other bytes.
 
         Raises:
             InputError: the file cannot be read.

@@ -1,8 +1,8 @@
 """Whole lines of a byte stream, a chunk at a time, in the block of memory that they were read into.
 
 A line is neither copied nor made an object. A line that is over the page limit, and one that damage
-in the compression has torn off, is no record: `take` ends before it, and `take_odd` tells of it,
-with its length counted to its end while only its beginning is kept: memory stays bounded.
+in the compression has torn off, is no record: `take` ends before it, and `take_malformed` tells of
+it, with its length counted to its end while only its beginning is kept: memory stays bounded.
 
 Of a pipe the lines come in time, as `Hurry` says: they are taken however few they are. While there
 is nothing to take, a chunk without records comes at the end of each turn.
@@ -41,7 +41,7 @@ _READ_BYTES = 1 << 20
 _LINE_ENDS_IN_BYTES = 16 << 10  # read at once to find the end of a chunk's last line
 
 
-class OddLine(NamedTuple):
+class MalformedLine(NamedTuple):
     """What is no line: its bytes or the first of them, how long it is without its newline."""
 
     head: bytes
@@ -73,8 +73,8 @@ class LineReader:
     def take(self, lines_max: int) -> Slices:
         """Return the next lines: `lines_max` of them, or until they make up CHUNK_BYTES_MAX bytes.
 
-        There are fewer where the stream ends, an odd line follows, or time is up; none where one of
-        these comes first. Then `pauses` tells whether it is time.
+        There are fewer where the stream ends, a malformed line follows, or time is up; none where
+        one of these comes first. Then `pauses` tells whether it is time.
         """
         hurry = self._stream.hurry
         hurry.begin_turn()
@@ -114,10 +114,10 @@ class LineReader:
         return lines
 
     def _is_line(self, last: Bytes) -> bool:
-        """Tell whether what has no end is a line."""
+        """Return whether what has no end is a line."""
         return not self._stream.damage and self._accepts(last.tobytes())
 
-    def take_odd(self) -> OddLine | None:
+    def take_malformed(self) -> MalformedLine | None:
         """Take what stands where `take` returns no line; None at the end of the stream."""
         rest = self._rest
         line = rest[: rest.find(b"\n") + 1] or rest
@@ -132,7 +132,7 @@ class LineReader:
             self._trail.take(last)
             length += len(last)
         has_end = last.endswith(b"\n")
-        return OddLine(line, length - has_end, has_end)
+        return MalformedLine(line, length - has_end, has_end)
 
     def _read_into(self, place: memoryview) -> int | None:
         """Fill `place` as far as the stream goes; return by how much. None: a pipe pauses."""
@@ -192,27 +192,27 @@ def read_lines(
         if source.pauses:
             yield Chunk(at, at, stream.bytes_read)
             continue
-        odd = source.take_odd()
-        if odd is None or not (odd.has_end or _is_line(stream, odd, page_bytes_max, accepts)):
-            _tell_end(stream, odd, ending)
+        bad = source.take_malformed()
+        if bad is None or not (bad.has_end or _is_line(stream, bad, page_bytes_max, accepts)):
+            _tell_end(stream, bad, ending)
             return
-        dead = over_limit(at, odd.head, odd.length)
+        dead = over_limit(at, bad.head, bad.length)
         yield Chunk(at, at + 1, stream.bytes_read, dead=[dead], mark=trail.mark())
         at += 1
 
 
 def _is_line(
-    stream: ByteStream, odd: OddLine, limit: int, accepts: Callable[[bytes], bool]
+    stream: ByteStream, bad: MalformedLine, limit: int, accepts: Callable[[bytes], bool]
 ) -> bool:
-    """Tell whether a line without an end, of which the head is there, is over the page limit."""
-    return len(odd.head) > limit and not stream.damage and accepts(odd.head)
+    """Return whether a line without an end, of which the head is there, is over the page limit."""
+    return len(bad.head) > limit and not stream.damage and accepts(bad.head)
 
 
-def _tell_end(stream: ByteStream, odd: OddLine | None, ending: Ending) -> None:
+def _tell_end(stream: ByteStream, bad: MalformedLine | None, ending: Ending) -> None:
     """Say what was left."""
     ending.damage = stream.damage or ""
-    if odd is not None and odd.head.strip():
-        ending.unended_bytes = odd.length
+    if bad is not None and bad.head.strip():
+        ending.unended_bytes = bad.length
 
 
 def _heads(lines: Slices, order_mark: bytes) -> list[Mark]:
@@ -237,7 +237,7 @@ class LineRecords(StreamRecords):
         return read_lines(self._stream, start, self._trail, ending, limit, accepts)
 
     def _accepts(self, last: bytes) -> bool:
-        """Tell whether a last line without an end is one: in a pipe, if it ends as an object."""
+        """Return whether a last line without an end is one: in a pipe, if it ends as an object."""
         return not self._file.is_regular and last.rstrip().endswith(b"}")
 
 

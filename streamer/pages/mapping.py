@@ -221,11 +221,11 @@ class FieldMapping(BaseModel):
         return hashlib.blake2b(self.model_dump_json().encode(), digest_size=8).hexdigest()
 
     def accepts_status(self, status: str) -> bool:
-        """Tell whether pages may have this status."""
+        """Return whether pages may have this status."""
         return any(_matches_status(status, pattern) for pattern in self.pages_status)
 
     def accepts_type(self, content_type: str) -> bool:
-        """Tell whether pages may have this type; parameters and case do not matter, none passes."""
+        """Return whether pages may have this type, or none; parameters and case do not matter."""
         name = content_type.partition(";")[0].strip().lower()
         return not name or any(fits(each.lower().split(ANY), name) for each in self.pages_type)
 

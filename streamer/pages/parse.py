@@ -44,7 +44,7 @@ from streamer.text.json_fields import (
     ESCAPES,
     TIME,
     TYPE,
-    UNTOLD,
+    UNKNOWN,
     URL,
     Spans,
     find_page_fields,
@@ -223,13 +223,13 @@ class PageParser:
         """Enter messages; one without a value is skipped as `empty`."""
         pages = self._plain_pages(values)
         done = 0
-        for odd in np.flatnonzero(~pages.plain).tolist():
-            if done < odd:
-                self._add_plain(batch, bodies, pages, sequences[done:odd], keys[done:odd], done)
-            done = odd + 1
-            page = self._careful_page(batch, sequences[odd], keys[odd], values[odd], empty)
+        for place in np.flatnonzero(~pages.plain).tolist():
+            if done < place:
+                self._add_plain(batch, bodies, pages, sequences[done:place], keys[done:place], done)
+            done = place + 1
+            page = self._careful_page(batch, sequences[place], keys[place], values[place], empty)
             if page is not None:
-                self._add_page(batch, bodies, sequences[odd], keys[odd], page)
+                self._add_page(batch, bodies, sequences[place], keys[place], page)
         self._add_plain(batch, bodies, pages, sequences[done:], keys[done:], done)
 
     def _add_plain(
@@ -267,10 +267,10 @@ class PageParser:
             zeros = [0] * count
             return PlainPages(none.astype(np.bool_), [b""] * count, none, none, zeros, zeros)
         told, spans = find_page_fields(values)
-        told[values.lengths > self._limit] = UNTOLD
+        told[values.lengths > self._limit] = UNKNOWN
         plain = np.empty(count, np.bool_)
         mark_sure(data, told, spans, _URL_SURE_MAX, plain)
-        for i in np.flatnonzero((told != UNTOLD) & ~plain).tolist():
+        for i in np.flatnonzero((told != UNKNOWN) & ~plain).tolist():
             url, body = (data[start:end].data for start, end in spans[i, :TYPE].tolist())
             plain[i] = _is_plain_url(url) and not is_blank_escaped(body)
         kinds = self._kinds(data, spans)
@@ -367,7 +367,7 @@ def _time_in(value: bytes) -> int:
 
 
 def _is_plain_url(raw: memoryview) -> bool:
-    """Tell whether a URL can stand as it is."""
+    """Return whether a URL can stand as it is."""
     try:
         url = str(raw, "utf-8")
     except UnicodeDecodeError:

@@ -101,7 +101,7 @@ class _Window:
             self.data += part
         return have
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget what was taken: places in `data` are others then."""
         if self.at > _STEP_BYTES:
             del self.data[: self.at - 1]  # a line's beginning is told by the byte before it
@@ -222,12 +222,12 @@ class WarcRecords(StreamRecords):
 
 
 def begins_record(kind: str, head: bytes) -> bool:
-    """Tell whether a record of a `kind`, WARC or ARC, begins here."""
+    """Return whether a record of a `kind`, WARC or ARC, begins here."""
     return bool(_FORMATS[kind].first.match(head))
 
 
 def begins_file(kind: str, head: bytes) -> bool:
-    """Tell whether a file of a `kind` begins here: an ARC file does with a record of its own."""
+    """Return whether a file of a `kind` begins here: an ARC file does with a record of its own."""
     return begins_record(kind, head) and (kind != "ARC" or head.startswith(b"filedesc:"))
 
 
@@ -323,7 +323,7 @@ class _RecordReader:
         return outcome
 
     def _outcome(self, ordinal: int) -> _Outcome | None:
-        self._window.let_go()
+        self._window.release()
         try:
             if self._passing:
                 return self._pass_over(ordinal, self._passing)
@@ -353,7 +353,7 @@ class _RecordReader:
             window.take(max(line, window.at) - window.at if found else have)
             if found:
                 return True
-            window.let_go()
+            window.release()
         return False
 
     def _record(self, ordinal: int) -> _Outcome:
@@ -391,7 +391,7 @@ class _RecordReader:
         return f"warc_{kind}" if kind in _NO_PAGE_KINDS else "warc_other"
 
     def _leads_on(self, size: int, have: int) -> bool:
-        """Tell whether after `size` bytes there is the next record, or the end."""
+        """Return whether after `size` bytes there is the next record, or the end."""
         window = self._window
         if have < size:
             return False
@@ -402,7 +402,7 @@ class _RecordReader:
         return self._format.first.match(window.data, found.start()) is not None
 
     def _stands_alone(self, begin: int, end: int, have: int) -> bool:
-        """Tell whether no record can begin between these places: what follows changes nothing."""
+        """Return whether no record can begin between these places: what follows changes nothing."""
         window = self._window
         begin, end = window.at + begin, window.at + end
         return window.at + have >= end and not self._format.first.search(window.data, begin, end)
@@ -426,7 +426,7 @@ class _RecordReader:
         """Pass over a record that is over the limit, unless others begin within."""
         window = self._window
         while left := header.length - passing.size:
-            window.let_go()
+            window.release()
             wanted = min(left, _STEP_BYTES)
             have = window.ahead(wanted + HEADERS_BYTES_MAX, partial(self._stands_alone, 0, wanted))
             if not have:
@@ -473,7 +473,7 @@ class _RecordReader:
             passing.add(window.take(found.start() - window.at if found else step), KEPT_BYTES_MAX)
             if found or not have:
                 return self._bad(ordinal, passing.kept, passing.size, passing.what)
-            window.let_go()
+            window.release()
 
     def _bad(self, ordinal: int, kept: bytes, size: int, what: str) -> Rejected:
         """Return the dead letter of the `size` bytes that were taken last."""

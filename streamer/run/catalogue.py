@@ -93,7 +93,7 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
     apart: int = 0
     roles: dict[str, str] = {}
 
-    def lie_in(self, folder: Path) -> None:
+    def set_folder(self, folder: Path) -> None:
         """Take note of where the index lies now."""
         now = str(folder.resolve())
         if now != self.folder:
@@ -358,7 +358,7 @@ def _ways(path: str) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Tell whether there is something at a path; where that cannot be told, there is."""
+    """Return whether there is something at a path; where that cannot be told, there is."""
     try:
         os.stat(path)  # noqa: PTH116 - of many thousand
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -376,7 +376,7 @@ def _likeness(entry: SourceEntry, path: str) -> tuple[int, int]:
 
 
 def _is_continued(entry: SourceEntry, source: Source) -> bool:
-    """Tell whether a file begins with what is known of one and is no shorter."""
+    """Return whether a file begins with what is known of one and is no shorter."""
     if entry.identity is None:
         return True
     return FileIdentity(entry.path, *entry.identity).continued_by(source.name)
@@ -389,7 +389,7 @@ def _check_same(entry: SourceEntry, source: Source) -> None:
 
 
 def _begins_alike(heads: list[Mark], head: bytes) -> bool:
-    """Tell whether a stream whose first bytes are `head` begins with the records at `heads`.
+    """Return whether a stream whose first bytes are `head` begins with the records at `heads`.
 
     One that ends before must end behind one of them, and is to be told apart from then on.
     """
@@ -441,7 +441,7 @@ def open_catalogue(store: Store, folder: Path) -> Catalogue:
     """
     catalogue = own_catalogue(store.meta.owner if store.meta else b"", str(folder))
     catalogue.read_entries(store)
-    catalogue.lie_in(folder)
+    catalogue.set_folder(folder)
     return catalogue
 
 

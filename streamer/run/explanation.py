@@ -155,7 +155,7 @@ class Explained:
 
     @property
     def is_duplicate(self) -> bool:
-        """Tell whether the page would be called a duplicate of the nearest one."""
+        """Return whether the page would be called a duplicate of the nearest one."""
         if self.nearest is None or not self.nearest.shared_keys:
             return False
         passes = round(self.nearest.similarity * SIMILARITY_ONE) >= self.settings.similarity_min

@@ -49,7 +49,7 @@ class FirstRecords:
 
     @property
     def undecided(self) -> bool:
-        """Tell whether what was read has to be held back."""
+        """Return whether what was read has to be held back."""
         return bool(self._way)
 
     def see(self, source: int, pages: int, dead: Sequence[Rejected], held_bytes: int) -> None:

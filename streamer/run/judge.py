@@ -240,7 +240,7 @@ class Judge:
         """Find what the first shard will ask of the store for these pages; in any thread."""
         urls = pages.urls if self.shard.tracks_changes else None
         found = self._prefetched.ahead(self.shard.own_keys(pages), urls)
-        if self._elsewhere is None or (asked := self.shard.asks_elsewhere(pages)) is None:
+        if self._elsewhere is None or (asked := self.shard.queries_reference(pages)) is None:
             return found
         return replace(found, elsewhere=self._elsewhere.ahead(pages, *asked))
 
@@ -254,7 +254,7 @@ class Judge:
             StoreMismatch: a CONFIG record of a later version, or of another number of shards.
         """
         if found is not None:
-            self._let_go(found.hits.flushes)
+            self._release_flushed(found.hits.flushes)
         self._expect(found)
         outputs: list[Output] = []
         waiting = deque([(self.shard, record)])
@@ -338,12 +338,12 @@ class Judge:
 
     @property
     def changed(self) -> bool:
-        """Tell whether anything was applied since the last flush began."""
+        """Return whether anything was applied since the last flush began."""
         return self._applied > 0
 
     @property
     def flush_is_due(self) -> bool:
-        """Tell whether a head is full, or records or time enough have passed."""
+        """Return whether a head is full, or records or time enough have passed."""
         return (
             any(shard.unflushed >= self._head_pages for shard in self.shards)
             or self._applied >= self._rule.records
@@ -353,7 +353,7 @@ class Judge:
 
     @property
     def _sweep_is_due(self) -> bool:
-        """Tell whether a command waits for it, or there is enough to do, or for long enough."""
+        """Return whether a command waits for it, or there is enough to do, or for long enough."""
         if self._clock() < self._next_sweep:
             return False
         forgetting = [shard.forgetting for shard in self.shards]
@@ -416,7 +416,7 @@ class Judge:
 
     @property
     def sweep_has_ended(self) -> bool:
-        """Tell whether `finish` would find the end of a sweep."""
+        """Return whether `finish` would find the end of a sweep."""
         return self._is_sweeping and self._flushing is not None and self._flushing.done()
 
     def flush(self, owner_state: bytes) -> None:
@@ -437,7 +437,7 @@ class Judge:
         flushed = [shard.begin_flush() for shard in self.shards]
         self.store.flush(self._identity, flushed, owner_state, notes)
 
-    def _let_go(self, seen: int) -> None:
+    def _release_flushed(self, seen: int) -> None:
         """Let go of what is written, where a look-up done ahead had seen so many flushes.
 
         Most that come after it have seen as many; what has not is looked up again.
@@ -458,11 +458,11 @@ class Judge:
             brought = self.store.flush(self._identity, flushed, state, notes)
             if self._is_sweeping:
                 began = self._clock()
-                with _said_to_follow_the_flush("removal of forgotten pages"):
+                with _explained_after_flush("removal of forgotten pages"):
                     self._sweep()
                 ended = self._clock()
                 self._next_sweep = ended + SWEEP_SHARE * (ended - began)
-            with _said_to_follow_the_flush("preparation of look-ups"):
+            with _explained_after_flush("preparation of look-ups"):
                 for lookup, new in zip(self.lookups, brought, strict=True):
                     lookup.refresh(new, swept=self._is_sweeping)
                 self.store.free()
@@ -490,7 +490,7 @@ class Judge:
 
 
 @contextmanager
-def _said_to_follow_the_flush(what: str) -> Iterator[None]:
+def _explained_after_flush(what: str) -> Iterator[None]:
     """Have an error say that the flush is on the disk, and that `what` after it failed."""
     try:
         yield

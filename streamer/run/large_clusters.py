@@ -188,7 +188,7 @@ class _Counts:
         return sorted(found, key=lambda each: (-each.pages, each.representative))
 
     def _has_counted(self, ref: int) -> bool:
-        """Tell whether a page's own verdict was counted here."""
+        """Return whether a page's own verdict was counted here."""
         first = self.firsts.get(ref >> SEQUENCE_BITS)
         return first is not None and ref >= first
 

@@ -28,9 +28,9 @@ from streamer.index.codec import ShardMeta, StoreMeta, unpack_state
 from streamer.index.forgetting import Forgetting
 from streamer.index.messages import Keys, Pages
 from streamer.index.ports import BEFORE_ALL, KeptRows, Nearest, nothing_near
-from streamer.index.rule import IN_DOUBT, UNTOLD, mark_doubtful, nearest_rows
+from streamer.index.rule import IN_DOUBT, UNKNOWN, mark_doubtful, nearest_rows
 from streamer.index.settings import SETS_ELSEWHERE, Corpus, IndexSettings, Leasts, key_columns
-from streamer.index.shard import not_given
+from streamer.index.shard import missing_reference
 from streamer.run.index_folder import (
     Identity,
     differences,
@@ -242,7 +242,7 @@ class ShardOthers:
         asked = _Asked(sketches, least, int(settings.measure), pages.shingles if by_sets else None)
         for corpus in settings.also:
             if corpus not in self._by_corpus:
-                raise StoreMismatch(not_given(corpus))
+                raise StoreMismatch(missing_reference(corpus))
             for shared in self._by_corpus[corpus]:
                 pairs, of_content = _pairs(shared, keys, masks)
                 for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -300,9 +300,9 @@ def _told_by_sets(
 ) -> Places:
     """Return for each pair the similarity of its sets where the sketches leave it in doubt.
 
-    Elsewhere it is UNTOLD. Each set is read once, and by itself: they may be large.
+    Elsewhere it is UNKNOWN. Each set is read once, and by itself: they may be large.
     """
-    told = np.full(len(pairs), UNTOLD)
+    told = np.full(len(pairs), UNKNOWN)
     if asked.sets is None:
         return told
     mark_doubtful(pairs, asked.sketches, rows.sketches, asked.least, told)

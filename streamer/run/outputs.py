@@ -348,7 +348,7 @@ def is_table(name: str) -> bool:
 
 
 def begun_by(path: Path, fingerprint: str) -> bool:
-    """Tell whether a file begins with a verdict of this fingerprint, or with a dead letter.
+    """Return whether a file begins with a verdict of this fingerprint, or with a dead letter.
 
     The first line of CSV has the names of columns.
     """

@@ -109,9 +109,9 @@ def parsed(parser: PageParser, chunk: Chunk) -> PageBatch:
         StoreMismatch: other records are pages than is told.
     """
     batch = parser.parse(chunk)
-    if chunk.told_pages is not None and batch.sequences != chunk.told_pages:
+    if chunk.expected_pages is not None and batch.sequences != chunk.expected_pages:
         raise StoreMismatch(
-            f"The log has {len(chunk.told_pages)} pages at the offsets {chunk.start} to "
+            f"The log has {len(chunk.expected_pages)} pages at the offsets {chunk.start} to "
             f"{chunk.end}, here {len(batch)} messages are pages. Give the worker's --preset or "
             "--fields, and its page_bytes_max."
         )

@@ -78,7 +78,7 @@ def gathered(steps: Iterator[Step], is_new_file: Callable[[int], bool]) -> Itera
 
 
 def _is_small(chunk: Chunk) -> bool:
-    """Tell whether a chunk is a page file, or has a few lines from the beginning of a source."""
+    """Return whether a chunk is a page file, or has a few lines from the beginning of a source."""
     lines = chunk.lines
     if chunk.pages and chunk.pages[0].kind == PAGE_FILE:
         return len(chunk.pages[0].block) <= CHUNK_BYTES_MAX
@@ -100,7 +100,7 @@ class _SmallFiles:
     bytes: int = 0
 
     def takes(self, chunk: Chunk) -> bool:
-        """Tell whether a chunk is of the same sort as those that were added."""
+        """Return whether a chunk is of the same sort as those that were added."""
         return not (self.ends if chunk.pages else self.pages)
 
     def add(self, chunk: Chunk | None, end: SourceEnd) -> None:
@@ -122,7 +122,7 @@ class _SmallFiles:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the chunk is to end."""
+        """Return whether the chunk is to end."""
         return len(self.parts) >= FILES_MAX or self.bytes >= CHUNK_BYTES_MAX
 
     def take(self) -> Iterator[Chunk]:

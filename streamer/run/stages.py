@@ -220,12 +220,12 @@ class Ahead(Generic[Item, Result]):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing waits to be taken."""
+        """Return whether nothing waits to be taken."""
         return self._waiting.empty()
 
     @property
     def is_full(self) -> bool:
-        """Tell whether `put` would wait."""
+        """Return whether `put` would wait."""
         return self._waiting.full()
 
     async def put(self, item: Item) -> None:

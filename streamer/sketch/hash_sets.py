@@ -216,7 +216,7 @@ def unpack_set(data: bytes) -> Hashes:
 
 @inline_kernel
 def in_doubt(score: int, a: Sketch, b: Sketch, least: int) -> bool:
-    """Tell whether an estimate is within three standard deviations of the threshold `least`.
+    """Return whether an estimate is within three standard deviations of the threshold `least`.
 
     All are in ten-thousandths. The estimate is that of resemblance.py: of N bins, E are filled by
     either page. Their least shingles are a sample of all, without repeats, so the share of common

@@ -106,7 +106,7 @@ def lower_minima(shingles: Words, count: int, minima: Minima) -> None:
 
 @kernel
 def has_empty(minima: Minima) -> bool:
-    """Tell whether a min-hash has no value yet."""
+    """Return whether a min-hash has no value yet."""
     empty = False
     for i in range(minima.shape[0]):
         empty |= minima[i] == uint32(EMPTY_MINIMUM)
@@ -179,7 +179,7 @@ SLOTS = 2048
 
 @kernel
 def may_be_few(bins: Words) -> bool:
-    """Tell whether so few bins are filled that a listed sketch may fit."""
+    """Return whether so few bins are filled that a listed sketch may fit."""
     filled = uint64(0)
     for i in range(BINS):
         filled += uint64(bins[i] != uint64(EMPTY_BIN))

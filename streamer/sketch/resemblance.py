@@ -263,7 +263,7 @@ def _count_listed(a: Words, b: Words, level: int) -> tuple[int, int, int]:
 
 @inline_kernel
 def _are_equal(a: Words, b: Words) -> bool:
-    """Tell whether two sketches are the same one, as those of exact copies are."""
+    """Return whether two sketches are the same one, as those of exact copies are."""
     differing = uint64(0)
     for i in range(1 + PAYLOAD_WORDS):
         differing |= a[i] ^ b[i]

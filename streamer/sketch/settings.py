@@ -156,12 +156,12 @@ class SignatureSettings(BaseModel):
 
     @property
     def is_native(self) -> bool:
-        """Tell whether the native signer computes these signatures."""
+        """Return whether the native signer computes these signatures."""
         return self.method == NATIVE and not self.accept and self.canonical in {(), MAIN_TEXT}
 
     @property
     def takes_main_text(self) -> bool:
-        """Tell whether the main text of HTML is signed, of all pages or by a rule of some."""
+        """Return whether the main text of HTML is signed, of all pages or by a rule of some."""
         asked = (rule.endswith(f" {MAIN}") for rule in self.text_rules)
         return MAIN_TEXT[0] in self.canonical or any(asked)
 

@@ -43,7 +43,7 @@ class Signature:
         return int(similarity(self.sketch, other.sketch)) / SIMILARITY_ONE
 
     def shares_key(self, other: Signature) -> bool:
-        """Tell whether the two would be compared in an index."""
+        """Return whether the two would be compared in an index."""
         return bool((self.keys == other.keys).any())
 
 

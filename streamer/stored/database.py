@@ -1,18 +1,18 @@
-"""The database of an index: RocksDB, opened for writing or looked at without a trace.
+"""The RocksDB database of an index, opened for writing or read without leaving a trace.
 
-Rows and keys have column families of their own, in which entries only come behind the others; the
-state is one key. What little a flush brings goes through RocksDB's log, all in one batch. Much of
-it goes past the log: sorted files are written and synced first, and the state after them, so that
-after a kill there may be rows that no state counts, and never the other way. In neither case does
-RocksDB hold the interpreter while it waits for the disk, which `sync` in a batch would.
+Rows and keys have column families of their own, to which entries are only appended. The state is
+one key. A small flush is one batch in RocksDB's log. A large flush goes past the log: its sorted
+files are written and synced first, the state after them. So a crash may leave rows that no state
+counts, never a state whose rows are missing. In neither case does RocksDB hold the interpreter lock
+while it waits for the disk, as `sync` in a batch would.
 
-Versions of URLs come in any order, and over those that are there. So they go by RocksDB's log in
-one batch with the state, and RocksDB merges their files by its own rules.
+Versions of URLs arrive in any order and overwrite each other. They go through RocksDB's log in one
+batch with the state, and RocksDB compacts their files by its own rules.
 
-Files of neighbouring entries are merged, or each flush and each start would leave some: as soon as
-there are sixteen at the end that are about as large as those behind them or smaller, they become
-one, until that has 128 MB. So a row is written again once where heads are full, and eight times
-where it came alone. This module is the only one that knows RocksDB.
+Each flush and each start would leave more files, so neighbours are merged: once sixteen files at
+the end are about as large as the ones before them, or smaller, they become one of at most 128 MB. A
+row is rewritten once where heads are full, and eight times where it came alone. No other module
+knows RocksDB.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MERGED_BYTES = 128 << 20  # a file of so many stays
 LOG_BLOCK_BYTES = 32 << 10  # of RocksDB's logs; no record's part reaches over the end of one
 LOG_HEADER_BYTES = 7  # checksum, length (2 bytes, the lower first), type
 RECYCLED_TYPES = frozenset({5, 6, 7, 8, 11})  # of records in logs that are written over
-_STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # all others tell nothing of the state
+_STATE_FILES = ("CURRENT", "MANIFEST-*", "*.log", "*.sst")  # the others hold none of the state
 _CONFIG = "rocksdict-config.json"  # which rocksdict writes into any folder
 
 
@@ -136,13 +136,13 @@ class Database:
             return None
 
     def note(self, key: bytes) -> bytes | None:
-        """Return what is noted under a key, beside the state."""
+        """Return the note under a key, which is stored in addition to the state."""
         with _explained(self._path):
             value: bytes | None = self._opened.get(key)
             return value
 
     def put_note(self, key: bytes, value: bytes) -> None:
-        """Note a value under a key that lies before the state's, on the disk; none removes it."""
+        """Store a note under a key before the state's, synced; an empty value removes it."""
         with _explained(self._path):
             batch = WriteBatch(raw_mode=True)
             if value:
@@ -257,7 +257,7 @@ class Database:
             self._merger.submit(self._compact, entries, *each)
 
     def remove(self, family: bytes, keys: Sequence[bytes]) -> None:
-        """Delete entries by their keys; `settle` has them gone from the disk."""
+        """Delete entries by their keys; `settle` removes their bytes from the disk."""
         with _explained(self._path):
             batch = WriteBatch(raw_mode=True)
             handle = self._opened.get_column_family_handle(FAMILIES[family])
@@ -266,7 +266,7 @@ class Database:
             self._commit(batch)
 
     def settle(self, blocks: Mapping[bytes, range] | None = None) -> None:
-        """Write entries anew, without those that were written over or deleted.
+        """Rewrite entries, without those that were overwritten or deleted.
 
         These are all entries, or the state and some blocks of families.
         """
@@ -317,7 +317,7 @@ class Database:
     def _merge(self) -> None:
         with self._reported("merge files"), _explained(self._path):
             files = sorted(self._opened.live_files(), key=lambda file: file["start_key"])
-            for family in (ROWS, KEYS):  # bands are merged by whoever writes them
+            for family in (ROWS, KEYS):  # the writer of bands merges those itself
                 entries = self._families[family]
                 own = [file for file in files if file["start_key"].startswith(family)]
                 count = files_to_merge([file["size"] for file in own])
@@ -394,7 +394,7 @@ def state_files(path: Path) -> Iterator[Path]:
 
 
 def remove_copy(path: Path) -> bool:
-    """Remove a copy that `checkpoint` has made; tell whether nothing is there any more.
+    """Remove a copy that `checkpoint` has made; return whether nothing is left of it.
 
     What holds anything else than the files of a database is no such copy, and stays.
     """

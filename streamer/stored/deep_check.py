@@ -1,7 +1,7 @@
-"""Every byte of an index, read once: what is damaged, and whether rows and keys agree.
+"""Read every byte of an index once: what is damaged, and whether rows and keys agree.
 
-RocksDB compares each block that it reads with its checksum, and reads the rest of a file when it
-opens it. So all that is to be done is to ask for every entry.
+RocksDB compares each block with its checksum when it reads it, and reads the rest of a file when it
+opens it. So it is enough to ask for every entry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streamer.stored.store import Store
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import read_places
 
-_DAMAGES_MAX = 20  # of a part that are told: more of them say no more
+_DAMAGES_MAX = 20  # reported for each part: more would add nothing
 
 Progress = Callable[[int], None]
 Result = TypeVar("Result")
@@ -103,8 +103,8 @@ class _Check:
                 self._rows(part, rows[shard])
                 self._sets(part, sets[shard])
             if not keys[shard].damage and (count, posted) != (meta.rows, meta.postings):
-                told = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
-                _note(keys[shard], f"{count:,} rows, {posted:,} postings; {told}")
+                counted = f"{meta.rows:,} rows and {meta.postings:,} postings in the state"
+                _note(keys[shard], f"{count:,} rows, {posted:,} postings; {counted}")
         kinds = (rows, keys, sets) if self._store.has_shingles else (rows, keys)
         findings = [each for own in zip(*kinds, strict=True) for each in own]
         frozen = (self._frozen(shard) for shard in range(len(shards)))

@@ -1,12 +1,12 @@
-"""Forgetting kept pages that are stored: found by a scan, and written over.
+"""Forget stored pages: find them by a scan, and overwrite them.
 
-A row that is forgotten leaves its slot empty: no number, no key, no URL, no sketch. Blocks are
-written anew, some at a time, together with what the state says of them; so a kill leaves an index
-that has forgotten some of the pages, and whoever began it begins again. In the end the files of
-these blocks are written anew, or the old bytes would stay in them.
+A forgotten row leaves its slot empty: no number, no key, no URL, no sketch. Blocks are rewritten a
+few at a time, together with the part of the state that describes them. So a crash leaves an index
+that has forgotten some of the pages, and the caller starts again. At the end the files of these
+blocks are rewritten too, because the old bytes would stay in them.
 
-It stands in the shards' states until all is done. A log puts it there, and a sweep comes behind a
-flush; while nobody judges, a command puts it there and sweeps.
+What is to be forgotten is part of the shards' states until all is done. A log puts it there, and a
+sweep follows a flush. While nothing else writes the index, a command puts it there and sweeps.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _VERSIONS_AT_ONCE = 4096
 _UNFINISHED = b"forgetting"  # the note that there is while a command forgets
 
 Mask = npt.NDArray[np.bool_]
-Progress = Callable[[int], None]  # is told how many blocks of keys are read
+Progress = Callable[[int], None]  # called with the number of blocks of keys that were read
 
 
 def forget(
     store: Store, wanted: Forget, *, dry_run: bool, progress: Progress = lambda _blocks: None
 ) -> int:
-    """Forget kept pages while nobody judges, or only count them; return how many they are.
+    """Forget kept pages of an index that is not in use, or only count them; return their number.
 
     They are put into the states, as a log would do it, and swept. The versions of URLs that are
     named go with them, and so does what was retired. When this returns, nothing of the pages is in
@@ -102,7 +102,7 @@ def _look(store: Store, wanted: Terms, progress: Progress) -> tuple[int, bool]:
 
 
 def _is_unfinished(store: Store) -> bool:
-    """Tell whether a process was killed before it had swept all that was to be forgotten."""
+    """Return whether a process was killed before it had swept all that was to be forgotten."""
     states = _states(store)
     return store.note(_UNFINISHED) is not None or any(each.forgotten.terms for each in states)
 
@@ -170,7 +170,7 @@ def _write_over_all(store: Store, terms: Sequence[Terms]) -> tuple[list[Counter[
 
 
 def _forget_versions(store: Store, wanted: Terms) -> bool:
-    """Forget the versions of URLs that are named; tell whether there were any."""
+    """Forget the versions of the named URLs; return whether there were any."""
     any_named = False
     versions = store.scan_urls() if wanted.named else iter(())
     while part := list(itertools.islice(versions, _VERSIONS_AT_ONCE)):

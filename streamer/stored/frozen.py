@@ -1,23 +1,25 @@
-"""Frozen keys: what the key table has no room for, in the database, behind filters in memory.
+"""Frozen keys: what does not fit the key table, in the database, behind filters in memory.
 
-A table that is full becomes a generation: blocks of its words on disk, and a filter in memory
-(postings.py). So a key that is nowhere costs one look into memory a generation, and a read in one
-of two hundred cases. Four generations of a level become one of the next: their number grows with
-the logarithm, until they are so large that merging costs more.
+A full table becomes a generation: blocks of its words on disk, and a Bloom filter in memory
+(postings.py). So a key that is not there costs one look into memory for each generation, and a read
+in one of two hundred cases. Four generations of a level are merged into one of the next level.
+Their number grows with the logarithm, until they are so large that merging costs more than it
+saves.
 
-A page that is known has all its keys in one generation, and most of them have one row there. So one
-of its keys is read, and the row that it leads to; where that row's marks (row_blocks.py) agree with
-another key of the page, and the filter says that this key has one row, it need not be read.
+A known page has all its keys in one generation, and most keys have one row there. So one key is
+read, and the row that it leads to. Where this row's marks (row_blocks.py) agree with another key of
+the page, and the filter says that the other key has one row, the other key need not be read.
 
     "b" | shard u8, generation u24, block u32        postings, ascending; see `pack`
     "b" | shard u8, generation u24, 2^31 | piece     a MiB of the filter
-    "b" | shard u8, 2^24 - 1, number u32             where rows lie: runs, int64[3, n]
+    "b" | shard u8, 2^24 - 1, number u32             the slots of rows: runs, int64[3, n]
     "frozen" | shard u8                              the note of what there is, as MessagePack
 
-All of it is derived from the keys in the store, and durable, so that a start need not read those:
-what was written in full is noted at last, in one atomic step, with the slot from which on keys are
-read. What a kill leaves behind is in no note, is not read, and is removed before anything is frozen
-again. A look-up finds what it would find in the table, by the same 40 bits of a key.
+All of it is derived from the keys in the store. It is durable nevertheless, so that a start need
+not read those keys. The note is written last, in one atomic step, with the slot from which on keys
+must be read. What a crash leaves behind is in no note: it is not read, and is removed before
+anything is frozen again. A look-up finds what it would find in the table, by the same 40 bits of a
+key.
 """
 
 from __future__ import annotations
@@ -212,7 +214,7 @@ class FrozenKeys:
     ) -> Places:  # fmt: skip
         """Return the one row that has each of `others`, -1 where it must be read.
 
-        What was `read` for the first key of each group may tell; those with several rows do not.
+        What was `read` for the first key of each group decides; keys with several rows stay open.
         """
         is_alone = first.shared[read[2]] == 0
         rows = read[1][is_alone]
@@ -244,15 +246,15 @@ class FrozenKeys:
     # ---- changes, in one thread ------------------------------------------------------------------
 
     def take_up_runs(self) -> None:
-        """Tell the rows where those lie that are frozen."""
+        """Update the slots of rows that are frozen."""
         for number, _ in self.note.runs:
             [data] = self._store.band_blocks([_base(self._shard, _RUNS) + number])
             self._rows.slots.put(np.frombuffer(data, np.int64).reshape(3, -1))
 
-    def freeze(self, table: KeyTable, slot: int, let_go: Callable[[], None]) -> None:
-        """Make a generation of a table to which nobody adds any more: all rows before a slot.
+    def freeze(self, table: KeyTable, slot: int, release: Callable[[], None]) -> None:
+        """Make a generation of a table to which nothing is added any more: all rows before a slot.
 
-        `let_go` is called when it is found here, while nobody looks.
+        `release` is called when it is found here, while nobody looks.
         """
         self._sweep()
         before, first_slot = self.note, self._store.meta.first_slot if self._store.meta else 0
@@ -270,10 +272,10 @@ class FrozenKeys:
         others = [each for each in before.generations if each.last_row >= first_row]
         generations = [*others, new] if new.count else others
         after = Note(slot, number + 1, generations, [*left, (number, slot)])
-        self._change(after, gone, let_go)
+        self._change(after, gone, release)
 
     def merge(self) -> bool:
-        """Merge four generations of a level into one, if there are so many; tell whether."""
+        """Merge four generations of a level into one, if there are four; return whether it did."""
         before = self.note
         old = generations_to_merge(before.generations)
         if not old:
@@ -297,14 +299,14 @@ class FrozenKeys:
         """Take `stop` back, when nothing goes on in another thread any more."""
         self._stopped = False
 
-    def _change(self, after: Note, gone: Sequence[Generation], let_go: Callable[[], None]) -> None:
+    def _change(self, after: Note, gone: Sequence[Generation], release: Callable[[], None]) -> None:
         """Note what is there from now on, and remove what is `gone` when nobody reads it."""
         runs = {number for number, _ in self.note.runs} - {number for number, _ in after.runs}
         self._store.put_note(_note_key(self._shard), msgspec.msgpack.encode(after))
         with self._alone():
             self.note = after
             self._filters = self._current()
-            let_go()
+            release()
         base = _base(self._shard, _RUNS)
         ranges = [self._range(each.number) for each in gone]
         self._store.drop_bands(ranges + [(base + number, base + number + 1) for number in runs])

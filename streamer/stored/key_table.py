@@ -1,15 +1,15 @@
-"""The key table: which rows are posted under a key, for all that has left the head, in memory.
+"""The key table: an in-memory hash table from keys to rows, for all rows that have left the head.
 
-A posting is a word: 32 bits of its key, then its row. The key's top 8 bits choose one of 256
-segments, the 32 after them are in the word, so 40 bits of a key are told apart here; what is found
-is compared with the rest by whoever needs to be sure (lookup.py).
+A posting is one word: 32 bits of its key, then its row. The key's top 8 bits choose one of 256
+segments, and the 32 bits after them are in the word. So the table distinguishes 40 bits of a key.
+Callers that need certainty compare the rest (lookup.py).
 
-A segment is a hash table whose words are in order. A word is enough to find its home again: a
-segment grows without reading a key, by a fifth, and the segments grow one after another, not all at
-once. Probing is linear and ordered: the home of a word goes up with it, a word lies at its home or
-behind it, and a free slot is greater than every word. So a search ends at the first greater word,
-about one cache line from home however full the segment is (Amble and Knuth, Ordered hash tables,
-1974). In memory words are complemented, so that memory as the system gives it is free slots.
+Within a segment the words are in order. A word is enough to compute its home, so a segment grows
+without its keys, by a fifth. The segments grow one after another, never all at once. Probing is
+linear and ordered: homes ascend with the words, a word is stored at its home or after it, and a
+free slot is greater than every word. So a search ends at the first greater word, about one cache
+line from home however full the segment is (Amble and Knuth, Ordered hash tables, 1974). Words are
+stored complemented, so that zeroed memory from the system is free slots.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ class KeyTable:
         for segment in segments:
             count = int(self._counts[segment] + new[segment])
             if count > _LOAD_MAX * self._slots[segment]:
-                brought = words[starts[segment] : starts[segment + 1]]
-                self._grow(segment, brought, slots_for(segment, count), _MARGIN)
+                added = words[starts[segment] : starts[segment + 1]]
+                self._grow(segment, added, slots_for(segment, count), _MARGIN)
                 done[segment] = new[segment]
         left = list(segments)
         while left:

@@ -31,14 +31,14 @@ from streamer.stored.frozen import FrozenKeys, Stopped
 from streamer.stored.key_table import KeyTable
 from streamer.stored.row_blocks import SLOTS_A_KEY_BLOCK, RowKeys
 from streamer.stored.rows import Mask, RowNumbers, StoredRows
-from streamer.stored.store import Brought, Store
+from streamer.stored.store import FlushedBlocks, Store
 
 _log = logging.getLogger(__name__)
 
 _CROWD = 8  # more rows under a key than these are compared once, not for each page that has it
 _ROWS_AT_ONCE = 4096  # that are compared: their blocks take about 13 MB at the worst
 _ROWS_A_PART = 32_768  # whose keys are read at once when an index is opened
-_ROUNDS = 4  # in which the table is filled: beside it there are the postings of one
+_ROUNDS = 4  # in which the table is filled; memory also holds the postings of one round
 _ROUND_POSTINGS_MIN = 1 << 22
 _POSTING_BYTES = 12  # of a table, about
 _FROZEN_AT_THE_END = 1 << 25  # postings of a table: to read the keys again would take a second
@@ -72,7 +72,7 @@ class SharedLock:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold it while nobody shares it."""
+        """Hold it exclusively."""
         with self._changed:
             self._waiting += 1
             try:
@@ -85,7 +85,7 @@ class SharedLock:
 
 
 class StoredLookup:
-    """The look-ups of one shard in an open store; from any thread, but for `refresh`.
+    """The look-ups of one shard in an open store; from any thread, except `refresh`.
 
     `secret` is what URLs are hashed with; an index has the same at each start. Tables and filters
     take `memory_max` bytes; where the filters leave less than a quarter of these, the tables take a
@@ -136,26 +136,26 @@ class StoredLookup:
                 self._full, self.table = self.table, KeyTable()
             self.frozen.go_on()
             try:
-                self.frozen.freeze(self._full, self._store.meta.next_slot, self._let_go)
+                self.frozen.freeze(self._full, self._store.meta.next_slot, self._release_flushed)
             except StreamerError as error:  # nothing is lost
                 self._store.failed("freeze")
                 _log.warning("The next start reads all keys: freezing them failed. %s", error)
 
-    def refresh(self, brought: Brought, *, swept: bool = False) -> None:
-        """Take up what a flush has brought; in the thread that flushes.
+    def refresh(self, flushed: FlushedBlocks, *, swept: bool = False) -> None:
+        """Add what a flush has written; in the thread that flushes.
 
         Look-ups go on between the parts of the table. The flush's rows are found from the end on;
         until then they are in the head. What the store has dropped, or written over (`swept`), is
-        not found any more: once this returns, nobody reads it.
+        not found any more: once this returns, it is not read.
         """
         for part in range(PARTS):
             with self._lock.alone():
-                self.table.add(brought.postings, segments_of(part))
+                self.table.add(flushed.postings, segments_of(part))
         with self._lock.alone():
-            if len(brought.rows):
-                self._rows.slots.take(brought.rows, brought.slots)
+            if len(flushed.rows):
+                self._rows.slots.take(flushed.rows, flushed.slots)
             if swept:
-                self._rows.read_anew()
+                self._rows.reload()
             self.flushes = self._store.flushes - self._flushes_before
         self._drop()
         if self.table.count and self.table.size_bytes > self._tables_max() // 2:
@@ -193,7 +193,7 @@ class StoredLookup:
         """Freeze the table that is full, which has all rows before a slot that are not frozen."""
         assert self._full is not None, "it stays until it is frozen"
         try:
-            self.frozen.freeze(self._full, slot, self._let_go)
+            self.frozen.freeze(self._full, slot, self._release_flushed)
             while self.frozen.merge():
                 pass
         except Stopped:
@@ -203,11 +203,11 @@ class StoredLookup:
             _log.error("The keys of kept pages could not be frozen. %s", error)
             raise
 
-    def _let_go(self) -> None:
+    def _release_flushed(self) -> None:
         self._full = None
 
     def _drop(self) -> None:
-        """Let go of what lies before the store's first slot."""
+        """Release what is stored before the store's first slot."""
         first_slot = self._store.meta.first_slot if self._store.meta else 0
         if first_slot == self._first_slot:
             return

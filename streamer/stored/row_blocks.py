@@ -1,11 +1,12 @@
 """Kept rows in blocks, as the store has them: packed at a flush, gathered for a batch.
 
-A flush gives its rows slots, one after the other; those of a block of eight slots lie together, and
-of 512 slots their keys. A block of n rows is how many, u32, and how many keys each has, u32; then
-in columns refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], where each URL ends
-u32[n], and the URLs one after the other. A block of keys is n u32, keys and 2^31 u32, shard u64; in
-columns row numbers u32[n], masks of a byte for eight keys, and the upper five bytes of each key:
-the others are in the row's marks, and a table does not ask for them. All is little-endian.
+A flush gives its rows consecutive slots. The rows of eight slots form a block, and so do the keys
+of 512 slots. A block of n rows is n, u32, and the number of keys of a row, u32; then, in columns,
+refs u64[n], times i64[n], sketches u64[n, 33], marks u32[n, keys], the end of each URL u32[n], and
+the URLs one after the other. A block of keys is n u32, keys and 2^31 u32, shard u64; then, in
+columns, row numbers u32[n], masks of one byte for eight keys, and the upper five bytes of each key.
+The other bytes are in the row's marks, and a table does not need them. All numbers are
+little-endian.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def joined_blocks(blocks: Sequence[bytes]) -> tuple[Bytes, Places]:
     """Return blocks in one, and where each begins, and the end."""
     limits = np.zeros(len(blocks) + 1, np.int64)
     np.cumsum([len(block) for block in blocks], out=limits[1:])
-    # A kernel is compiled anew for bytes that cannot be written.
+    # numba compiles another version for read-only bytes.
     return np.frombuffer(bytearray().join([*blocks, PADDING]), np.uint8), limits
 
 
@@ -291,7 +292,7 @@ def _gather_rows(
     data: Bytes, starts: Places, places: Places, sketches: Words, refs: Words, times: Places,
     urls: Places,
 ) -> None:  # fmt: skip
-    """Write sketches[i], refs[i], times[i], and where in `data` the URL lies to urls[i, :]."""
+    """Write sketches[i], refs[i], times[i], and the place of the URL in `data` to urls[i, :]."""
     for i in range(starts.shape[0]):
         count, place, first = _rows_in(data, starts[i]), places[i], starts[i] + _HEAD_BYTES
         refs[i] = load_u64(data, first + 8 * place)

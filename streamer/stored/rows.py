@@ -1,11 +1,11 @@
-"""Reading kept rows by their numbers: from the slots that a flush gave them, a block at a time.
+"""Read kept rows by their numbers, a block at a time, from the slots that a flush gave them.
 
-A batch asks more than once for the same rows: whether they are posted under a key, and for what a
-verdict needs. So the blocks of a batch are remembered until the next.
+A batch asks for the same rows more than once: whether they are posted under a key, and for the data
+that a verdict needs. So the blocks of a batch are cached until the next batch.
 
-Row numbers have gaps where shards further along dropped pages, and a row that was undecided for
-long comes with a later flush than its neighbours. So all rows are held as runs, by their first row:
-one binary search finds a row, however many flushes there are.
+Row numbers have gaps where later shards dropped pages, and a row that was undecided for long is in
+a later flush than its neighbours. So all rows are described by runs, sorted by their first row. One
+binary search finds a row, however many flushes there are.
 """
 
 from __future__ import annotations
@@ -138,16 +138,16 @@ class StoredRows:
         self._local = threading.local()
         self.slots = RowSlots()
 
-    def read_anew(self) -> None:
-        """Let go of all blocks that threads remember; while none of them reads."""
+    def reload(self) -> None:
+        """Drop all blocks that threads have cached; while none of them reads."""
         self._local = threading.local()
 
     def known(self, rows: RowNumbers) -> Mask:
-        """Tell which rows were taken up, and not dropped."""
+        """Return which rows are there: added, and not dropped."""
         return self.slots.of(rows) >= 0
 
     def posted(self, rows: RowNumbers, keys: npt.NDArray[np.uint64]) -> Mask:
-        """Tell of each row whether it is posted under keys[i], by the lower half of the key."""
+        """Return whether each row is posted under keys[i], by the lower half of the key."""
         slots = self._slots_of(rows)
         there = slots >= 0
         told = np.zeros(len(rows), np.bool_)

@@ -1,14 +1,14 @@
 """The store: what has left the head, in a database of rows, of keys, and of one state.
 
-A flush gives its rows slots behind those that the state counts (codec.py), and writes their rows,
-their keys and the state, in one step that is atomic: what is found after a kill is exactly some
-flush. Blocks behind the state's slots are of a flush that was killed or has failed; nobody reads
-them, and the next one writes over them. Then the witness (witness.py) is told.
+A flush gives its rows the slots after those that the state counts (codec.py). It writes the rows,
+their keys and the state in one atomic step, so a crash leaves exactly the state of some flush.
+Blocks after the state's slots belong to a flush that failed or was killed: they are never read, and
+the next flush overwrites them. Last, the flush is recorded in the witness (witness.py).
 
-What cannot be read is refused, never taken for empty: all slots that the state counts have a block
-of keys, and these name as many rows as the state does. They are read when an index is opened to
-look up; rows by their slots. Nothing is written before an index has been read and found to fit: a
-store that is refused stays as it is.
+What cannot be read is refused, never taken for empty. Every slot that the state counts has a block
+of keys, and these blocks name as many rows as the state. They are read when an index is opened for
+look-ups; rows are read by their slots. Nothing is written before an index was read and found to
+fit: a store that is refused is not changed.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ from streamer.stored.row_blocks import (
 from streamer.stored.witness import NAME as WITNESS
 from streamer.stored.witness import Witness, make_folder, read_places, witnessed
 
-_STRETCHES = 16  # in which the rows are dropped, about: so much more may lie on the disk
-_ATTEMPTS = 20  # of a reader to find the files in peace, beside a writer that merges them
+_STRETCHES = 16  # rows are dropped in about so many steps: one step more may be on the disk
+_ATTEMPTS = 20  # of a reader to find a consistent set of files while a writer merges them
 _ATTEMPT_SECONDS = 0.05
 
 
-class Brought(NamedTuple):
-    """What a flush has brought of a shard: its postings, its rows in order, and their slots."""
+class FlushedBlocks(NamedTuple):
+    """What a flush has added to a shard: its postings, its rows in order, and their slots."""
 
     postings: Postings
     rows: npt.NDArray[np.int64]
@@ -82,7 +82,7 @@ class Brought(NamedTuple):
 
 
 class Store:
-    """An open index directory. One writer at a time; readers may open it beside one.
+    """An open index directory. One writer at a time; readers may open it meanwhile.
 
     Where something of it is damaged or missing, every function raises StoreDamaged; where the disk
     refuses, StoreUnavailable: then the index is what it was.
@@ -161,13 +161,13 @@ class Store:
     def flush(
         self, identity: dict[str, str | int | float], shards: list[FlushedRows], owner: bytes,
         notes: Sequence[Entry] = (),
-    ) -> list[Brought]:  # fmt: skip
+    ) -> list[FlushedBlocks]:  # fmt: skip
         """Add what all shards flush, and all state, in one atomic step; return all that is new.
 
-        `notes` are what is noted beside the state in the same step.
+        `notes` are stored in addition to the state, in the same step.
         """
         before = self._meta or StoreMeta(FORMAT, identity, 0, 0, [ShardMeta() for _ in shards])
-        slot, metas, brought = before.next_slot, [], []
+        slot, metas, added = before.next_slot, [], []
         stretch = Stretch(0, [])
         sets_of: list[Entry] = []
         rows_of: list[Entry] = []
@@ -195,7 +195,7 @@ class Store:
             )
             newest = int(rows.times.max(initial=BEFORE_ALL)), int(rows.rows.max(initial=-1))
             stretch.shards.append((count, posted, *newest))
-            brought.append(Brought(postings, rows.rows, slot + np.arange(count)))
+            added.append(FlushedBlocks(postings, rows.rows, slot + np.arange(count)))
             slot += -(-count // SLOTS_A_KEY_BLOCK) * SLOTS_A_KEY_BLOCK
         stretch.end = slot
         stretches = joined_stretches(before.stretches, stretch)
@@ -210,7 +210,7 @@ class Store:
         # Whoever finds keys finds their rows, if only a manifest's end is lost: rows come first.
         self._write([sets_of, rows_of, keys_of], after, notes=notes, replaced=urls_of)
         self.flushes += 1
-        return brought
+        return added
 
     def replace(
         self, entries: Sequence[Sequence[Entry]], shards: list[ShardMeta], stretches: list[Stretch]
@@ -228,7 +228,7 @@ class Store:
         self._write(entries, after, in_place=True)
 
     def settle(self, key_blocks: range | None = None, *, urls: bool = False) -> None:
-        """Have what was written over gone from the disk, when this returns.
+        """Remove what was overwritten from the disk before this returns.
 
         That is anything, or states, what lies in these blocks of keys and the rows' of them, and
         versions of `urls` if it is said so.
@@ -243,7 +243,7 @@ class Store:
         self._to_write().settle(blocks)
 
     def renew(self) -> None:
-        """Open the database again, which begins a new list of files; nobody else may use it."""
+        """Open the database again, which begins a new list of files; nothing else may use it."""
         assert self._database is not None, "a store without a flush has no files"
         self._database.close()
         self._database, self._is_writing = None, False
@@ -265,7 +265,7 @@ class Store:
         self._witness.write(after.seq)
 
     def free(self) -> None:
-        """Give back the space of what was dropped; nobody in this process may read it any more."""
+        """Free the space of what was dropped; no thread may read it any more."""
         first_slot = self._meta.first_slot if self._meta else 0
         if first_slot > self._freed:
             blocks = {ROWS: ROWS_A_BLOCK, KEYS: SLOTS_A_KEY_BLOCK}
@@ -363,7 +363,7 @@ class Store:
 
     @property
     def has_shingles(self) -> bool:
-        """Tell whether each row has a set of shingles."""
+        """Return whether each row has a set of shingles."""
         return self._meta is not None and "exact" in self._meta.identity
 
     def shingles(self, slots: Sequence[int]) -> list[bytes]:
@@ -394,7 +394,7 @@ class Store:
         return self._database.count(URLS) if self._database is not None else 0
 
     def forget_urls(self, keys: Sequence[bytes]) -> None:
-        """Delete entries of versions; `settle` has them gone from the disk."""
+        """Delete entries of versions; `settle` removes their bytes from the disk."""
         if keys:
             self._to_write().remove(URLS, keys)
 
@@ -403,7 +403,7 @@ class Store:
         return self._values(BANDS, blocks)
 
     def write_bands(self, entries: Iterable[Entry]) -> None:
-        """Write blocks of frozen keys, and sync them; a flush may go on beside."""
+        """Write blocks of frozen keys, and sync them; a flush may run meanwhile."""
         self._to_write().write_apart(BANDS, entries)
 
     def drop_bands(self, ranges: Sequence[tuple[int, int]]) -> None:
@@ -496,7 +496,7 @@ def first_to_stay(stretches: list[Stretch], horizons: list[Horizon]) -> int:
 
 
 def has_index(folder: Path) -> bool:
-    """Tell whether `folder` has an index, or what is left of one."""
+    """Return whether `folder` has an index, or what is left of one."""
     others = any(file.name != WITNESS for file in _files_of(folder))
     return others or any(number is not None for number in read_places(folder) or ())
 
@@ -534,7 +534,7 @@ def _unwitnessed(path: Path) -> StoreDamaged:
 def _read(path: Path) -> tuple[Database | None, StoreMeta | None]:
     """Return the database as it is now, and its state; None where there is no flush yet.
 
-    The witness is read before and after, since a writer may go on beside.
+    The witness is read before and after, since a writer may be active.
     """
     before = witnessed(path.parent)
     if before is None:

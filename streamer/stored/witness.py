@@ -1,12 +1,12 @@
-"""The witness: a small file beside the database that names the newest flush, and holds the lock.
+"""The witness: a small file next to the database that names the newest flush and holds the lock.
 
-A database that has lost its end (a manifest or a log that was cut) opens as the older state that it
-once was. So the number of each flush also stands outside: it is written when the database has the
-flush. A kill may come between the two; the database then is one flush ahead, and is never behind.
+A database that has lost its end (a truncated manifest or log) opens in an older state. So the
+number of each flush is also stored outside, once the database has the flush. A crash may come
+between the two: then the database is one flush ahead, and it is never behind.
 
-The file has two places, written in turn and in place: it never grows, so it can be written on a
-full disk, and a write that was torn by a failure of power leaves the number before it. Who writes
-the index holds a lock on the file, which ends with its process.
+The file has two places, which are written in turn and in place. It never grows, so it can be
+written on a full disk, and a write that a power failure tore leaves the number before it. The
+writer of an index holds a lock on the file, which ends with its process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Witness:
             raise
 
     def _is_current(self) -> bool:
-        """Tell whether the file that is locked is the one under its path."""
+        """Return whether the file that is locked is the one under its path."""
         try:
             return os.path.samestat(os.fstat(self._file), self._path.stat())
         except FileNotFoundError:

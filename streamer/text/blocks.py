@@ -1,4 +1,4 @@
-"""The blocks of a page: its visible text cut at block elements, with what the tags tell of each.
+"""The blocks of a page: its visible text cut at block elements, with what the tags say about each.
 
 The same pass over the bytes as html.py, and the same visible text, byte for byte; beside it a
 record of integers for each stretch of text between two block tags. What is kept of the page's
@@ -73,7 +73,7 @@ OPEN_MAX = 64
 REACH = 12
 DEPTH_MAX = 255
 
-# Stems of names, by what they tell; a space stands for anything that is no letter.
+# Stems of names, by what they mean; a space stands for anything that is no letter.
 HINTS: tuple[tuple[str, ...], ...] = (
     ("nav", "menu", "crumb", "tabs"),
     ("foot", "copyright", "legal", "bottom", "disclaim"),
@@ -261,7 +261,7 @@ def read_attributes(source: Bytes, at: int, end: int) -> tuple[int, bool, int]:
 
 @inline_kernel
 def _is_telling(source: Bytes, start: int, end: int) -> bool:
-    """Tell whether an attribute says what an element is for."""
+    """Return whether an attribute says what an element is for."""
     size = end - start
     if size > _NAME_MAX or not _SIZES >> size & 1:
         return False
@@ -273,7 +273,7 @@ def _is_telling(source: Bytes, start: int, end: int) -> bool:
 
 @inline_kernel
 def _is_in(code: int, codes: Integers) -> bool:
-    """Tell whether a code point is one of a few."""
+    """Return whether a code point is one of a few."""
     for each in codes:  # noqa: SIM110 - a kernel has no generators
         if each == code:
             return True
@@ -478,7 +478,7 @@ def _pass_tag(
     structure: Structure,
     records: Records,
 ) -> tuple[int, int]:
-    """Pass a tag as html.py does, and note what it tells."""
+    """Pass a tag as html.py does, and note what it says."""
     is_end = source[at + 1] == SLASH
     number, stop = read_name(source, at + (2 if is_end else 1), end)
     element = slot_of(number)
@@ -539,7 +539,7 @@ def html_to_blocks(
     """Write the visible text of source[start:end] to `out`, and the records of its blocks.
 
     All is as for `html_to_text`, which writes the same from out[0] on. now[COUNT] of `structure`
-    tells how many blocks have a record; `records` is int32[any, COLUMNS], a block is
+    says how many blocks have a record; `records` is int32[any, COLUMNS], a block is
     out[START:END], and blocks are ascending. Returns the place behind the last byte written.
     """
     _clear(structure)

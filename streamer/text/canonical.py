@@ -75,7 +75,7 @@ _IGNORABLE_SET = frozenset(c for first, last in _IGNORABLE for c in range(first,
 
 
 def is_ignorable(code_point: int) -> bool:
-    """Tell whether a code point has no visible effect of its own."""
+    """Return whether a code point has no visible effect of its own."""
     return code_point in _IGNORABLE_SET
 
 

@@ -1,10 +1,10 @@
 """Bytes to UTF-8: which charset a page is really in, whatever it claims.
 
-Labels lie: servers declare a default, pages are re-encoded and keep their old `<meta>`, crawlers
-guess. So the bytes are asked first. A byte order mark or valid UTF-8 proves itself. Otherwise the
-labels are only candidates: one is believed if it decodes the page almost without damage and
-a browser's own detector (chardetng) reads the same text, or if there is too little text for
-a detector. The same bytes thus give the same text under right and wrong labels.
+Labels can be wrong: servers declare a default, pages are re-encoded and keep their old `<meta>`,
+crawlers guess. So the bytes are asked first. A byte order mark or valid UTF-8 proves itself.
+Otherwise the labels are only candidates: one is believed if it decodes the page almost without
+damage and a browser's own detector (chardetng) reads the same text, or if there is too little text
+for a detector. The same bytes thus give the same text under right and wrong labels.
 
 Labels go through the WHATWG table, so no codec of Python's that is no charset (zip, utf-7,
 unicode_escape) can be named. Malformed bytes become U+FFFD. Nothing here raises.
@@ -85,7 +85,7 @@ def _embedded_label(body: bytes, *, html: bool) -> str | None:
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Tell whether the bytes are UTF-8 in every place."""
+    """Return whether the bytes are UTF-8 in every place."""
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -113,7 +113,7 @@ def _detect(sample: bytes) -> str:
 
 
 def _read_the_same(sample: bytes, one: str, other: str) -> bool:
-    """Tell whether two codecs read the same text, but for a few of the non-ASCII characters."""
+    """Return whether two codecs read the same text, except a few of the non-ASCII characters."""
     if one == other:
         return True
     texts = sample.decode(one, "replace"), sample.decode(other, "replace")
@@ -131,7 +131,7 @@ def _sample(body: bytes) -> bytes:
     """Return a part of the page that has text outside ASCII, for the detector.
 
     It begins at the first high byte. Where little follows, long runs of ASCII (scripts) are left
-    out, but for the four bytes in which a character may end.
+    out, except the four bytes in which a character may end.
     """
     first = _HIGH.search(body)
     start = first.start() if first else 0
@@ -155,7 +155,7 @@ def _utf16(body: bytes, labels: list[tuple[str, str]]) -> str | None:
 
 
 def _mostly_utf8(sample: bytes) -> bool:
-    """Tell whether the sample is damaged or cut UTF-8.
+    """Return whether the sample is damaged or cut UTF-8.
 
     Text of another charset is malformed as UTF-8 at nearly every high byte.
     """

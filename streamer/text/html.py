@@ -13,7 +13,7 @@ A cut tag or comment is dropped. No rule may need a list of open elements.
 An element has traits; names that are not listed have none and are inline, as in a browser. Block
 elements part words at their start and end tags. Raw elements hold no markup: their
 contents end at their own end tag; those of RCDATA elements are text, those of the others are never
-seen. The contents of containers are markup that nobody sees, and containers nest. A name is held
+seen. The contents of containers are invisible markup, and containers nest. A name is held
 as a number in base 38: exact for up to twelve letters and digits, longer names are unknown. The
 numbers are hashed into a table without collisions, found at import.
 
@@ -143,7 +143,7 @@ QUOTE, APOSTROPHE, BRACKET = b"\"']"
 
 # The scanner's whole memory between two tags. state[memo] of a raw element: 1 once no end tag
 # follows. state[memo] of a container: the depth in it; state[LAST_ENDS + memo]: the place of its
-# last end tag, plus 2 (1 if there is none, 0 if nobody has looked). The last: 1 once no `]]>`
+# last end tag, plus 2 (1 if there is none, 0 if it is not known). The last: 1 once no `]]>`
 # follows.
 LAST_ENDS = MEMOS
 NO_SECTION_END = 2 * MEMOS
@@ -233,7 +233,7 @@ def _skip_comment(source: Bytes, at: int, end: int) -> int:
 
 @kernel
 def _is_section(source: Bytes, at: int, end: int) -> bool:
-    """Tell whether `<![CDATA[` is at `at`."""
+    """Return whether `<![CDATA[` is at `at`."""
     same = 0
     while same < len(_SECTION) and at + same < end and source[at + same] == _SECTION[same]:
         same += 1
@@ -262,7 +262,7 @@ def skip_declaration(source: Bytes, at: int, end: int, state: State) -> int:
 
 @kernel
 def is_end_tag(source: Bytes, at: int, end: int, number: int) -> bool:
-    """Tell whether the `<` at `at` begins an end tag of the element with this name number."""
+    """Return whether the `<` at `at` begins an end tag of the element with this name number."""
     if at + 2 >= end or source[at + 1] != SLASH:
         return False
     found, stop = read_name(source, at + 2, min(end, at + 3 + NAME_BYTES_MAX))
@@ -301,7 +301,7 @@ def text_bytes_max(html_bytes: int) -> int:
 
 @inline_kernel
 def hidden(state: State, at: int) -> bool:
-    """Tell whether `at` is inside a container that still has an end tag to come."""
+    """Return whether `at` is inside a container that still has an end tag to come."""
     if state[SVG_MEMO] > 0 and at + 2 <= state[LAST_ENDS + SVG_MEMO]:
         return True
     return bool(state[TEMPLATE_MEMO] > 0 and at + 2 <= state[LAST_ENDS + TEMPLATE_MEMO])
@@ -389,7 +389,7 @@ def _pass_tag(
 
 @inline_kernel
 def begins_tag(source: Bytes, at: int, end: int) -> bool:
-    """Tell whether the `<` at `at` begins a tag."""
+    """Return whether the `<` at `at` begins a tag."""
     first = at + 1
     if first < end and source[first] == SLASH:
         first += 1

@@ -2,13 +2,13 @@
 
 Most messages of the `page` schema are plain: one JSON object with a `url` and a `body`, each a
 string, each once, the URL without escapes; and a URL of printable ASCII characters, a body that
-begins with one that is no white space, the type of the message before. Kernels tell where the
+begins with one that is no white space, the type of the message before. Kernels find where the
 fields begin and end and what is so; the bytes stay where they are, and nothing is made of a message
-in the interpreter. Any other message is told to be `UNTOLD`, and a full parser has the say.
+in the interpreter. Any other message is marked `UNKNOWN`, and a full parser decides.
 
-The grammar is that of RFC 8259. What these kernels pass is JSON by it, but for two things that need
-a reader of the text: whether it is UTF-8, and whether surrogates come in pairs. Whatever they do
-not pass they answer with -1 and leave to the full parser, which tests hold them against; so they
+The grammar is that of RFC 8259. What these kernels pass is JSON by it, except for two things that
+need a reader of the text: whether it is UTF-8, and whether surrogates come in pairs. Whatever they
+do not pass they answer with -1 and leave to the full parser, which tests hold them against; so they
 may be narrower (nesting has a limit), never wider.
 """
 
@@ -205,7 +205,7 @@ def skip_value(data: Bytes, at: int, end: int) -> int:
     return -1
 
 
-UNTOLD, PLAIN, ESCAPES = 0, 1, 2  # what is known of a message; ESCAPES: plain, its body has some
+UNKNOWN, PLAIN, ESCAPES = 0, 1, 2  # what is known of a message; ESCAPES: plain, its body has some
 
 Spans = npt.NDArray[np.int64]
 
@@ -222,10 +222,10 @@ class FieldSpans(NamedTuple):
     """The places of the fields of n messages.
 
     Attributes:
-        told: uint8[n], UNTOLD, PLAIN or ESCAPES.
+        told: uint8[n], UNKNOWN, PLAIN or ESCAPES.
         spans: int64[n, 4, 2], begin and end of URL, body and content type, without their quotes,
             and of the time of fetching as it stands; equal where there is no type or time. Nothing
-            is said of a message that is UNTOLD.
+            is said of a message that is UNKNOWN.
     """
 
     told: npt.NDArray[np.uint8]
@@ -264,23 +264,23 @@ def _find_fields(data: Bytes, at: int, end: int, names: Names, spans: Spans) -> 
     while more:
         name = skip_space(data, at + 1, end) + 1
         if name >= end or data[name - 1] != QUOTE:
-            return UNTOLD
+            return UNKNOWN
         close, at = skip_name(data, name, end)
         if at < 0 or at >= end:
-            return UNTOLD
+            return UNKNOWN
         field = _field_of(data, name, close, names)
         if field < FIELDS and seen >> field & 1:
-            return UNTOLD
+            return UNKNOWN
         seen |= 1 << field
         at, escaped = _take_value(data, at, end, field, spans)
         if escaped:
             told = ESCAPES
         at = skip_space(data, at, end) if at >= 0 else end
         if at >= end or (data[at] != COMMA and data[at] != CLOSE_OBJECT):
-            return UNTOLD
+            return UNKNOWN
         more = data[at] == COMMA
     if skip_space(data, at + 1, end) < end or seen & _NEEDED != _NEEDED:
-        return UNTOLD
+        return UNKNOWN
     return told
 
 
@@ -329,7 +329,7 @@ def mark_sure(
     for i in range(told.shape[0]):
         start, end = spans[i, URL, 0], spans[i, URL, 1]
         first = data[spans[i, BODY, 0]]
-        sure[i] = told[i] != UNTOLD and first not in (_SPACE, BACKSLASH)
+        sure[i] = told[i] != UNKNOWN and first not in (_SPACE, BACKSLASH)
         sure[i] &= start < end <= start + url_bytes_max
         at = start
         while sure[i] and at < end:

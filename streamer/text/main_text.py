@@ -11,10 +11,11 @@ the leaves that cannot be reached any more, and the first leaf that is left is t
 (QuickScorer: Lucchese et al., SIGIR 2015).
 
 Lists, front pages, forums, shops and code have no main text, though some of their blocks look like
-it. So there is a second decision, of the page: a row of integers tells how the chosen blocks lie in
-it (their share, their runs, how many are sentences, how sure the trees are of them), for trees that
-were trained on pages with and without main text. A page with fewer than WORDS_MIN words in
-chosen blocks has none either, nor one of too many blocks. All its visible text counts then.
+it. So there is a second decision, of the page: a row of integers describes how the chosen blocks
+are spread over it (their share, their runs, how many are sentences, how sure the trees are of
+them), for trees that were trained on pages with and without main text. A page with fewer than
+WORDS_MIN words in chosen blocks has none either, nor one of too many blocks. All its visible text
+counts then.
 """
 
 from __future__ import annotations
@@ -370,7 +371,7 @@ def fill_page_row(main: MainText, count: int) -> int:
 
 @kernel
 def has_main_text(main: MainText, count: int) -> bool:
-    """Tell whether the chosen ones of a page's `count` blocks are its main text."""
+    """Return whether the chosen ones of a page's `count` blocks are its main text."""
     if fill_page_row(main, count) < WORDS_MIN or main.rows[_PAGE_LINKS, 0] > LINKS_SHARE_MAX:
         return False
     _ask_trees(main.page_forest, main.rows, main.sums)

@@ -142,7 +142,7 @@ def classify(text: Bytes, place: int, end: int, window: TokenWindow) -> int:
 def find_edges(window: TokenWindow, size: int) -> int:
     """Write where runs begin and end in the first `size` bytes; return the number of runs.
 
-    Bits are told one by one without a branch for each (Langdale, Lemire: Parsing Gigabytes of JSON
+    Bits are found one by one without a branch for each (Langdale, Lemire: Parsing Gigabytes of JSON
     per Second, 2019): a number of them is always written, and only so many count as there are.
     """
     inside, edges = window.inside_words, window.edges

@@ -1,4 +1,4 @@
-"""Byte strings that lie in one block of memory: records as read, bodies as they stand in them.
+"""Byte strings in one block of memory: records as read, and the bodies within them.
 
 A kernel takes the block with two arrays of places: nothing is copied or made for each string.
 Python code takes it for a sequence of `bytes`.

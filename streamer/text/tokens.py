@@ -149,7 +149,7 @@ def _keep_mark(marks: Entries, waiting: int, mark: int, combining: Bytes) -> int
 
 @inline_kernel
 def _letter_of(mark: int) -> int:
-    """Return what a mark becomes once the marks are in order: itself, but for the iota below."""
+    """Return what a mark becomes once the marks are in order: itself, except the iota below."""
     return uint32(_IOTA_LETTER) if mark == _IOTA_MARK else uint32(mark)
 
 

@@ -63,7 +63,7 @@ _HTML = re.compile(
 
 
 def told_html(content_type: str | None) -> bool | None:
-    """Tell whether a type is that of HTML; None for one that says nothing."""
+    """Return whether a type is that of HTML; None for one that says nothing."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     if kind in _HTML_TYPES:
         return True
@@ -71,17 +71,17 @@ def told_html(content_type: str | None) -> bool | None:
 
 
 def may_begin_html(first: Bytes) -> npt.NDArray[np.bool_]:
-    """Tell whether bodies that begin with these bytes may look like HTML."""
+    """Return whether bodies that begin with these bytes may look like HTML."""
     return _BEGINNINGS[first]
 
 
 def sniffed_html(body: bytes | bytearray | memoryview) -> bool:
-    """Tell whether a body begins like HTML; UTF-8 text or the inside of a JSON string."""
+    """Return whether a body begins like HTML; UTF-8 text or the inside of a JSON string."""
     return _HTML.match(body) is not None
 
 
 def looks_like_html(body: bytes | bytearray | memoryview, content_type: str | None) -> bool:
-    """Tell whether a page is HTML: by its type, or else by its body."""
+    """Return whether a page is HTML: by its type, or else by its body."""
     told = told_html(content_type)
     return sniffed_html(body) if told is None else told
 
@@ -137,7 +137,7 @@ class TextPart(NamedTuple):
 def text_parts(body: Buffer, flags: int) -> list[TextPart]:
     """Return the visible text of a body in parts; those that count are `visible_text`, joined.
 
-    All of it counts, but for what `flags` leave out where they ask for the main text.
+    All of it counts, except what `flags` leave out where they ask for the main text.
     """
     if not (flags & HTML and flags & MAIN):
         return [TextPart(visible_text(body, flags), counts=True)]
@@ -150,7 +150,7 @@ def text_parts(body: Buffer, flags: int) -> list[TextPart]:
 
 
 def visible_text(body: Buffer, flags: int) -> str:
-    """Return the text of a body, UTF-8 as `flags` tell; malformed bytes become U+FFFD."""
+    """Return the text of a body, UTF-8 as `flags` say; malformed bytes become U+FFFD."""
     return _visible(body, flags).tobytes().decode("utf-8", "replace")
 
 

@@ -96,7 +96,7 @@ def dictionary_form(word: str) -> str:
 
 
 def is_adjective(word: str) -> bool:
-    """Tell whether a Russian word is most likely an adjective."""
+    """Return whether a Russian word is most likely an adjective."""
     return _likeliest(word).tag.POS in ADJECTIVES
 
 
@@ -262,9 +262,9 @@ class CanonicalOptions(BaseModel):
     @model_validator(mode="after")
     def _no_two_that_exclude_each_other(self) -> CanonicalOptions:
         if self.keep_tags and self.text == "main":
-            raise ValueError("the main text is told by the tags, which keep_tags takes as text")
+            raise ValueError("the main text is found by the tags, which keep_tags takes as text")
         if self.lemmas and self.stem is not None:
-            raise ValueError("words are stemmed or brought to dictionary form; choose one of both")
+            raise ValueError("words are stemmed or reduced to dictionary form; choose one")
         return self
 
 

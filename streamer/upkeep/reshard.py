@@ -1,14 +1,14 @@
-"""Another number of shards for an index that exists: its rows and keys, written anew.
+"""Rewrite an existing index with another number of shards.
 
-The bands of a signature do not depend on the number of shards; only who has which does. So the keys
-of a page at all shards are joined by its page ref and dealt out anew, with what tells under which
-of them it is posted: a posting that was refused stays so. Rows keep the numbers of shard 0, which
-has every kept page, in the order of insertion; so does what is counted by them. What has expired
-there is left out, and what was retired. It needs an index at rest: no page may be on its way
+The bands of a signature do not depend on the number of shards; only their owners do. So the keys of
+a page are joined from all shards by its page ref and dealt out again, together with the information
+under which of them the page is posted: a refused posting stays refused. Rows keep the numbers of
+shard 0, which has every kept page in the order of insertion, and so does everything counted by
+rows. Expired and retired rows are left out. The index must be at rest: no page may be on its way
 between shards.
 
-The new index is written beside the old one, synced, and put in its place in one step; the old one
-stays beside it. A kill leaves the one or the other, and the same command begins anew.
+The new index is written next to the old one, synced, and swapped with it in one step. The old one
+stays next to it. A crash leaves one or the other, and the same command starts again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _AT_WORKING_FOLDER, _EXCHANGE = -100, 2  # of renameat2(2)
 _PURPOSE = "reshard to "  # so many shards
 
 Places = npt.NDArray[np.int64]
-Progress = Callable[[int], None]  # is told how many rows are written
+Progress = Callable[[int], None]  # called with the number of rows that were written
 
 
 class ShardPart(NamedTuple):
@@ -100,7 +100,7 @@ class Joined:
 
 
 class Old:
-    """An index that is to get another number of shards; nobody else writes it until `close`."""
+    """An index that is to get another number of shards; it is locked until `close`."""
 
     def __init__(self, folder: Path) -> None:
         """Open it.
@@ -163,24 +163,24 @@ class Old:
             state = part.state
             waiting = len(state.undecided.refs) + sum(len(pages) for _, pages in state.held)
             if waiting:
-                raise _on_their_way(f"{waiting} pages have no verdict yet at shard {number}")
+                raise _not_at_rest(f"{waiting} pages have no verdict yet at shard {number}")
             # A page that was held when it was named is named at shard 0 as well, and left out.
             named = [kind for kind, *_ in state.forgotten.terms if kind != REF]
             if named or state.forgotten.doomed or state.forgotten.gone:
-                raise _on_their_way(f"shard {number} has pages to forget")
+                raise _not_at_rest(f"shard {number} has pages to forget")
             for to, other in enumerate(self.parts):
                 sent = state.sent.get(destination_name(to), 0)
                 taken = other.state.positions.get(shard_name(number), 0)
                 if to != number and sent != taken:
-                    raise _on_their_way(f"shard {to} has taken {taken} of {sent} of shard {number}")
+                    raise _not_at_rest(f"shard {to} has taken {taken} of {sent} of shard {number}")
             own = {**(state.settings or {}), "shards": 0}
             if own != {**(self.parts[0].state.settings or {}), "shards": 0}:
-                raise _on_their_way(f"shard {number} has not been told of all settings")
+                raise _not_at_rest(f"shard {number} has not been told of all settings")
 
     def joined(self) -> Iterator[Joined]:
         """Yield all kept pages that have not expired, some thousand at a time."""
         store, place, _ = self.parts[0]
-        others = [_BesideRows(part) for part in self.parts[1:]]
+        others = [_RowsOfShard(part) for part in self.parts[1:]]
         for own in store.keys(place, ROWS_AT_ONCE):
             rows = gather_rows(rows_at(own.slots, store.row_blocks))
             rows = self.forgetting.hide(rows, own.rows)  # of URLs that were replaced
@@ -251,14 +251,14 @@ class Old:
         )  # fmt: skip
 
 
-def _on_their_way(what: str) -> StoreMismatch:
+def _not_at_rest(what: str) -> StoreMismatch:
     return StoreMismatch(
         f"The index is not at rest: {what}. Start its owners (`streamer worker --role index`) "
         "without signers until they have read their logs, stop them in order, and try again."
     )
 
 
-class _BesideRows:
+class _RowsOfShard:
     """The keys of another shard's rows, found by their pages' refs: 16 bytes of memory a row."""
 
     def __init__(self, part: ShardPart) -> None:
@@ -359,7 +359,7 @@ def _write(
 
 
 def _source_blocks(store: Store) -> list[Entry]:
-    """Return what a store has of its catalogue's entries beside the state."""
+    """Return the entries of a catalogue that a store has in addition to the state."""
     assert store.meta is not None, "it is read of a flush"
     return entry_blocks(store, unpack_catalogue(store.meta.owner).apart)
 
@@ -446,7 +446,7 @@ class Destination:
             ) from error
 
     def finish_killed(self, shards: int) -> bool:
-        """Tell whether the index has so many shards.
+        """Return whether the index has so many shards.
 
         If a run was killed when the indexes were exchanged, put the old one to `before`.
 

@@ -1,8 +1,8 @@
-"""A place for snapshots in an object store: S3, or one that speaks as it does, Google's, Azure's.
+"""Snapshots in an object store: S3 or a compatible one, Google Cloud Storage, Azure.
 
-An object appears when its upload has ended. There is no lock: of two who make the same object the
-later one is refused, and only what has been there for a day is removed, since another may be about
-to need it.
+An object appears when its upload has ended. There is no lock: of two writers of the same object the
+later one is refused. Only objects that are a day old are removed, because another process may be
+about to need a newer one.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Bucket:
             ) from error
 
     def below(self, part: str) -> Bucket:
-        """Return what lies below `part` of it."""
+        """Return the place below it that is called `part`."""
         return Bucket(f"{self.name}/{part}")
 
     def parts(self) -> list[str]:
-        """Return the names of what lies one step below it."""
+        """Return the names directly below it."""
         return [path.rpartition("/")[2] for path in self._listed("")["common_prefixes"]]
 
     def sizes(self, folder: str = "") -> dict[str, int]:
@@ -128,7 +128,7 @@ class Bucket:
                 self.remove(f"{folder}/{_last(found)}")
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
-        """Download an object; nobody but its owner may read the copy."""
+        """Download an object; only its owner may read the copy."""
         target.touch(0o600)
         write_copy(target, 0o600, self._checked(name, digest))
 

@@ -1,7 +1,8 @@
-"""Where snapshots are put: a folder of this machine, or a place in an object store.
+"""Where snapshots are stored: a local folder, or a place in an object store.
 
-Both hold files by names as `files/DIGEST`. A file is there as a whole or not at all: a folder gets
-it under another name, synced, and renamed. A folder has a lock; snapshot_bucket.py is the other.
+Both hold files under names such as `files/DIGEST`. A file is there as a whole or not at all: in a
+folder it is written under another name, synced, and renamed. A folder has a lock. Object stores are
+in snapshot_bucket.py.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Place(Protocol):
         """Return the place of one shard."""
 
     def parts(self) -> list[str]:
-        """Return the names of what lies one step below, as far as it holds files itself."""
+        """Return the names of the folders directly below that hold files."""
 
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Return the files of a folder, without those below, with their sizes; none if missing."""
@@ -67,7 +68,7 @@ class Place(Protocol):
         """Remove a file."""
 
     def sweep(self, folder: str, needed: Collection[str]) -> None:
-        """Remove what nobody needs any more; what has another form of name stays."""
+        """Remove what is not needed any more; files with other forms of names stay."""
 
     def fetch(self, name: str, target: Path, digest: str) -> None:
         """Make a copy for this machine; raise StoreDamaged if it has another digest.
@@ -93,7 +94,7 @@ def place_of(name: str | Path) -> Place:
 
 
 def digest_of(source: Path, stopping: threading.Event | None = None) -> str:
-    """Return the digest of a file's bytes; raise SnapshotStopped if told to."""
+    """Return the digest of a file's bytes; raise SnapshotStopped if asked to stop."""
     digest = xxhash.xxh3_128()
     for data in blocks_of(source, stopping):
         digest.update(data)
@@ -244,7 +245,7 @@ def another_writes(name: str) -> StoreUnavailable:
 
 
 def blocks_of(source: Path, stopping: threading.Event | None) -> Iterator[bytes]:
-    """Yield a file's bytes; raise SnapshotStopped if told to."""
+    """Yield a file's bytes; raise SnapshotStopped if asked to stop."""
     with source.open("rb", buffering=0) as file:
         while data := file.read(COPIED_BYTES):
             if stopping is not None and stopping.is_set():
@@ -263,7 +264,7 @@ def checked(blocks: Iterable[bytes], digest: str, name: object) -> Iterator[byte
 
 
 def is_unneeded(name: str, needed: Collection[str]) -> bool:
-    """Tell whether a file has the name of one of ours, and is not needed."""
+    """Return whether a file has the name of one of ours, and is not needed."""
     return name not in needed and _OWN_FILE.fullmatch(name) is not None
 
 

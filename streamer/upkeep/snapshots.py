@@ -1,14 +1,15 @@
-"""Snapshots of an index: what it was at a flush, in a folder that holds several of them.
+"""Snapshots: copies of an index as of a flush, several of them in one folder.
 
     FOLDER/snapshot-000007.json  a snapshot: the names, sizes and digests of an index's files
     FOLDER/files/DIGEST          the bytes of a file, once for all snapshots that have it
 
 The folder may be a place in an object store (snapshot_places.py). The database's sorted files never
-change, so a snapshot costs what has come since the one before. The snapshot's own file comes last.
-So a kill leaves files that the next snapshot finds or removes, and never a part of a snapshot. They
-are copies, not links to the index's files, which would be damaged with these.
+change, so a snapshot costs only what is new since the one before. The snapshot's own file is
+written last: a crash leaves files that the next snapshot reuses or removes, never a partial
+snapshot. Files are copies, not links, because damage to the index's files would damage linked
+snapshots as well.
 
-All bytes are compared with their digests when they are read, which tells damage, not forgery. So
+All bytes are compared with their digests when they are read. This detects damage, not forgery. So
 names in a snapshot are not trusted: nothing is written outside the index that is restored.
 """
 
@@ -54,7 +55,7 @@ Report = Callable[["Taken | StreamerError"], None]
 
 
 class File(msgspec.Struct):
-    """A file of an index: its name there, and what tells its bytes from others."""
+    """A file of an index: its name there, and what identifies its bytes."""
 
     name: str
     size: int
@@ -324,7 +325,7 @@ class Checkpoint:
 
 
 def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
-    """Take a snapshot of an index that nobody writes.
+    """Take a snapshot of an index that is not in use.
 
     Raises:
         StoreDamaged: the index is, or a snapshot.
@@ -344,10 +345,10 @@ def take_snapshot(index: Path, to: SnapshotFolder, keep: int) -> Taken:
 
 
 class RegularSnapshots:
-    """Takes a snapshot of an open index every so many seconds; `report` is told of each.
+    """Takes a snapshot of an open index every so many seconds; `report` is called with each.
 
     The links are made at a flush, in the thread that writes it; a thread of its own copies. A
-    failure ends nothing: the next one is tried when it is due. `clock` tells seconds.
+    failure ends nothing: the next one is tried when it is due. `clock` returns seconds.
     """
 
     def __init__(
@@ -372,12 +373,12 @@ class RegularSnapshots:
         try:
             newest = self._to.read()
         except StreamerError:
-            return 0, self._clock() - self._every  # there is none, or `take` will tell
+            return 0, self._clock() - self._every  # there is none, or `take` reports why
         age = (datetime.now(UTC) - newest.made).total_seconds()
         return newest.flush, self._clock() - min(max(age, 0.0), self._every)
 
     def is_due(self, flush: int, *, changed: bool = False) -> bool:
-        """Tell whether one is due of an index with this newest flush, and `changed` since."""
+        """Return whether one is due of an index with this newest flush, and `changed` since."""
         is_copying = self._copying is not None and not self._copying.done()
         is_new = changed or flush != self._flush
         return is_new and not is_copying and self._clock() - self._begun_at >= self._every
@@ -399,7 +400,7 @@ class RegularSnapshots:
             self._flush = checkpoint.flush
         except SnapshotStopped:
             pass
-        except Exception as error:  # noqa: BLE001 - nobody else would see it
+        except Exception as error:  # noqa: BLE001 - it would be lost otherwise
             self._report(self._failure(error))
         finally:
             checkpoint.remove()

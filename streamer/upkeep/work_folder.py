@@ -1,10 +1,10 @@
-"""A folder in which a command prepares an index, next to the place where the index goes.
+"""The folder in which a command prepares an index, next to the place where the index goes.
 
     INDEX.restoring/streamer-work  what the command does; locked while it runs
     INDEX.restoring/index/         the index, until it is renamed
 
-A kill leaves the folder behind, and the next command removes it. A folder without the marker, or
-with anything else in it, was made by somebody else: it is refused, and nothing in it is removed.
+A crash leaves the folder behind, and the next command removes it. A folder without the marker, or
+with anything else in it, is not ours: it is refused, and nothing in it is removed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class WorkFolder:
         return self._marker.read_text() if self._is_own() and self._marker.exists() else None
 
     def _is_own(self) -> bool:
-        """Tell whether the folder is there, with nothing that a command did not put into it."""
+        """Return whether the folder is there, with nothing that a command did not put into it."""
         if self.path.is_symlink() or not self.path.is_dir():
             return False
         found = {each.name: each for each in self.path.iterdir()}

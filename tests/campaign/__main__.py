@@ -118,7 +118,7 @@ def _rounds(
 
 
 def _same(old: report.Result, rounds: int, seed: int, now: machine.Machine) -> bool:
-    """Tell whether an outcome is that of an equal run; a changed checkout equals no other."""
+    """Return whether an outcome is that of an equal run; a changed checkout equals no other."""
     commit = now.commit
     named = commit is not None and not commit.endswith("+") and commit == old.machine.commit
     return named and old.outcome is not None and (old.asked, old.seed) == (rounds, seed)

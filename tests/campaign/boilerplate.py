@@ -192,7 +192,7 @@ def _number(url: str) -> int:
 
 
 def _bound(buckets: Mapping[float, Bucket], tallies: Mapping[int, Tally], outcome: Outcome) -> bool:
-    """Tell whether no more false duplicates are beyond the margin than chance allows."""
+    """Return whether no more false duplicates are beyond the margin than chance allows."""
     expected = sum(
         count * mistaken(shingles, tally)
         for tally in tallies.values()

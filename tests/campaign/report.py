@@ -43,7 +43,7 @@ class Result(msgspec.Struct):
 
     @property
     def holds(self) -> bool:
-        """Tell whether it was run and no promise was broken."""
+        """Return whether it was run and no promise was broken."""
         return self.outcome is not None and not self.outcome.violations
 
 

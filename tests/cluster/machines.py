@@ -91,7 +91,7 @@ def wait_for(what: str, true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def is_ready(found: Mapping[str, Any]) -> bool:
-    """Tell whether a pod or a node is ready, as the API server has it."""
+    """Return whether a pod or a node is ready, as the API server has it."""
     conditions = found["status"].get("conditions", ())
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
@@ -127,7 +127,7 @@ class Machines:
 
     @staticmethod
     def are_there() -> bool:
-        """Tell whether machines run already, whoever's."""
+        """Return whether machines run already, whoever's."""
         return Path(f"/sys/class/net/{BRIDGE}").exists()
 
     def down(self) -> None:

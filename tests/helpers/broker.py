@@ -42,7 +42,7 @@ def running_broker(folder: Path, port: int) -> Iterator[str]:
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
-    """Tell whether something listens on a port of this machine."""
+    """Return whether something listens on a port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex((host, port)) == 0
 

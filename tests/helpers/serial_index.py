@@ -67,7 +67,7 @@ def own_keys(pages: Pages, place: int, settings: IndexSettings) -> list[int]:
 
 
 def is_named(forget: Forget, url: bytes, time: int) -> bool:
-    """Tell whether one of the terms names a page with this URL and time."""
+    """Return whether one of the terms names a page with this URL and time."""
     host = (urlsplit(url.decode()).hostname or "").encode()
     return any(
         (kind, value) in {("url", url), ("host", host)} or (kind == "before" and time < int(value))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamer.index.postings import Keys
-    from streamer.stored.store import Brought, Store
+    from streamer.stored.store import FlushedBlocks, Store
 
 POSTINGS_A_ROW = 3
 
@@ -45,7 +45,7 @@ def flushed(rows: Sequence[int], state: bytes = b"", horizon: Horizon = NO_HORIZ
 
 def flush(
     store: Store, rows: Sequence[int], owner: bytes = b"", horizon: Horizon = NO_HORIZON
-) -> Brought:
+) -> FlushedBlocks:
     """Flush these rows of a single shard; return what that has brought."""
     [brought] = store.flush({"bands": 14}, [flushed(rows, horizon=horizon)], owner)
     return brought

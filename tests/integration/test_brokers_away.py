@@ -105,7 +105,7 @@ def test_a_worker_is_ready_again_once_its_brokers_are_back(away: Away) -> None:
 
 
 def members_wait(brokers: str, group: str) -> bool:
-    """Tell whether a rebalance of a group waits for a member that does not come."""
+    """Return whether a rebalance of a group waits for a member that does not come."""
 
     async def state() -> Any:
         admin = AIOKafkaAdminClient(bootstrap_servers=brokers)

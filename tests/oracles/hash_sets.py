@@ -19,7 +19,7 @@ def resemblance(one: bytes, other: bytes) -> Fraction:
 
 
 def is_doubtful(score: int, one: np.ndarray, other: np.ndarray, least: int) -> bool:
-    """Tell whether an estimate is within three of its standard deviations of the threshold.
+    """Return whether an estimate is within three of its standard deviations of the threshold.
 
     The variance is (1 - J)(J + 1/2) / (2N - E) at most, with E of N bins filled by either.
     """

@@ -58,7 +58,7 @@ def taken(path: Path) -> Iterator[list[bytes] | int]:
                 assert len(lines.data) >= int(lines.ends[-1]) + SLACK
                 yield list(lines)
                 continue
-            odd = reader.take_odd()
+            odd = reader.take_malformed()
             if odd is None:
                 return
             yield odd.length

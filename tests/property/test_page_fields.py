@@ -15,7 +15,7 @@ from streamer.text.json_fields import (
     PLAIN,
     TIME,
     TYPE,
-    UNTOLD,
+    UNKNOWN,
     URL,
     find_page_fields,
     skip_value,
@@ -150,7 +150,7 @@ ODD = [
 def test_of_what_is_out_of_the_ordinary_nothing_is_told(message: bytes) -> None:
     good = b' {"url" : "u", "body":"b" }\r\n'
     found = told(good, message, good)
-    assert [known for known, _ in found] == [PLAIN, UNTOLD, PLAIN]
+    assert [known for known, _ in found] == [PLAIN, UNKNOWN, PLAIN]
 
 
 @given(st.binary(max_size=60), st.integers(0, 40), st.integers(0, 40))
@@ -160,7 +160,7 @@ def test_what_is_told_of_a_damaged_message_is_what_a_parser_reads(
     good = b'{"url":"http://a/","body":"a \\n b","z":[1,{"a":null}]}'
     message = good[:start] + damage + good[start + length :]
     ((known, fields),) = told(message)
-    if known != UNTOLD:
+    if known != UNKNOWN:
         read = json.loads(message.decode("latin-1"), parse_constant=refuse)
         assert read["url"].encode("latin-1") == fields[URL]
         assert read["body"] == json.loads(b'"' + fields[BODY].decode("latin-1").encode() + b'"')

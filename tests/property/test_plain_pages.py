@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamer.pages.parse import PageParser
 from streamer.text.json_fields import (
     TYPE,
-    UNTOLD,
+    UNKNOWN,
     Spans,
     find_page_fields,
     gathered,
@@ -53,7 +53,7 @@ def test_pages_are_sure_that_need_no_second_look(batch: list[bytes]) -> None:
     for i, known in enumerate(told.tolist()):
         url, body = (data[start:end].tobytes() for start, end in spans[i, :TYPE].tolist())
         plain = 0 < len(url) <= URL_BYTES and all(0x20 < byte < 0x7F for byte in url)
-        assert sure[i] == (known != UNTOLD and plain and body[:1] not in (b" ", b"\\")), batch[i]
+        assert sure[i] == (known != UNKNOWN and plain and body[:1] not in (b" ", b"\\")), batch[i]
 
 
 @settings(max_examples=200, deadline=None)

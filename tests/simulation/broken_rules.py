@@ -211,7 +211,7 @@ class StoredVersionsFirst(Shard):
     """The store's version of a URL comes before one that was not flushed yet."""
 
     def _compare(self, batch: Any, least: Any) -> Any:
-        found = self.lookup.urls(batch.pages.urls, self.let_go)
+        found = self.lookup.urls(batch.pages.urls, self.released_flushes)
         known = {key for key, version in zip(found.keys, found.versions, strict=True) if version}
         for key in known:
             self._urls._recent.pop(key, None)  # noqa: SLF001 - it is broken from inside

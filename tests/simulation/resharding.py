@@ -57,7 +57,7 @@ FLAWS: dict[str, type[Old]] = {
 
 
 def is_at_rest(owners: list[list[Owner]], logs: list[list[Record]], flaws: frozenset[str]) -> bool:
-    """Tell whether all logs are read, and nothing is on its way."""
+    """Return whether all logs are read, and nothing is on its way."""
     newest = [crowd[-1] for crowd in owners]
     if not all(owner.live for owner in newest):
         return False

@@ -250,7 +250,7 @@ class World:
     # --------------------------------------------------------------------------------------
 
     def paused(self) -> bool:
-        """Tell whether the gauge at shard 0 stops the signers: every open page is open there."""
+        """Return whether the gauge at shard 0 stops the signers: every open page is open there."""
         shard = self.owners[0][-1].shard
         unread = sum(
             len(record.items)
@@ -484,7 +484,7 @@ class World:
                 owner.store.close()
 
     def _is_draining(self, now: int) -> bool:
-        """Tell whether signers have stopped, so that owners come to rest."""
+        """Return whether signers have stopped, so that owners come to rest."""
         return now >= self.reshard_at
 
     def _reshard(self, now: int) -> None:
@@ -604,7 +604,7 @@ class World:
         self.newest = min(each.keep_pages or FOREVER for each in both)
 
     def _names(self, forget: Forget, ref: int) -> bool:
-        """Tell whether one of the terms names a page."""
+        """Return whether one of the terms names a page."""
         url, time = self.pages[ref].urls[0], self.times[ref]
         names: list[Term] = [(URL, url), *((HOST, name) for name in names_of_host(url))]
         return any(

@@ -8,9 +8,9 @@ from streamer.garbage import YOUNG_OBJECTS
 # A process of its own: what is frozen there is not frozen for the other tests.
 _SCRIPT = """
 import gc, weakref
-from streamer.garbage import spare_what_lasts
+from streamer.garbage import freeze_gc
 class Node: pass
-spare_what_lasts()
+freeze_gc()
 assert gc.get_freeze_count() > 1_000
 node = Node()
 node.itself = node

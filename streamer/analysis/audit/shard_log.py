@@ -345,7 +345,7 @@ class KeptPages:
                 check.violate(f"{pair[0]} and {pair[1]} are both kept and match")
 
     def _was_overtaken(self, later: int, earlier: int, expire_after: int) -> bool:
-        """Tell whether a page that was held had expired when the one kept before it arrived.
+        """Return whether a page that was held had expired when the one kept before it arrived.
 
         Shard 0 raises times in the order of arrival, so the newer of two arrived behind the other.
         """
@@ -374,7 +374,7 @@ class KeptPages:
             yield buckets(keys[:, column].copy(), comparable | content)
 
     def _is_excused(self, met: int) -> bool:
-        """Tell whether a page that shares buckets with `met` earlier ones may have missed one."""
+        """Return whether a page that shares buckets with `met` earlier ones may have missed one."""
         candidates_max = min(each.candidates_max for each in self._settings)
         if len({(each.expire_after_ms, each.keep_pages) for each in self._settings}) > 1:
             return any(self._refused.values()) or met > candidates_max

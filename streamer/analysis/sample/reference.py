@@ -197,7 +197,7 @@ class ReferencePages:
         return self._by_url.get(url)
 
     def __contains__(self, url: str) -> bool:
-        """Tell whether any page has this URL."""
+        """Return whether any page has this URL."""
         return url in self._by_url
 
     def add(

@@ -333,7 +333,7 @@ def _verdicts_by_page(pages: ReferencePages, path: Path, result: Score) -> dict[
 
 
 def _has_text(text_bytes: Sequence[int], said: VerdictLine) -> bool:
-    """Tell whether a page's text is as long as a verdict says, where both are known."""
+    """Return whether a page's text is as long as a verdict says, where both are known."""
     known = text_bytes and said.text_bytes and said.text != "main"
     return not known or said.text_bytes in text_bytes
 

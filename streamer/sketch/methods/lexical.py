@@ -261,7 +261,7 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
         return [" ".join(one) if len(one) >= self.parameters.min_words else "" for one in kept]
 
     def _has(self, seed: int, word: str) -> bool:
-        """Tell whether the part of the dictionary with this seed has a word of it."""
+        """Return whether the part of the dictionary with this seed has a word of it."""
         return hash64(word.encode(), seed) >= self._dropped_below
 
 

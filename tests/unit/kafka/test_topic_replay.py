@@ -224,10 +224,10 @@ def test_pages_of_the_log_that_are_there_no_longer_end_the_run(
 
 def test_other_pages_than_the_log_has_end_the_run() -> None:
     messages = [page(0), (1, None, b"{"), page(2)]
-    batch = parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0, 2]))
+    batch = parsed(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0, 2]))
     assert (batch.sequences, [letter.sequence for letter in batch.dead]) == ([0, 2], [1])
     with pytest.raises(StoreMismatch, match="--preset"):
-        parsed(PageParser(), Chunk(0, 3, messages=messages, told_pages=[0]))
+        parsed(PageParser(), Chunk(0, 3, messages=messages, expected_pages=[0]))
 
 
 # ---- the catalogue -----------------------------------------------------------------------------

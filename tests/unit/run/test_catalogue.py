@@ -263,13 +263,13 @@ def test_a_copy_that_lies_to_a_restored_index_as_its_original_did_is_the_same_so
     tmp_path: Path, page_file: Path
 ) -> None:
     catalogue = Catalogue()
-    catalogue.lie_in(tmp_path / "index")
+    catalogue.set_folder(tmp_path / "index")
     catalogue.enter(source(page_file))
     restored = tmp_path / "restored" / "pages.jsonl"
     restored.parent.mkdir()
     restored.write_bytes(page_file.read_bytes())
     catalogue = later(catalogue)
-    catalogue.lie_in(tmp_path / "restored" / "index")
+    catalogue.set_folder(tmp_path / "restored" / "index")
     assert catalogue.enter(source(restored)) == 0
 
 
@@ -347,7 +347,7 @@ VERDICTS = b'{"verdict":"unique","index":"0123456789abcdef"}\n' * 300
 def wrote(path: Path, length: int) -> Catalogue:
     """Return the catalogue of an index beside `path` that has published so much to it."""
     catalogue = Catalogue()
-    catalogue.lie_in(path.parent / "index")
+    catalogue.set_folder(path.parent / "index")
     catalogue.outputs[str(path)] = length
     catalogue.digests[str(path)] = content_digest(path, length)
     return later(catalogue)
@@ -388,7 +388,7 @@ def test_an_output_that_holds_something_else_is_not_the_indexs(
     tmp_path: Path, verdicts: Path, content: bytes, name: str
 ) -> None:
     catalogue = wrote(verdicts, 9000)
-    catalogue.lie_in(tmp_path / "there" / "index")
+    catalogue.set_folder(tmp_path / "there" / "index")
     there = moved(verdicts, tmp_path / "there" / name)
     there.write_bytes(content)
     assert catalogue.known_length(str(there), FINGERPRINT) is None
@@ -417,7 +417,7 @@ def test_an_output_of_which_nothing_was_flushed_is_known_by_its_way_and_its_firs
     catalogue = wrote(verdicts, 0)
     there = moved(verdicts, tmp_path / "there" / "verdicts.jsonl")
     assert catalogue.known_length(str(there), FINGERPRINT) is None, "the index was not moved"
-    catalogue.lie_in(tmp_path / "there" / "index")
+    catalogue.set_folder(tmp_path / "there" / "index")
     assert catalogue.known_length(str(there), FINGERPRINT) == known
 
 
