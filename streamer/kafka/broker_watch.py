@@ -1,8 +1,8 @@
-"""Whether any broker answers: asked every few seconds, over one connection that stays open.
+"""Whether any broker answers: one is asked every few seconds, over a connection that stays open.
 
-The clients of a worker wait for their brokers in silence, for ever. So whether there are any is
-asked here, for the readiness, the metrics and the log. One broker that answers is enough, be it one
-of those that are named or another one of the cluster.
+A worker's clients wait for their brokers silently and without end. So readiness, metrics and the
+log ask here. One broker is enough, whether it is one of the bootstrap brokers or another one of the
+cluster.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How the brokers are reached: one set of settings, for aiokafka and for Faust alike.
+"""How the brokers are reached: one set of settings for aiokafka and for Faust.
 
-A `Connection` exists only if its settings make sense together. The idea: nothing is inferred. The
-protocol is the one that is named, so that credentials are never dropped, and never sent in the
-clear, because another setting was forgotten; settings that the protocol does not use are refused.
-PLAIN sends the password itself and is refused without TLS, on loopback too. SCRAM proves the
-password without sending it and is taken on SASL_PLAINTEXT, where the pages are as readable as on
-PLAINTEXT: either name says so. Certificates and host names are always verified.
+A `Connection` exists only if its settings make sense together. Nothing is inferred: the protocol is
+the one that is named. So credentials are never dropped, and never sent in the clear because another
+setting was forgotten. Settings that the protocol does not use are refused. PLAIN sends the password
+itself and is refused without TLS, on loopback too. SCRAM proves the password without sending it, so
+it is accepted on SASL_PLAINTEXT, where pages are as readable as on PLAINTEXT. Certificates and host
+names are always verified.
 
-The password must not show in a message, nor in `repr`.
+The password must not appear in a message, nor in `repr`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Dead letters of a worker as messages: how they are written, and how they are read again.
+"""Dead letters of a worker as messages: how they are written and read.
 
-A dead letter is a message with the original key and bytes; what happened is in its headers. These
-are those of Kafka Connect, which tools for dead letter queues know, and some of our own: the code
-of docs/dead-letters.md, the index, since two may read the same pages, and how long the original is
-where it is cut. Brokers take by compressed size what may be thousands of times larger, so an
-original may fit its topic only compressed, or not at all: then the dead letter holds how it begins,
-and names where all of it is. To stop there would be to stop for ever.
+A dead letter is a message with the original key and bytes; its headers say what happened. Some are
+those of Kafka Connect, which tools for dead letter queues know. Others are ours: the code of
+docs/dead-letters.md; the index, since two may read the same pages; and the original's length where
+it was cut. Brokers limit the compressed size of a message that may expand to thousands of times as
+much. So an original may fit its topic only compressed, or not at all: then the dead letter holds
+its beginning and names the place of the whole. A worker that stopped there would stop at each
+start.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ INDEX = "streamer.index"
 KEY_BYTES = "streamer.key_bytes"
 VALUE_BYTES = "streamer.value_bytes"
 RETRIES = "streamer.retries"  # how often the original was sent again before
-WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole: whoever reads it expands it
+WHOLE_BYTES_MAX = 64 << 20  # of an original that is kept whole; its reader expands it
 DETAIL_CHARACTERS_MAX = 1000
 NO_CODE = "unknown"  # of a message that streamer did not write
 _CONNECT = "__connect.errors."

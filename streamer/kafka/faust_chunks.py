@@ -1,17 +1,17 @@
-"""Faust's transport, by the chunk: one event holds all that was fetched of a partition.
+"""Faust's transport, a chunk at a time: one event holds all that was fetched from a partition.
 
-Faust spends 60 to 80 us on each event, which is more than a page may cost. Its agents,
-acknowledgements, commits and rebalances are kept; what changes is what an event is: a `Chunk`.
+Faust spends 60 to 80 us on each event, more than a page may cost. Its agents, acknowledgements,
+commits and rebalances are kept; only the event is another one, a `Chunk`.
 
 Four rules of the stock consumer are replaced. Offsets are committed strictly in the order in which
-chunks were delivered (the stock rule can pass over an unacknowledged message). A commit that a
-rebalance has refused, or that the group turns out not to have, is made again (the stock rule waits
-for the next message, which may be days away: till then the group seems to lag). A partition starts
-where its agent says, which need not be the committed offset. And a position that is not there any
-more ends the process: it is never reset to another one.
+chunks were delivered; the stock rule can skip an unacknowledged message. A commit that a rebalance
+refused, or that the group turns out not to have, is repeated; the stock rule waits for the next
+message, which may be days away, and until then the group seems to lag. A partition starts where its
+agent says, which need not be the committed offset. A position that is not there any more ends the
+process: it is never reset to another one.
 
-A rebalance is seen through however long the brokers take: Faust takes a seek that outlasts a
-request's time for the end of the process, and completes no rebalance after it.
+A rebalance is completed however long the brokers take. Stock Faust takes a seek that outlasts a
+request's timeout for the end of the process, and completes no rebalance after it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _ChunkThread(driver.AIOKafkaConsumerThread):
         return {TP(*tp): await consumer.committed(tp) for tp in consumer.assignment()}
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        """Refuse what is not assigned any more: the library leaves it out, and tells of success."""
+        """Refuse what is not assigned any more: the library leaves it out, and reports success."""
         if not offsets.keys() <= self.assignment():
             return False
         return bool(await super()._commit(offsets))
@@ -220,7 +220,7 @@ class ChunkConsumer(driver.Consumer):
         return {tp: records.get(tp, []) for tp in (records or self._next) if tp in self._next}
 
     async def _has_room(self, timeout: float) -> bool:
-        """Wait until chunks may be delivered; tell whether that is so in time.
+        """Wait until chunks may be delivered; return whether they may in time.
 
         Faust's own back-pressure looks once a second only whether it may go on.
         """
@@ -303,7 +303,7 @@ class ChunkConsumer(driver.Consumer):
             self._reached[tp] = offset
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Forget what belongs to partitions that are gone, once all is acknowledged.
+        """Forget partitions that are not assigned any more, once all is acknowledged.
 
         What is done stays so, and is committed should they come back before another has done more.
         """
@@ -317,7 +317,7 @@ class ChunkConsumer(driver.Consumer):
 def _out_of_range(error: OffsetOutOfRangeError) -> str:
     return (
         f"A position is not in the topic any more: {error}. Messages have expired, or the topic "
-        "was made anew. Set the group's offsets with kafka-consumer-groups to go on after the "
+        "was made again. Set the group's offsets with kafka-consumer-groups to go on after the "
         "loss, or use another --index-name."
     )
 
@@ -425,7 +425,7 @@ class ChunkApp(faust.App):
 
     @faust.Service.task
     async def _watch_rebalances(self) -> None:
-        """End the process when a rebalance does not end: nothing is read, and nothing tells why."""
+        """End the process when a rebalance does not end: nothing is read, and nothing says why."""
         while not self.should_stop:
             await self.sleep(WATCH_SECONDS)
             since = self._rebalancing_since

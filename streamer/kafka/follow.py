@@ -1,4 +1,4 @@
-"""Verdicts as they come, from the topic of an index."""
+"""Verdicts from the topic of an index, as they arrive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streamer.model import Verdict
 POLL_MILLISECONDS = 500
 PATIENCE_SECONDS = 60.0  # for a worker that is about to make the topic
 
-Waiting = Callable[[str], None]  # is told once of a topic that is not there yet
+Waiting = Callable[[str], None]  # called once with a topic that is not there yet
 
 
 async def follow(

@@ -1,12 +1,12 @@
-"""Flow control: shard 0 says how far it is and how much is open; signers pause by it.
+"""Back-pressure: shard 0 publishes its position and how much is open, and signers pause by it.
 
-Every page open anywhere is open at shard 0, so one gauge bounds all of them. Its owner publishes it
-to a topic of its own, when it changes, and every ten seconds whatever it holds: the topic forgets,
-and a signer that starts must hear of it soon. Each signer counts the pages that it published and
-that shard 0 has not taken yet. A lag in records would not do: it knows nothing of pages that are
-held or undecided.
+A page that is open anywhere is open at shard 0, so one gauge bounds all of them. Its owner
+publishes it to a topic of its own when it changes, and every ten seconds in any case: the topic
+expires, and a signer that starts needs a value soon. Each signer counts the pages that it published
+and that shard 0 has not processed. A lag in records would not do, because it does not count held or
+undecided pages.
 
-Owners answer commands in the same topic, by messages with a key: what is forgotten at a shard.
+Owners answer commands in the same topic, with keyed messages: what was forgotten at a shard.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""What an operator does to the logs of an index: forget in them, trim them, begin them anew.
+"""What an operator does to the logs of an index: forget in them, trim them, start them again.
 
-**Forgetting** is a record for shard 0, and the answers of all shards. The record takes effect where
-it stands. Each shard forgets, passes the record on, and answers in the topic of the gauge once
-nothing of the pages is on its disk. Whoever asks may go away: what stands in the log is done all
-the same.
+**Forgetting** is a record for shard 0, and an answer from each shard. The record takes effect at
+its place in the log. Each shard forgets, passes the record on, and answers in the gauge's topic
+once nothing of the pages is on its disk. The command need not wait for that: what is in the log is
+done.
 
-**Trimming** deletes what lies before the oldest snapshot that is kept. A log without its beginning
-does not make an index from nothing any more; a snapshot and what comes after it do. So nothing is
-deleted before every byte of that snapshot has been read, its index opened, and found to be a fold
-of this log. The record before its place stays, by which it is known.
+**Trimming** deletes what comes before the oldest snapshot that is kept. A log without its beginning
+cannot rebuild an index by itself; a snapshot and what comes after it can. So nothing is deleted
+before every byte of that snapshot was read, its index opened, and found to be a fold of this log.
+The record before the snapshot's position stays, because it identifies the log.
 
-**Another number of shards** is a new generation of the topics, under a new name. The old logs must
-be read to their ends, and nobody may be in the old groups. The new logs begin with the settings,
+**Another number of shards** is a new generation of the topics under a new name. The old logs must
+be read to their ends, and the old groups must have no members. The new logs begin with the settings
 and lose their first record at once: so an owner without the folder that was written here is
-refused, as one is whose log was trimmed. Signers go on where shard 0 stood. What ends the old logs
-is a record of settings for the new number of shards, which their owners refuse: nobody goes on
-there. It comes before the new folder takes its place; if a kill comes between, the old owners do
-not start any more, and the same command goes on.
+refused, as after trimming. Signers continue where shard 0 stood. The old logs end with a record of
+settings for the new number of shards, which their owners refuse. It is written before the new
+folder takes its place. If a crash comes between, the old owners do not start any more, and the same
+command continues.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ async def _wait_for_answers(
             raise StreamerError(
                 f"Not yet done at shard {', '.join(left)} after {seconds:g} seconds. It stands in "
                 f"the log of {names.index} and is done when the owner of the shard comes to it: "
-                "see that it runs. To be told when, give the same command again, with a longer "
+                "see that it runs. To learn when, give the same command again, with a longer "
                 "--wait."
             )
         found = await reader.consumer.getmany(place, timeout_ms=POLL_MILLISECONDS)
@@ -145,7 +145,7 @@ async def _wait_for_answers(
 
 
 class Trimmed(NamedTuple):
-    """A log, its oldest snapshot, and the offsets [start, end) that lie before that."""
+    """A log, its oldest snapshot, and the offsets [start, end) before that."""
 
     log: str
     snapshot: int
@@ -156,7 +156,7 @@ class Trimmed(NamedTuple):
 async def trim(
     connection: Connection, names: Names, snapshots: SnapshotFolder, *, delete: bool
 ) -> AsyncIterator[Trimmed]:
-    """Yield what lies before the oldest snapshot of each shard; delete it if that is wanted.
+    """Yield what is before the oldest snapshot of each shard; delete it if that is wanted.
 
     Raises:
         SettingsError: the snapshots are not those of a worker.
@@ -192,7 +192,7 @@ async def _before_oldest(reader: Reader, names: Names, folder: SnapshotFolder) -
 async def _check_log(
     reader: Reader, log: str, position: LogPosition, folder: SnapshotFolder
 ) -> None:
-    await reader.partitions(log)  # a log that is missing is told as such
+    await reader.partitions(log)  # reports a missing log as such
     if (found := await topic_id(reader.admin, log)) != position.log_id:
         raise StoreMismatch(
             f"The snapshots in {folder.name} are of another log (topic id {position.log_id}, that "
@@ -217,7 +217,7 @@ class IndexNames:
 async def reshard_worker(
     connection: Connection, names: IndexNames, old: Old, place: Destination, progress: Progress
 ) -> None:
-    """Write a worker's index anew, make its topics, and put it in its place.
+    """Rewrite a worker's index, make its topics, and put it in its place.
 
     Raises:
         SettingsError: the new name is that of an index that is in use.
@@ -253,7 +253,7 @@ class _Resharding:
         self._settings = IndexSettings.model_validate(settings)
 
     async def check_drained(self) -> None:
-        """See that nobody is at work, and that all logs are read."""
+        """Check that no worker is active, and that all logs are read."""
         names, reader = self._names.old, self._reader
         groups = [names.sign_group, *map(names.shard_group, range(self._old.shards))]
         for group in groups:
@@ -264,7 +264,7 @@ class _Resharding:
                 )
         for number, at in enumerate(self._at):
             log = names.log(number)
-            await reader.partitions(log)  # a log that is missing is told as such
+            await reader.partitions(log)  # reports a missing log as such
             if await topic_id(reader.admin, log) != at.log_id:
                 raise StoreMismatch(
                     f"The index {self._old.folder} is of another log than {log}. Check "

@@ -1,8 +1,8 @@
-"""What must be so before a worker starts: topics, the first record of each log, who the index is.
+"""What must hold before a worker starts: its topics, and the first record of each log.
 
-The first record of every log is a CONFIG record, written by whoever comes first; two of them cover
-the same interval, so the second one is passed over. It carries the index's identity: a worker with
-another key, other settings or other pages is refused here, before it has written anything.
+The first record of every log is a CONFIG record, written by whichever worker is first. If two
+workers race, the interval rule ignores the second record. It carries the index's identity: a worker
+with another key, other settings or other pages is refused here, before it has written anything.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def prepare(
 
 
 async def check_groups(reader: Reader, groups: Iterable[str]) -> None:
-    """See that this user may join the groups: a consumer that may not waits, and does not tell.
+    """Check that this user may join the groups: a consumer that may not waits silently.
 
     Raises:
         StreamerError: it may not.

@@ -1,8 +1,8 @@
-"""Files into a topic of pages, for trying and testing: what a crawler would send.
+"""Send files to a topic of pages, for trials and tests, as a crawler would.
 
-The lines of JSONL files are sent as they are, good and bad ones, since to judge them is the
-consumer's part; a page's URL is its key, so that all fetches of a page are in one partition, in
-order. WARC records become messages of the `page` schema; those that are no pages are not sent.
+The lines of JSONL files are sent unchanged, valid or not, since judging them is the consumer's
+part. A page's URL is its key, so all fetches of a page are in one partition, in order. WARC records
+become messages of the `page` schema; those that are no pages are not sent.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ async def _send(
     messages: Iterator[_Message],
     sent: Produced,
 ) -> list[Future[object]]:
-    """Send messages, a batch a partition at a time; return what tells when they have arrived."""
+    """Send messages, one batch for a partition at a time; return futures of their arrival."""
     waiting: dict[int, list[_Message]] = defaultdict(list)
     for key, value in messages:
         place = sent.messages if key is None else murmur2(key) & 0x7FFFFFFF

@@ -1,8 +1,8 @@
-"""Publishing without holes: a partition gets one batch at a time, in the order of the calls.
+"""Publish without holes: a partition gets one batch at a time, in the order of the calls.
 
 What follows a failed batch would be a hole for a reader. So the next batch of a partition waits
-until the one before has arrived, and after a failure nothing more is sent: whoever awaits gets the
-error and ends the process. Repeats after that are dropped by every reader's rule of intervals.
+until the one before has arrived. After a failure nothing more is sent: the caller gets the error
+and ends the process. Repeats after that are dropped by every reader's interval rule.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Publisher:
         self._producer = AIOKafkaProducer(**options, acks="all", enable_idempotence=True)
         self._options = options
         self._teller: AIOKafkaProducer | None = None
-        self._starting_teller = asyncio.Lock()  # whoever comes second uses what the first has made
+        self._starting_teller = asyncio.Lock()  # the second caller uses what the first has made
         self._turns: dict[tuple[str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._failed = False
 
@@ -93,7 +93,7 @@ class Publisher:
                 ) from error
 
     async def tell(self, topic: str, data: bytes, key: bytes | None = None) -> bool:
-        """Send a message that may be lost to partition 0; tell whether it has arrived.
+        """Send a message that may be lost to partition 0; return whether it has arrived.
 
         It goes by a producer of its own, so that nothing else waits for it, or stops with it: a
         worker that has nothing to publish outlives an absence of its brokers.
@@ -130,7 +130,7 @@ class Publisher:
 
 
 def _append(batch: BatchBuilder, message: Message) -> bool:
-    """Add a message to a batch; tell whether there was room for it."""
+    """Add a message to a batch; return whether there was room for it."""
     key, value, headers, timestamp = message
     added = batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
     return added is not None

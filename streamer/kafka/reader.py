@@ -1,11 +1,11 @@
-"""What is fetched of topics: chunks of messages, by position, outside of any group.
+"""Read topics by position, in chunks of messages, outside of any consumer group.
 
-The end of a range is told by the consumer's position, never by the offset of a last message, since
-transaction markers and deleted messages leave gaps.
+The end of a range is known from the consumer's position, never from the offset of a last message,
+because transaction markers and deleted messages leave gaps.
 
-The first word with the brokers is `reach`: a start with a wrong setting ends with its cause.
-aiokafka only logs the cause, and raises that it could not bootstrap. So each broker is spoken to
-once before any client is made, and what goes wrong is told with the setting to look at.
+`reach` contacts the brokers first, so that a start with a wrong setting ends with its cause.
+aiokafka only logs the cause, and raises that it could not bootstrap. So each broker is contacted
+once before any client is made, and an error names the setting to look at.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from streamer.errors import InputError, StreamerError
 from streamer.kafka.connection import Connection
 
 RECORDS_MAX = 2000
-BYTES_MAX = 8 << 20  # what a chunk costs beside its pages is spread
+BYTES_MAX = 8 << 20  # spreads the fixed cost of a chunk
 FETCH_BYTES_MAX = 8 << 20
 POLL_MILLISECONDS = 500
 SINGLY_MAX = 500  # messages, between two tries to take all that is there
@@ -52,7 +52,7 @@ Options = Mapping[str, Any]  # what every client of the library takes
 class Fetched:
     """A chunk: the messages that were read at [start, end) of a partition.
 
-    It is fetched, signed and acknowledged as one. Offsets without a message lie in it too: where a
+    It is fetched, signed and acknowledged as one. Offsets without a message are in it too: where a
     transaction ended, or where a message was deleted. `records` are the client library's messages.
     """
 
@@ -135,7 +135,7 @@ class Reader:
     async def read(
         self, topic: str, partition: int, start: int, end: int
     ) -> AsyncIterator[Fetched]:
-        """Yield the messages at [start, end) of a partition, which must lie within its bounds.
+        """Yield the messages at [start, end) of a partition, which must be within its bounds.
 
         Raises:
             InputError: they are there no longer, or cannot be decoded.
@@ -198,7 +198,7 @@ async def _fetch_singly(consumer: AIOKafkaConsumer, place: TopicPartition, start
 
 
 def _raise_permission_error(error: Exception) -> None:
-    """Raise what the brokers themselves told; return where it is what they sent that is damaged."""
+    """Raise an error that the brokers reported; return if what they sent is damaged."""
     if isinstance(error, KafkaError) and not isinstance(error, CorruptRecordException):
         raise error
 

@@ -1,9 +1,9 @@
-"""Dead letters of a worker, sent again to the topic of their pages: original key and bytes.
+"""Send dead letters of a worker to the topic of their pages again, with original keys and bytes.
 
-They are new messages there, so they get places and verdicts of their own. A message that fails
-again comes back as a dead letter; a header counts how often it was sent, so that no mistake sends
-it for ever. What has arrived is known by chunk: the offsets to go on from are behind whole chunks,
-and after an error part of one chunk may be sent twice.
+They are new messages there, with places and verdicts of their own. A message that fails again comes
+back as a dead letter. A header counts how often it was sent, so no mistake sends it for ever.
+Arrival is tracked by chunk: the offsets to continue from are after whole chunks, and after an error
+part of one chunk may be sent twice.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Retried:
 async def send_again(
     connection: Connection, topic: str, wanted: Wanted, which: Which, *, dry_run: bool
 ) -> Retried:
-    """Send the dead letters that a topic has now to the topic of pages again; tell what was done.
+    """Send the dead letters that a topic has now to the topic of pages again; return what was done.
 
     Raises:
         SettingsError: `topic` is not named as topics of dead letters are.

@@ -1,9 +1,9 @@
 """The owner of a shard in Kafka: a Faust agent over the one partition of the shard's log.
 
-Chunks of records are read ahead in one thread and applied in order in another; what they emit is
-published in order, and only then acknowledged. A flush is written beside what comes next, after
-every publish that it covers. Where the store stands before the group's committed offset, the
-records between them are folded first, beside Faust: what they emit is out.
+One thread reads chunks of records ahead, another applies them in order. What they emit is published
+in order, and only then acknowledged. A flush is written while the next records are applied, after
+every publish that it covers. Where the store is behind the group's committed offset, the records
+between are folded first, outside Faust: what they emit was published before.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ class ShardApp:
                         await self._begin_flush()
 
     def _fold(self, chunk: Fetched, read: Sequence[ReadRecord], committed: int) -> Packed:
-        """Apply a chunk; pack what it emits, but for records below `committed`: that is out."""
+        """Apply a chunk; pack what it emits, except for records below `committed`: that is out."""
         with self._metrics.stage(Stage.APPLY):
             emitted = self.owner.fold(chunk, read)
             packed = self._outlet.pack(
@@ -340,7 +340,7 @@ class ShardApp:
         packed: Packed,
         event: Any,  # noqa: ANN401 - Faust's event
     ) -> bool:
-        """Acknowledge a chunk once all that it emitted has arrived; tell whether it has."""
+        """Acknowledge a chunk once all that it emitted has arrived; return whether it has."""
         with ending_by(self._fail):
             with self._metrics.stage(Stage.PUBLISH_VERDICTS):
                 await asyncio.gather(*sends)
@@ -377,7 +377,7 @@ class ShardApp:
         positions = dict(shard.positions)
         return Gauge(self.owner.offset, shard.open_pages, positions, self.owner.log_id)
 
-    # ---- beside the log --------------------------------------------------------------------------
+    # ---- beyond the log --------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         """Put settings into the log, and flush an idle shard when it is due."""
@@ -385,7 +385,7 @@ class ShardApp:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
                 if not self._progress.is_assigned:
-                    continue  # not assigned yet: there is nothing to tell, and no consumer to ask
+                    continue  # not assigned yet: nothing to publish, and no consumer to ask
                 self._progress.observe(self.app.chunks)
                 if self.caught_up and not self._configured:
                     await self._configure()
@@ -445,5 +445,5 @@ def _changes(before: IndexSettings, now: IndexSettings) -> dict[str, str]:
 def _ends_before(log: str, end: int) -> str:
     return (
         f"The log {log} ends at {end}, its group has committed more: the log has lost records or "
-        "was made anew. Restore it, or use another --index-name."
+        "was made again. Restore it, or use another --index-name."
     )

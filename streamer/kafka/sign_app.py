@@ -1,8 +1,8 @@
 """The signers: a Faust agent over the pages' partitions, shared by all workers of the group.
 
-Chunks are signed ahead in native code by several threads, and published in the order in which they
-came: dead letters first, so that a verdict beats one, then the record of the log, then the
-acknowledgement. While too much is open in the index, nothing more is taken.
+Several threads sign chunks ahead in native code. Results are published in the order of the chunks:
+dead letters first, so that a verdict beats one, then the log record, then the acknowledgement.
+While too much is open in the index, no chunk is taken.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class SignApp:
 def _ends_before(tp: TP, begin: int, end: int) -> str:
     return (
         f"Partition {tp.partition} of {tp.topic} ends at {end}, but {begin} was reached before: "
-        "the topic has lost messages or was made anew. Use another --index-name."
+        "the topic has lost messages or was made again. Use another --index-name."
     )
 
 

@@ -1,7 +1,8 @@
-"""Messages to records of shard 0's log: parse and sign a chunk of one partition.
+"""Turn messages into records of shard 0's log: parse and sign a chunk of one partition.
 
-The record covers [start, end) of the partition: all that was read, dead letters, deletions and
-gaps included. It is there also where no page is left, since a reader takes no record behind a hole.
+The record covers [start, end) of the partition: everything that was read, including dead letters,
+deletions and gaps. It is written even if no page is left, since a reader takes no record after a
+hole.
 """
 
 from __future__ import annotations

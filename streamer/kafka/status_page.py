@@ -1,6 +1,6 @@
-"""The page at the root of a worker's health port: its state in words, and links to the rest.
+"""The page at the root of a worker's health port: its state in words, with links to the rest.
 
-Plain HTML without scripts or styles from elsewhere: it is read through a tunnel, in a hurry.
+Plain HTML without scripts or external styles, since it is read through a tunnel, in a hurry.
 """
 
 from __future__ import annotations

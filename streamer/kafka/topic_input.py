@@ -1,24 +1,19 @@
-"""A topic of pages as an input: which messages it has now, and its partitions, each in order.
+"""A topic of pages as an input: which messages are wanted, and how they are read, in order.
 
-Messages are held here as they were fetched and handed out by count or by offset, so that where a
-chunk ends depends on the messages alone, never on how the brokers happened to cut their answers.
-Only committed messages count: markers of transactions, aborted and deleted messages are gaps.
+Wanted are partitions, offsets, or what came since a moment. A range that reaches beyond a partition
+is refused, since verdicts over less than was asked for would look like those over all of it.
 
-Which messages of a topic are asked for: partitions, offsets, and a moment.
+Messages are buffered as they were fetched and handed out by count or by offset, so the end of a
+chunk depends on the messages alone, never on how the brokers split their answers. Only committed
+messages count: transaction markers, aborted and deleted messages are gaps.
 
-What is asked for must be there: a range that reaches beyond a partition is refused, since verdicts
-over less than was asked for would look like those over all of it.
+The order in which an index took its pages comes from the log of its shard 0. Its records are taken
+by the interval rule (streamer/index/messages.py): of what two signers wrote twice, after a
+rebalance, the first counts. So the intervals of a partition follow each other without gaps.
 
-The order in which an index took its pages, as the log of its shard 0 has it.
-
-Records are taken by the one rule of intervals (streamer/index/messages.py): what two signers wrote
-both, after a rebalance, counts where it stands first. So the intervals of a partition that come out
-here follow each other without gaps, whatever the log holds twice.
-
-The client library for code that waits: its event loop turns in a thread of its own.
-
-What is fetched arrives while the caller computes. Every wait has an end: brokers that say nothing
-for PATIENCE_SECONDS end the run with a message instead of keeping it for ever.
+The client library's event loop runs in a thread of its own, for callers that block. What is fetched
+arrives while the caller computes. Every wait ends: brokers that are silent for PATIENCE_SECONDS end
+the run with a message.
 """
 
 from __future__ import annotations
@@ -75,7 +70,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The offsets [start, end) of a partition; `named` tells whether the start was given."""
+    """The offsets [start, end) of a partition; `named` says whether the start was given."""
 
     start: int
     end: int

@@ -1,9 +1,9 @@
 """A topic as the input of a replay: one partition after the other, or in the order of an index.
 
-By itself a topic has no order across its partitions. Without any given, partitions are read one
-after the other by number, each by offset and in chunks that depend on the messages alone. With the
-order of an index's log, pages come as its worker took them, under the settings that were in force
-there: with one shard the verdicts are the worker's, byte by byte.
+A topic has no order across its partitions. By default, partitions are read one after the other by
+number, each by offset and in chunks that depend on the messages alone. With the order of an index's
+log, pages come as its worker took them, under the settings that were in force there. With one shard
+the verdicts are then the worker's, byte for byte.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PartitionsInput:
         """Enter the partitions in the catalogue.
 
         Raises:
-            StoreMismatch: the topic was made anew or has lost messages, or the index has another
+            StoreMismatch: the topic was made again or has lost messages, or the index has another
                 order.
         """
         self._entered = _enter(catalogue, self._topic, "", list(self._ranges))
@@ -58,7 +58,7 @@ class PartitionsInput:
                 )
 
     def steps(self) -> Iterator[Step]:
-        """Yield what lies in the ranges and has not been judged."""
+        """Yield what is in the ranges and was not judged."""
         before = 0
         for partition, wanted in self._ranges.items():
             number, position = self._entered[partition]
@@ -93,7 +93,7 @@ class OrderedInput:
         first, self.amount_in_all = topic.log_bounds(log)
         if first:
             raise StoreMismatch(
-                f"The first {first} records of the log {log} have expired: nobody knows its order "
+                f"The first {first} records of the log {log} have expired, and its order with them "
                 "any more. Replay without --order-of."
             )
         self.report = InputReport()

@@ -1,7 +1,7 @@
-"""Sees that the topics of an index are still the ones with which the worker started.
+"""Check that the topics of an index are still the ones with which the worker started.
 
-A topic that is deleted and made again has the old name, and its offsets name other messages. A
-consumer does not notice: it reads on from its offset as soon as there is a message behind it. Only
+A topic that is deleted and made again keeps its name, but its offsets name other messages. A
+consumer does not notice: it reads on from its offset as soon as there is a message after it. Only
 the topic's id differs, so the brokers are asked for it at each rebalance and every minute.
 """
 

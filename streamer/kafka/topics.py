@@ -1,11 +1,9 @@
-"""Topics: made with the settings that we need, or found with them, or refused with the remedy.
+"""The topics of an index: their names, settings and ids.
 
-The names of an index in Kafka: its topics and its consumer groups.
-
-All of them begin with the index's name, so that an old and a new index stand side by side over the
-same pages. Only dead letters are named after the pages' topic, as other tools expect them there.
-
-The id of a topic, which tells it from one that was deleted and made anew under its name.
+All names of topics and groups begin with the index's name, so that an old and a new index can read
+the same pages at the same time. Only dead letters are named after the pages' topic, where other
+tools expect them. A topic is made with the settings that it needs; one that is there is checked, or
+refused with the remedy. Its id distinguishes it from one that was deleted and made again.
 """
 
 from __future__ import annotations
@@ -100,7 +98,7 @@ MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelop
 LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
 VISIBLE_SECONDS_MAX = 30.0
 RETRY_SECONDS = 0.1
-HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has beside the original message
+HEADERS_BYTES_MAX = 64 << 10  # what a dead letter has in addition to the original
 # Kafka 4 refuses what is dated an hour after the broker's own time: a worker whose clock is ahead
 # could publish nothing. Older brokers take all, and do not know the setting.
 ANY_TIME = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
@@ -163,7 +161,7 @@ def dead_letter_bytes_max(page_bytes_max: int) -> int:
 
 
 async def ensure_topic(admin: AIOKafkaAdminClient, topic: Topic, *, check: bool = True) -> bool:
-    """Make a topic, or (`check`) see that the one that exists is as it must be; tell if it is new.
+    """Make a topic, or (`check`) check the existing one; return whether it is new.
 
     Who may not make topics can use one that is there.
 
@@ -247,7 +245,7 @@ async def topic_config(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
     """Return a topic's settings as strings, as Kafka names them.
 
     Raises:
-        StreamerError: the brokers refuse to tell.
+        StreamerError: the brokers refuse the request.
     """
     answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
     ((code, _, _, _, entries),) = [each for answer in answers for each in answer.resources]
@@ -265,7 +263,7 @@ _NO_ID = bytes(_ID_BYTES)
 # aiokafka asks for metadata in version 5 at most, and only from version 12 on (Kafka 3.0) it has
 # ids of topics. So the one request for that is spelled here, as MetadataRequest.json in the sources
 # of Apache Kafka has it, and of its response what stands before the first topic's id and that; the
-# client passes over the rest. aiokafka has no types: its classes are Any to mypy, which lets nobody
+# client passes over the rest. aiokafka has no types: its classes are Any to mypy, which forbids to
 # inherit from that.
 
 
@@ -322,11 +320,12 @@ class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
 async def topic_id(admin: AIOKafkaAdminClient, topic: str, patience_s: float = 5.0) -> str:
     """Return the 128 bits that Kafka gives to each topic made, in 32 hexadecimal digits.
 
-    An index holds offsets; in a topic that was deleted and made anew they mean something else, and
-    only the id tells: it does so while the topic is empty and once its first messages have expired,
-    and without the right to read. A broker that does not know the topic yet, or cannot be reached,
-    is asked again for `patience_s`: a topic just made takes a moment to be known everywhere. It is
-    one broker's view, and so no way to find out whether a deletion just asked for has happened.
+    An index holds offsets; in a topic that was deleted and made again they mean something else, and
+    only the id shows it: it does so while the topic is empty and once its first messages have
+    expired, and without the right to read. A broker that does not know the topic yet, or cannot be
+    reached, is asked again for `patience_s`: a topic just made takes a moment to be known
+    everywhere. It is one broker's view, and so no way to find out whether a deletion just asked for
+    has happened.
 
     Raises:
         StreamerError: there is no such topic, or we may not see it, or the brokers give no ids.

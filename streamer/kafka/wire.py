@@ -1,14 +1,12 @@
-"""The records of a shard's log as bytes: `<index>.bands.<i>`.
+"""The records of a shard's log, `<index>.bands.<i>`, as bytes; and an index's position in its log.
 
-A record is one MessagePack array: a head that says what interval of which source it covers, and the
-items in columns, whose bytes are the arrays themselves. Nothing is compressed, since sketches and
-hashes do not compress. What a reader does not know, a later version, another fingerprint or other
-pages, stops it: passing over a record would lose its pages.
+A record is one MessagePack array: a head that says which interval of which source it covers, and
+the items in columns, as the bytes of arrays. Nothing is compressed, since sketches and hashes do
+not compress. A record that a reader does not know stops it, be it of a later version, another
+fingerprint or other pages: skipping a record would lose its pages.
 
-Where an index stands in its log, and whether the two still belong together.
-
-Nothing is ever reset: a position that the log does not have any more, a log or pages that were made
-anew, or the folder of another shard, end the start with the remedy.
+Nothing is ever reset. A position that the log does not have any more, a log or pages' topic that
+was made again, or the folder of another shard end the start with the remedy.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class LogIdentity:
     """What all records of an index's logs have in common.
 
     `fingerprint` is that of the signature settings and the key, `origin` the id of the topic that
-    the pages are in: a topic made anew has another one, and its offsets name other pages.
+    the pages are in: a topic made again has another one, and its offsets name other pages.
     """
 
     fingerprint: str
@@ -167,7 +165,7 @@ def _check(found: LogIdentity, wanted: LogIdentity) -> None:
     if found.origin != wanted.origin:
         raise StoreMismatch(
             f"The log is of the pages in the topic with the id {found.origin}, the topic now has "
-            f"the id {wanted.origin}: it was made anew, and its offsets name other pages. "
+            f"the id {wanted.origin}: it was made again, and its offsets name other pages. "
             "Use another --index-name."
         )
 
@@ -214,7 +212,7 @@ class LogBounds:
 
 
 def record_digest(data: bytes) -> str:
-    """Return a digest that tells records apart."""
+    """Return a digest that distinguishes records."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -272,7 +270,7 @@ def fitting_position(path: Path, data: bytes, wanted: LogPosition) -> LogPositio
     if found.origin != wanted.origin:
         raise StoreMismatch(
             f"The index {path} is of the topic with the id {found.origin}, the pages' topic now "
-            f"has the id {wanted.origin}: it was made anew, and its offsets name other pages. "
+            f"has the id {wanted.origin}: it was made again, and its offsets name other pages. "
             "Use another --index-name and --index."
         )
     if found.log_id != wanted.log_id:

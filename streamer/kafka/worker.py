@@ -1,11 +1,11 @@
 """The worker: signers, shards, or both, from the first check to the last flush.
 
-One event loop carries everything; signing and applying run in threads beside it. A stop goes the
-way of the pages: the signers finish and leave, then the shards publish, commit, flush and leave.
+One event loop carries everything; signing and applying run in threads. A stop follows the pages:
+the signers finish and leave, then the shards publish, commit, flush and leave.
 
-A process that may not go on ends at once, with one message and the error's exit code. What is not
-committed is repeated by the next start, and repeats change nothing. To go on after a failure, or to
-wind down in order, could publish what follows a hole.
+A process that must not continue ends at once, with one message and the error's exit code. The next
+start repeats what was not committed, and repeats change nothing. Continuing after a failure, or an
+orderly shutdown, could publish what follows a hole.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class WorkerOptions:
         )
 
     def shard_folder(self, shard: int) -> Path:
-        """Return where the index of a shard lies."""
+        """Return the folder of a shard's index."""
         return self.index_folder / f"shard-{shard}"
 
     def faust_options(self) -> dict[str, Any]:
@@ -433,7 +433,7 @@ def _not_closed(shards: list[int]) -> str:
 
 
 async def run_worker(options: WorkerOptions) -> None:
-    """Run a worker until it is told to stop.
+    """Run a worker until it is asked to stop.
 
     Raises:
         StreamerError: the start failed. Whatever fails later ends the process at once.

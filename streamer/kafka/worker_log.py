@@ -1,10 +1,10 @@
-"""The worker's log: one line an event on standard error, ours and the libraries' alike.
+"""The worker's log: one line an event on standard error, for our events and the libraries'.
 
 Everything goes through the standard library's root logger, and one formatter renders it, as JSON or
-for reading. Ours come from the chosen level on. The libraries report their ordinary doings at INFO,
-some lines for each rebalance and commit: of them only warnings are shown, and the same line only
-now and then. Tracebacks are rendered without the values of local variables, which hold pages and
-passwords.
+for people. Ours are shown from the chosen level on. The libraries report ordinary events at INFO,
+several lines for each rebalance and commit, so only their warnings are shown, and repeats of a line
+only now and then. Tracebacks are rendered without the values of local variables, which hold pages
+and passwords.
 
 Use: `log = structlog.get_logger()` in a module, then `log.info("an event", shard=0)`.
 """

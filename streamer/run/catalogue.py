@@ -214,14 +214,14 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         """Return the number of a topic's partition, entering it if it is new.
 
         Raises:
-            StoreMismatch: the topic was made anew since the index read it.
+            StoreMismatch: the topic was made again since the index read it.
         """
         for number, entry in enumerate(self.entries):
             if entry.topic_id and (entry.name, entry.partition) == (topic, partition):
                 if entry.topic_id != topic_id:
                     raise StoreMismatch(
                         f"The index has read the topic {topic} with the id {entry.topic_id}, now "
-                        f"it has the id {topic_id}: it was made anew, and its offsets name other "
+                        f"it has the id {topic_id}: it was made again, and its offsets name other "
                         "pages. Start over with a new --index."
                     )
                 return number

@@ -244,7 +244,7 @@ def test_a_topic_or_a_log_made_anew_is_refused(brokers: str, names: Names, tmp_p
         for role in ("sign", "all"):
             code, log = started(workers, role, *index, "--role", role)
             assert code == 3, log
-            assert "it was made anew" in " ".join(log.split())
+            assert "it was made again" in " ".join(log.split())
 
 
 def test_pages_that_expired_unread_are_refused_unless_the_loss_is_accepted(

@@ -2,7 +2,7 @@
 
 Random interleavings of every step; kills between any two of them; publishes that fail though the
 next one may be on its way; zombies that go on publishing but can no longer commit; lost disks, some
-restored from snapshots of any age; offsets with gaps, dead letters, a topic made anew; outputs cut
+restored from snapshots of any age; offsets with gaps, dead letters, a topic made again; outputs cut
 into records anyhow; settings that change on the way, and the number of shards, at rest. The shard
 is the real class, its store is the real store on a real disk.
 
@@ -434,7 +434,7 @@ class World:
             signer.life = self.random.randint(5, 100)
             self.signers[partition].append(Signer(partition, incarnation, offset))
         elif incarnation == 0 and offset > self.topic[partition, 0][-1] and not signer.box:
-            self.page_commits[partition] = (1, 0)  # the topic is made anew
+            self.page_commits[partition] = (1, 0)  # the topic is made again
             self.signers[partition][-1] = Signer(partition, 1, 0)
 
     def _restart(self, number: int, before: Owner, now: int) -> Owner:

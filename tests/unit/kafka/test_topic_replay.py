@@ -108,7 +108,7 @@ def test_a_topic_that_has_lost_messages_or_was_made_anew_is_refused(topics: Topi
     with pytest.raises(StoreMismatch, match="ends at 7, the index stands at 8"):
         PartitionsInput(shorter, whole(shorter)).enter(catalogue)
     topic.id = "another"
-    with pytest.raises(StoreMismatch, match="made anew"):
+    with pytest.raises(StoreMismatch, match="made again"):
         PartitionsInput(topic, whole(topic)).enter(catalogue)
 
 

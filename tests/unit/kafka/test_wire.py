@@ -136,7 +136,7 @@ def test_a_record_with_another_fingerprint_stops_the_reader() -> None:
 
 def test_a_record_of_a_topic_that_was_made_anew_stops_the_reader() -> None:
     data = pack_record(record(pages(1), 1), LogIdentity("fingerprint", "older"))
-    with pytest.raises(StoreMismatch, match="it was made anew"):
+    with pytest.raises(StoreMismatch, match="it was made again"):
         unpack_record(data, IDENTITY)
 
 
