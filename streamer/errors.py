@@ -3,7 +3,7 @@
     StreamerError                exit 1   something failed; the message says what to do
     ├── SettingsError            exit 2   change the settings or the command line
     ├── StoreMismatch            exit 3   the index belongs to other settings or another input
-    ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it anew
+    ├── StoreDamaged             exit 3   the index is damaged: restore it, or build it again
     ├── StoreUnavailable         exit 1   the disk is full or fails, or the index is in use
     ├── InputError               exit 1   an input cannot be opened or read
     └── OutputClosed             exit 141 the reader of standard output has closed it: no message
@@ -66,7 +66,7 @@ class InputError(StreamerError):
 
 
 class OutputClosed(StreamerError):  # noqa: N818 - not a failure of ours
-    """End the run in silence, as a program that gets SIGPIPE: nobody reads its output any more."""
+    """End the run in silence, as a program that gets SIGPIPE: its output has no reader any more."""
 
     exit_code = 141
 
@@ -114,7 +114,7 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
 
 
 DAMAGE_REMEDY = (
-    "Put back a copy of the whole index, or remove its folder and build it anew: a worker does so "
+    "Put back a copy of the whole index, or remove its folder and build it again: a worker does so "
     "from its log. `streamer check --deep` says what is damaged."
 )
 _FULL = {errno.ENOSPC, errno.EDQUOT}

@@ -1,16 +1,15 @@
 """How a kernel is compiled: the one place that names numba's options.
 
 A kernel is a plain function over numpy arrays, compiled to native code on first use, without the
-interpreter lock. Compiled code is kept on disk. numba looks only at the file of a kernel when it
-decides whether what it kept is fresh, and would keep old code after a change in a function that the
-kernel calls, or in a constant. So the code lies in a folder named after a digest of all sources
-that kernels are made of, which are the packages `text`, `sketch` and `index`, the modules beside
-this one, and what else has a kernel; and of the versions, the processor and the options
-that they were compiled with.
+interpreter lock. Compiled code is cached on disk. numba looks only at a kernel's own file when it
+decides whether cached code is fresh, and would keep old code after a change in a function that the
+kernel calls, or in a constant. So the code is in a folder named after a digest of all sources that
+kernels are made of: the packages `text`, `sketch` and `index`, the modules next to this one, and
+every other module with a kernel; and of the versions, the processor and the compiler's options.
 
-With NUMBA_BOUNDSCHECK=1 in the environment every index is checked, and one that is out of its
-array raises IndexError: for tests, since checks cost time. Memory that is given as an
-address (`word_at`, `put_word`) has no length to check against.
+With NUMBA_BOUNDSCHECK=1 in the environment every array index is checked, and one out of bounds
+raises IndexError: for tests, since checks cost time. Memory that is given as an address (`word_at`,
+`put_word`) has no length to check against.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ KERNELS: list[Any] = []  # numba's dispatchers of all kernels that were imported
 
 _HAS_KERNEL = re.compile(rb"^@(\w+_)?kernel$", re.MULTILINE)
 _FOLDER_PREFIX = "kernels-"
-# Files in the folder: nothing is left to compile, but for main text; nothing for that either.
+# Files in the folder: nothing is left to compile, except for main text; nothing for that either.
 _COMPLETE, _COMPLETE_MAIN_TEXT = "complete", "complete-main-text"
 _FOLDERS_KEPT = 2  # of other versions: one may go back and forth between two
 _SECONDS_KEPT = 24 * 3600  # a folder that was used since then may be in use
 
 
 def _digest() -> str:
-    """Return what tells apart kernels that must not be taken for each other."""
+    """Return what distinguishes kernels that must not be confused."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted(package.rglob("*.py")):
@@ -118,7 +117,7 @@ def _private_temporary() -> Path:
 
 
 def _made(folder: Path, installed: Path | None) -> Path:
-    """Make a folder of kernels, or mark it as used now; remove old ones beside a new one.
+    """Make a folder of kernels, or mark it as used now; with a new one, remove old ones.
 
     numba opens no cache that it cannot write: from a package in a read-only folder (of an image,
     or installed by another user) the `installed` kernels are copied. A process whose folder is
@@ -142,7 +141,7 @@ def _made(folder: Path, installed: Path | None) -> Path:
 
 
 def _remove_old(new: Path) -> None:
-    """Remove the folders beside `new` that were not used for a day, but for the newest ones."""
+    """Remove the folders next to `new` that were not used for a day, except the newest ones."""
     others = [each for each in new.parent.glob(_FOLDER_PREFIX + "*") if each != new]
     others.sort(key=lambda each: each.stat().st_mtime, reverse=True)
     for folder in others[_FOLDERS_KEPT:]:
@@ -175,7 +174,7 @@ def all_compiled(*, main_text: bool = False) -> bool:
 
 
 def mark_all_compiled(*, main_text: bool = False) -> None:
-    """Have `all_compiled` tell so from now on; what has all for main text has all else too."""
+    """Have `all_compiled` return it from now on; what has all for main text has all else too."""
     marks = [_COMPLETE, _COMPLETE_MAIN_TEXT] if main_text else [_COMPLETE]
     if not FOLDER:
         _done_in_memory.update(marks)
@@ -236,7 +235,7 @@ def kernel(function: Function) -> Function:
     """Compile `function` to native code that releases the interpreter lock; cache it on disk.
 
     It makes no array and returns none, so references need not be counted. Elsewhere numba counts
-    one for each array that a function is given, in two atomic operations, unless it can tell that
+    one for each array that a function is given, in two atomic operations, unless it can prove that
     this is not needed; of a function with two exits it cannot.
     """
     return _compiled(function, counts_references=False)
@@ -326,7 +325,7 @@ else:
 
     @intrinsic
     def word_at(_context: Any, address: Any, index: Any) -> Any:  # noqa: ANN401 - as popcount
-        """Read word `index` of the 64-bit words that lie at an address."""
+        """Read word `index` of the 64-bit words at an address."""
 
         def generate(_ctx: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
             return builder.load(_pointer(builder, *arguments), align=8)
@@ -335,7 +334,7 @@ else:
 
     @intrinsic
     def put_word(_context: Any, address: Any, index: Any, word: Any) -> Any:  # noqa: ANN401 - as popcount
-        """Write word `index` of the 64-bit words that lie at an address."""
+        """Write word `index` of the 64-bit words at an address."""
 
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:  # noqa: ANN401
             builder.store(arguments[2], _pointer(builder, *arguments[:2]), align=8)

@@ -1,7 +1,7 @@
 """Every metric of a worker, named, typed and explained in one place.
 
 A `Metrics` object owns its registry, so that a test has its own and a worker has one for all its
-roles: signers carry no label, shards are told apart by the label `shard`. Labels take their values
+roles: signers carry no label, shards have the label `shard`. Labels take their values
 from short closed lists, or are numbers of partitions and shards; a URL or an error's text never
 becomes one. streamer/kafka/monitoring.py sets the metrics, a chunk at a time; docs/metrics.md
 explains them to the operator, and a test holds the two together.
@@ -244,7 +244,7 @@ class Metrics:
     """All metrics of a process, in a registry of their own."""
 
     def __init__(self) -> None:
-        # A time of birth beside each counter would be as many series again.
+        # A creation time for each counter would double the series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
@@ -278,7 +278,7 @@ def memory_limit_bytes(
 ) -> int:
     """Return the least limit of this process' control groups, or the machine's memory.
 
-    In a container the path in `own` may be one of the host, where nothing lies: then the root of
+    In a container the path in `own` may be one of the host, where nothing is: then the root of
     `groups` is the container's.
     """
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

@@ -85,9 +85,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
     `similarity` is the estimated resemblance in [0, 1] with four decimals; null on unique pages.
     `text_bytes` is the length of the text in UTF-8. `carried` holds the input fields that `--carry`
-    names. `index` is the fingerprint of the settings that shaped the signature. `text` tells which
-    text was compared; it is there under `--text main` only. `exact` tells under `--exact` whether
-    the similarity of a duplicate is that of the sets of shingles, and no estimate. `change` tells
+    names. `index` is the fingerprint of the settings that shaped the signature. `text` says which
+    text was compared; it is there under `--text main` only. With `--exact`, `exact` says whether
+    the similarity of a duplicate is that of the sets of shingles, and no estimate. `change` says
     what the page is to the last version of its URL, and `change_similarity` how similar it is to
     that: null where there is none, or one of them is too short to compare; both are there under
     `--track-changes` only.
@@ -116,7 +116,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class KeptMatch(msgspec.Struct, frozen=True):
-    """A kept page beside a text: its place, its URL, and their similarity in [0, 1]."""
+    """A kept page near a text: its place, its URL, and their similarity in [0, 1]."""
 
     page: Location
     url: str
@@ -143,7 +143,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """One page as a crawler sends it: `body` is text or HTML, `body_base64` its bytes.
 
-    Exactly one of the two is there. `charset` is what the crawler was told of the bytes;
+    Exactly one of the two is there. `charset` is the encoding that the crawler was given;
     `fetched_at` is carried, never compared. Unknown fields are ignored.
     """
 

@@ -157,7 +157,7 @@ def _rule(path: Path, number: int, table: object) -> Rule:
 
 
 def text_of(rules: Sequence[Rule], url: str) -> Text | None:
-    """Return of which text a page is to be compared; None where no rule tells."""
+    """Return of which text a page is to be compared; None where no rule says."""
     rule = rule_for(rules, url)
     return rule.text if rule else None
 

@@ -46,7 +46,7 @@ class ShingleSets:
     listed: Callable[[PageText], list[str]]
 
     def page(self, body: Buffer, flags: int) -> PageText:
-        """Return a body, UTF-8 as `flags` tell, as the text that counts."""
+        """Return a body, UTF-8 as `flags` say, as the text that counts."""
         return PageText.of_body(body, flags, self.canonical)
 
     def of(self, page: PageText) -> frozenset[str]:

@@ -3,8 +3,8 @@
 All pages of the sample are signed under each banding in one pass, and each page's candidates are
 counted as the index would: earlier pages under one of its band keys, of each bucket the earliest
 ones. True is a candidate whose estimated resemblance reaches the threshold. What a banding misses
-is told against the widest one, which finds practically all true pairs. In the index duplicates are
-not posted, so there a page has fewer candidates as a rule.
+is measured against the widest one, which finds practically all true pairs. In the index duplicates
+are not posted, so there a page has fewer candidates as a rule.
 
 A page takes 264 bytes for its sketch and 8 a band of each banding.
 
@@ -71,7 +71,7 @@ def rank_bandings(threshold: float, hashes: int, weight_fp: float = WEIGHT_FP) -
             are no such numbers of hashes.
     """
     if not 0 < threshold < 1:
-        raise SettingsError(f"The threshold {threshold:g} must lie between 0 and 1.")
+        raise SettingsError(f"The threshold {threshold:g} must be between 0 and 1.")
     if not 0 <= weight_fp <= 1:
         raise SettingsError(f"The weight {weight_fp:g} of false positives must be from 0 to 1.")
     if not 1 <= hashes <= HASHES_MAX:
@@ -127,7 +127,7 @@ SHINGLES_MIN = 5  # as the index by default; pages with fewer have no candidates
 _SECRET = bytes(32)  # a trial publishes nothing that could be forged
 
 Pairs = npt.NDArray[np.uint64]  # later page << 32 | earlier page, ascending and distinct
-Progress = Callable[[int], None]  # is told the bytes read of all sources
+Progress = Callable[[int], None]  # called with the bytes read of all sources
 
 
 @dataclass(frozen=True, slots=True)

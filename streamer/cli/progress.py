@@ -34,7 +34,7 @@ class PlainColumn(TextColumn):
 
 @contextmanager
 def progress_bar(sources: Sequence[Source], console: Terminal | None = None) -> Iterator[Report]:
-    """Yield a function to be told (bytes read, records judged).
+    """Yield a function to call with (bytes read, records judged).
 
     It draws on the console of standard error; what is printed on that meanwhile stands above.
     """
@@ -46,7 +46,7 @@ def progress_bar(sources: Sequence[Source], console: Terminal | None = None) -> 
 
 @contextmanager
 def records_bar(total: int | None, share: ProgressColumn, console: Terminal) -> Iterator[Report]:
-    """Yield a function to be told (amount read of `total`, records judged); `share` shows that."""
+    """Yield a function to call with (amount of `total` that was read, records judged)."""
     if not console.is_terminal:
         yield lambda _amount, _records: None
         return
@@ -71,7 +71,7 @@ def records_bar(total: int | None, share: ProgressColumn, console: Terminal) -> 
 
 @contextmanager
 def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to be told how much of `total` is done; it draws on standard error."""
+    """Yield a function to call with how much of `total` is done; it draws on standard error."""
     console = Terminal(stderr=True)
     columns = (PlainColumn(what), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(
@@ -83,7 +83,7 @@ def amount_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def count_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function to be told (what, done, total); it draws on standard error."""
+    """Yield a function to call with (what, done, total); it draws on standard error."""
     console = Terminal(stderr=True)
     columns = (
         PlainColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

@@ -1,1 +1,1 @@
-"""The index as a state machine: records in, verdicts out. It does no input or output."""
+"""The index as a state machine: records in, verdicts out, without I/O."""

@@ -1,7 +1,7 @@
-"""Questions about a page that is not taken: the verdict that it would get, and what is near it.
+"""Queries about a page that is not added: the verdict that it would get, and its nearest pages.
 
-They are put to all shards of an index, which are in one process and quiet: no page is undecided.
-Nothing changes.
+They go to all shards of an index, which are in one process and idle: no page is undecided. Nothing
+changes.
 """
 
 from __future__ import annotations

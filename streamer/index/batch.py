@@ -1,8 +1,8 @@
-"""Pages that are judged together at one shard, and all that they are judged by.
+"""Pages that one shard judges together, with everything that they are judged by.
 
-What the store, other indexes and the last versions of URLs have of them is looked up once for all.
-Then the kernel of rule.py goes from page to page; it stops where sets of shingles are compared, and
-before a page that has what is stored of its URL answer no more.
+Their data in the store, in reference indexes and in the last versions of URLs are looked up once
+for the whole batch. Then the kernel of rule.py goes from page to page. It stops where sets of
+shingles must be compared, and before a page that retires the stored pages of its URL.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Batch:
         nearest: what other indexes have.
         short: bool, whether a page is too short to compare.
         compared: with the last versions of their URLs, where these are known.
-        judged: what has become of those that are judged, as `scratch` tells.
+        judged: the outcomes of those that are judged, as `scratch` says.
         rows: int64, how many rows came before each that is judged.
         published: the place of the first that is not.
     """
@@ -71,9 +71,9 @@ class Batch:
             np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32),
             *np.empty((2, count), np.bool_),
         )  # fmt: skip
-        rows, places, told = np.empty((3, self.limits.candidates_max), np.int64)
+        rows, places, known = np.empty((3, self.limits.candidates_max), np.int64)
         sizes, slots = np.empty((2, self.arrivals.keys.shape[1]), np.int64)
-        self.scratch = Scratch(rows, places, sizes, slots, told, np.zeros(4, np.int64))
+        self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(4, np.int64))
         self.rows = np.zeros(count, np.int64)
 
     def judge_to(self, end: int, head: Head, next_row: int, lookup: Lookup) -> tuple[int, int]:
@@ -112,14 +112,14 @@ class Batch:
         page, _, candidates, _ = scratch.stop.tolist()
         own = self.pages.shingles or [b""] * len(self.pages)
         inserted = start + np.flatnonzero(self.judged.outcome[start:page] == UNIQUE)
-        for at in np.flatnonzero(scratch.told[:candidates] == IN_DOUBT).tolist():
+        for at in np.flatnonzero(scratch.known[:candidates] == IN_DOUBT).tolist():
             place, other = int(scratch.places[at]), b""
             if own[page] and place < 0:
                 [other] = lookup.shingles(scratch.rows[at : at + 1])
             elif own[page]:
                 in_head = place < before
                 other = head.shingles[place] if in_head else own[inserted[place - before]]
-            scratch.told[at] = set_similarity(own[page], other)
+            scratch.known[at] = set_similarity(own[page], other)
 
     def part(self, part: slice) -> tuple[Pages, Judged, Nearest]:
         """Return some of the pages, and what belongs to them."""

@@ -2,22 +2,20 @@
 
     key                        value
     "r" | block u64            eight rows (row_blocks.py)
-    "k" | block u64            the keys of 512 rows, but for what the rows have (row_blocks.py)
+    "k" | block u64            the keys of 512 rows, except what the rows have (row_blocks.py)
     "b" | number u64           frozen keys (frozen.py)
     "s" | slot u64             the set of shingles of a row (sketch/hash_sets.py), with --exact
     "u" | generation u64 | key u64   the newest version of a URL (url_versions.py)
-    "c" | block u64            256 sources of the catalogue (run/catalogue.py), beside the state
+    "c" | block u64            256 sources of the catalogue (run/catalogue.py)
     0xFF                       the state, as MessagePack
 
-Blocks are numbered by slots. A flush gives each row that it brings a slot, from the state's
-`next_slot` on; so entries are never written again, but for those that a kill has left behind the
-state. They lie in column families of their own; the state, one key that is overwritten, in the
-default one.
+Blocks are numbered by slots. A flush gives each of its rows a slot, from the state's `next_slot`
+on. So entries are never rewritten, except those that a crash left after the state's slots. Each
+kind has a column family of its own; the state, one key that is overwritten, is in the default one.
 
-A shard's state as bytes: everything that is neither a row nor a posting in the store.
-
-It goes into the same atomic step as the rows, so that rows, positions, counters, undecided and held
-pages are always those of one moment.
+A shard's state is everything that is neither a row nor a posting in the store. It is written in the
+same atomic step as the rows, so that rows, positions, counters, undecided and held pages always
+belong to one moment.
 """
 
 from __future__ import annotations
@@ -124,7 +122,7 @@ class ShardState(msgspec.Struct, rename={"positions": "marks"}):
 
     `positions`: how far each source is read; stored under the name that it had first. `sent`: how
     many items each destination was given. `held`: for the row of an undecided page, the pages that
-    wait for it, in order. `watermark`: no page to come is older. `horizon`: what lies behind it
+    wait for it, in order. `watermark`: no page to come is older. `horizon`: what comes before it
     answers no page any more, whatever the settings are now. `generation`: of versions of URLs, the
     one that the next flush goes to, with the time and the row at which it began. `missing`: for
     each source with a hole, where the records end that were passed over because of it.
@@ -167,7 +165,7 @@ def unpack_pages(packed: PackedPages) -> Pages:
         ValueError: a column has not as many entries as there are pages.
     """
     count = len(packed.urls)
-    # Copied, since a kernel is compiled anew for arrays that cannot be written.
+    # Copied, since numba compiles another version for read-only arrays.
     given = packed.columns
     if len(given) == _COLUMNS_BEFORE_TIMES:
         given = [*given, bytes(8 * count), bytes(8 * count)]
@@ -258,7 +256,7 @@ class UrlGeneration(msgspec.Struct, array_like=True):
 class ShardMeta(msgspec.Struct):
     """How many rows and postings the store has of one shard, and the shard's own state.
 
-    Some of the rows may lie behind the `horizon`: they are dropped together with later ones.
+    Some of the rows may be before the `horizon`: they are dropped together with later ones.
     `generations` are those of the versions of URLs, oldest first. `forgotten` is how many rows were
     written over, some of which may have been dropped since.
     """

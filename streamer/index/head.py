@@ -1,10 +1,9 @@
 """The head: the newest kept pages, and every undecided one, in memory.
 
-Entries lie in arrays in the order of insertion; a hash table with open addressing leads from a key
-to its entries, one slot a posting. A slot is one word, so that a probe is one look into memory: 32
-bits of the key, the entry, and the place of the key among the entry's own. The head is our
-memtable: a flush moves its kept entries to the store and the key table, and only undecided ones
-stay.
+Entries are stored in arrays in the order of insertion. A hash table with open addressing maps a key
+to its entries, one slot a posting. A slot is one word, so a probe is one memory access: 32 bits of
+the key, the entry, and the place of the key among the entry's own. The head is the memtable of this
+index: a flush moves its kept entries to the store and the key table, and only undecided ones stay.
 """
 
 from __future__ import annotations
@@ -200,7 +199,7 @@ class Head:
 
     @contextmanager
     def on_trial(self, replaced: Sequence[int]) -> Iterator[None]:
-        """Have the entries `replaced` answer nobody, and those that are added leave at the end."""
+        """Hide the entries `replaced`, and remove those that are added at the end."""
         own, count = np.array(replaced, np.int64), self.count
         states = self.states[own]
         self.states[own] = FREE

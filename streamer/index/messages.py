@@ -1,12 +1,12 @@
 """What goes into the shards of an index and comes out: records of pages, decisions, and verdicts.
 
 One rule holds for every record: (source, start, end, items) covers [start, end) of the source's own
-sequence. A reader whose mark is e takes the items n >= e if start <= e < end and moves to end; else
-it passes the record over: seen before, or a hole. Pages are numbered by their source (offset,
-ordinal); what a shard emits is numbered by the shard, for each destination.
+sequence. A reader at position e takes the items n >= e if start <= e < end, and moves to end.
+Otherwise it ignores the record: it was seen before, or follows a hole. Pages are numbered by their
+source (offset or ordinal). What a shard emits is numbered by the shard, for each destination.
 
-What is to be forgotten comes by a FORGET record; a command does not number it, since nobody does so
-for all commands, and to forget twice does no harm.
+What is to be forgotten arrives in a FORGET record. Commands do not number these records, since no
+counter is shared by all commands, and forgetting twice does no harm.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Pages(Columns):
         text_bytes: int64.
         urls, message_keys, carried: bytes; a message key may be None.
         times: int64, milliseconds since 1970, 0 where it is not known. Shard 0 makes them ascend.
-        watermarks: int64, no page behind it in a shard's log is older; told by the shard before.
+        watermarks: int64, no page behind it in a shard's log is older; set by the shard before.
         main: bool, whether the main text was signed; None where none was asked for.
         shingles: their sets (sketch/hash_sets.py); None where none were asked for.
         changes: int32, what each is to the last version of its URL, as shard 0 has found it

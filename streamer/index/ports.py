@@ -1,7 +1,7 @@
-"""What the state machine asks of the outside: stored pages, other indexes, and a flush.
+"""What the state machine needs from outside: stored pages, reference indexes, and flushes.
 
-`Lookup` and `FlushedRows` are the two seams between the state machine and the store: replay,
-worker, audit and simulator each put what they have behind them.
+`Lookup` and `FlushedRows` are the two interfaces between the state machine and the store. Replay,
+worker, audit and simulator each implement or use them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Others(Protocol):
     ) -> Nearest | None:
         """Return what the indexes that the settings name have nearest to pages, if they name any.
 
-        `keys` are the pages' own at the shard, `masks` tell which of them each page has, by bit.
+        `keys` are the pages' own at the shard, `masks` say which of them each page has, by bit.
 
         Raises:
             StoreMismatch: one of these indexes is not there.
@@ -103,7 +103,7 @@ class Horizon(NamedTuple):
     row: int = 0
 
     def has(self, times: Times, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell which rows of these times lie before it, not behind: they may still answer."""
+        """Return which rows of these times are not before it: they may still answer."""
         return (times >= self.time) & (rows >= self.row)
 
 
@@ -160,8 +160,8 @@ class FlushedRows:
     """What a flush takes from one shard: kept rows with their postings, and the shard's state.
 
     `rows` ascend. `keys` are uint64[n, m], and row i is posted under keys[i, j] if bit j of
-    masks[i] is set. Arrays may be the head's own, and are good until the shard is told `flushed`.
-    What lies behind the `horizon`, of these and of all rows before, may be dropped. `shingles` are
+    masks[i] is set. Arrays may be the head's own, and are valid until the shard's `flushed`.
+    What is before the `horizon`, of these and of all rows before, may be dropped. `shingles` are
     the rows' sets, none in an index without these.
     """
 

@@ -1,11 +1,13 @@
-"""Postings as words: sorted, as the key table holds them, and packed as frozen ones lie on disk.
+"""Postings as words: sorted, as the key table holds them, and packed, as frozen ones are on disk.
 
-A posting says that a row is found under a key. As a word it is 32 bits of the key, then the row;
-the 8 bits of the key before these name its segment, and are not in the word. Words of a segment
-are in order, so equal keys' rows ascend. The 24 bits that are left lie with the row, as its marks.
+A posting says that a row is found under a key. As a word it is 32 bits of the key, then the row.
+The 8 bits of the key before these choose its segment, and are not in the word. Words of a segment
+are in order, so the rows of equal keys ascend. The remaining 24 bits are stored with the row, as
+its marks.
 
-Frozen postings (frozen.py) lie in blocks by their tags, which are spread evenly, so a key tells its
-block without a search; and behind a Bloom filter whose bits for one key lie in one cache line.
+Frozen postings (frozen.py) are in blocks by their tags. Tags are spread evenly, so a key determines
+its block without a search. The blocks are behind a Bloom filter, whose bits for one key are in one
+cache line.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ Places = npt.NDArray[np.int64]
 class Postings(NamedTuple):
     """Postings by segment: those of segment i are words[starts[i]:starts[i + 1]].
 
-    They ascend, unless whoever makes them says otherwise.
+    They ascend, unless their maker says otherwise.
     """
 
     words: npt.NDArray[np.uint64]
@@ -117,7 +119,7 @@ def _part(keys: Keys, masks: Keys, rows: Places, out_words: Keys) -> Places:
 
 @allocating_kernel
 def _sorted_words(parts: Places, starts: Places, segment: int) -> Keys:
-    """Return the words of a segment in order, out of those that lie at the addresses of parts.
+    """Return the words of a segment in order, out of those at the addresses of parts.
 
     Of part p they begin at its word starts[p, segment]. A counting sort by as many ranges of
     tags as there are words, then by insertion. Keys are hashes, so hardly any words share a range;
@@ -253,7 +255,7 @@ def cut(
 
 @inline_kernel
 def _least_tag(home: int, blocks: int) -> int:
-    """Return the least tag that lies in a block of a segment."""
+    """Return the least tag of a block of a segment."""
     return ((uint64(home) << uint64(TAG_BITS)) + uint64(blocks - 1)) // uint64(blocks)
 
 
@@ -332,8 +334,8 @@ def probe(
 ) -> int:
     """Write which keys may be in a generation; return how many.
 
-    Of each generation: where its filter lies, the lines and blocks of a segment, and the number of
-    its first block. Where there are more than the arrays hold, the rest is only counted.
+    For each generation: the address of its filter, the lines and blocks of a segment, and the
+    number of its first block. Where there are more than the arrays hold, the rest is only counted.
     """
     found = 0
     for i in range(-_AHEAD, keys.shape[0]):

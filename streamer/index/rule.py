@@ -2,16 +2,15 @@
 
 Pages of a batch are judged one after another, each seeing the ones before it. Candidates are the
 postings under the page's own keys, in store and head together, in row order (the order of
-insertion), no more than the limit. One that has expired for the page is none, and takes no place in
-its bucket: that is told from the times and rows of the two alone. The best kept match makes the
-page a duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds
-the page; otherwise the page is inserted, with a posting under each key whose bucket, store and head
-together, has room. What another index has nearest to a page counts as a kept match that comes
-behind all own ones.
+insertion), up to the limit. One that has expired for the page is no candidate, and takes no place
+in its bucket; times and rows of the two alone decide that. The best kept match makes the page a
+duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
+page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and head
+together, has room. The nearest page of a reference index counts as a kept match after all own ones.
 
-With `exact`, a candidate whose sketch leaves it in doubt is judged by its set of shingles. Those
-are no arrays, and may have to be read: so the kernel stops before such a page, and goes on with it
-once it is told.
+With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
+not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
+when it has their similarity.
 """
 
 from __future__ import annotations
@@ -141,16 +140,16 @@ class Scratch(NamedTuple):
 
     Attributes:
         rows, places: of its candidates; sizes, slots: of its buckets.
-        told: of each candidate the similarity of its set, UNKNOWN, or IN_DOUBT.
+        known: the similarity of each candidate's set, UNKNOWN, or IN_DOUBT.
         stop: int64[4], the page that comes next, which hit of the store that begins with, how
-            many candidates of it have been told, and the page before which judging ends.
+            many of its candidates are known, and the page before which judging ends.
     """
 
     rows: Places
     places: Places
     sizes: Places
     slots: Places
-    told: Places
+    known: Places
     stop: Places
 
 
@@ -207,9 +206,9 @@ def matching_pairs(
 
 @kernel
 def mark_doubtful(
-    pairs: Places, pages: Keys, rows: Keys, similarity_min: npt.NDArray[np.int32], told: Places
+    pairs: Places, pages: Keys, rows: Keys, similarity_min: npt.NDArray[np.int32], known: Places
 ) -> None:
-    """Set `told` to IN_DOUBT for the pairs of which the sketches leave in doubt if they match.
+    """Set `known` to IN_DOUBT for the pairs whose match the sketches leave in doubt.
 
     Arguments are those of `nearest_rows`.
     """
@@ -217,13 +216,13 @@ def mark_doubtful(
         page, row = pages[pairs[i, 0]], rows[pairs[i, 1]]
         score = compare_sketches(RESEMBLANCE, page, row)
         if in_doubt(score, page, row, int64(similarity_min[pairs[i, 0]])):
-            told[i] = IN_DOUBT
+            known[i] = IN_DOUBT
 
 
 @kernel
 def nearest_rows(
     pairs: Places, pages: Keys, rows: Keys, measure: int, similarity_min: npt.NDArray[np.int32],
-    told: Places, best: Places, scores: npt.NDArray[np.int32],
+    known: Places, best: Places, scores: npt.NDArray[np.int32],
 ) -> None:  # fmt: skip
     """Find of each page the most similar row, the first of equals.
 
@@ -233,13 +232,13 @@ def nearest_rows(
         rows: uint64[n, 33], sketches.
         measure: as in the index's settings.
         similarity_min: int32[pages], the threshold of each, in ten-thousandths.
-        told: int64[n], the similarity of two sets, or UNKNOWN: that of the sketches counts.
+        known: int64[n], the similarity of two sets, or UNKNOWN: that of the sketches counts.
         best: int64[pages], takes the pair of each page that has one above what `scores` has.
         scores: int32[pages], takes its similarity.
     """
     for i in range(pairs.shape[0]):
         page = pairs[i, 0]
-        score = told[i]
+        score = known[i]
         if score < 0:
             score = compare_sketches(measure, pages[page], rows[pairs[i, 1]])
         if score >= similarity_min[page] and score > scores[page]:
@@ -291,7 +290,7 @@ def judge_pages(
     """
     own = pages.keys.shape[1]
     address = head.table.ctypes.data
-    first, hit, told, end = scratch.stop[0], scratch.stop[1], scratch.stop[2], scratch.stop[3]
+    first, hit, known, end = scratch.stop[0], scratch.stop[1], scratch.stop[2], scratch.stop[3]
     refused = 0
     for i in range(first, end):
         if i + 1 < pages.keys.shape[0]:
@@ -303,7 +302,7 @@ def judge_pages(
         candidates, hit = _collect_candidates(
             pages, i, limits, (oldest_time, oldest_row), hits, hit, head, scratch
         )
-        asks = limits.exact and not (i == first and told)
+        asks = limits.exact and not (i == first and known)
         if asks and _are_in_doubt(pages, i, hits, head, candidates, scratch):
             scratch.stop[0], scratch.stop[1], scratch.stop[2] = i, before, candidates
             return count, next_row, refused
@@ -380,15 +379,15 @@ def _collect_candidates(
 def _are_in_doubt(
     pages: Arrivals, i: int, hits: StoredHits, head: HeadColumns, candidates: int, scratch: Scratch
 ) -> bool:
-    """Note of each candidate whether its sketch leaves in doubt if it matches; tell if one does."""
+    """Mark each candidate whose match its sketch leaves in doubt; return whether there is one."""
     doubtful = False
     for k in range(candidates):
         place = scratch.places[k]
         other = hits.sketches[-1 - place] if place < 0 else head.sketches[place]
         score = compare_sketches(RESEMBLANCE, pages.sketches[i], other)
-        scratch.told[k] = UNKNOWN
+        scratch.known[k] = UNKNOWN
         if in_doubt(score, pages.sketches[i], other, int64(pages.similarity_min[i])):
-            scratch.told[k] = IN_DOUBT
+            scratch.known[k] = IN_DOUBT
             doubtful = True
     return doubtful
 
@@ -418,16 +417,16 @@ def _choose(
     found = exact = False
     for k in range(candidates):
         place = scratch.places[k]
-        is_told = limits.exact > 0 and scratch.told[k] >= 0
-        if is_told:
-            score = scratch.told[k]
+        is_known = limits.exact > 0 and scratch.known[k] >= 0
+        if is_known:
+            score = scratch.known[k]
         else:
             score = _estimate(pages.sketches[i], limits.measure, hits, head, place)
         if score < pages.similarity_min[i]:
             continue
         if place < 0 or head.states[place] >= KEPT:
             if score > score_max:
-                score_max, best, found, exact = score, place, True, is_told
+                score_max, best, found, exact = score, place, True, is_known
         elif waits_for < 0:
             waits_for = place
     if not found and pages.elsewhere[i] >= 0:
@@ -481,8 +480,8 @@ def _same_content(
 ) -> bool:
     """Return whether the match at `place` has a posting under the content key of page i.
 
-    A posting, not just the key: the store has no other trace of it, and where the match lies must
-    not show.
+    A posting, not just the key: the store has no other trace of it, and where the match is stored
+    must not show.
     """
     if content_bit < 0 or not pages.masks[i] >> uint64(content_bit) & uint64(1):
         return False

@@ -1,8 +1,8 @@
-"""What an index is told once, and again when it changes: the settings of its verdicts, its shards.
+"""The settings of an index that its log carries: those of verdicts, and the number of shards.
 
-Settings that change a verdict but not a signature come by a CONFIG record, and hold from its place
-in the log on: a replay of the log gives what was given, whatever the settings or the version of the
-program that replays it.
+Settings that change a verdict but not a signature arrive in a CONFIG record, and hold from its
+place in the log on. So a replay of the log gives the same verdicts, whatever the settings or the
+version of the program that replays it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class IndexSettings(BaseModel):
         default=(), description="what holds for the pages of some sites; the first that fits"
     )
     track_changes: bool = Field(
-        default=False, description="tell what a page is to the last version of its URL"
+        default=False, description="report the change from the last version of each URL"
     )
     version: int = Field(
         default=MACHINE_VERSION, description="version of the state machine's rules"

@@ -1,14 +1,13 @@
 """One shard of the index: a state machine over its log. apply(record) -> outputs.
 
-It does no I/O of its own: what has left the head is asked for through `Lookup`, which may read the
-disk; flushing hands out what to write, and is told when that is done. The simulator, the in-process
-replay and the Kafka agent drive this same class. With S shards a page travels shard 0, 1, ..., S-1,
-each looking at its own bands; it is undecided on the way and kept at the last. A page that matches
-an undecided one is held until that one is decided, and since it waits only for a page further
-along, nothing deadlocks.
+It does no I/O of its own. It asks `Lookup` for what has left the head, which may read the disk. A
+flush hands out what to write, and `flushed` ends it. The simulator, the in-process replay and the
+Kafka agent drive this same class. With S shards a page travels shard 0, 1, ..., S-1, each comparing
+its own bands. It is undecided on the way and kept at the last. A page that matches an undecided one
+is held until that one is decided. It waits only for a page further along, so nothing deadlocks.
 
 The state after a record depends on the records before it and on nothing else: not on the moments of
-flushes, nor on where a posting lies. docs/architecture.md has the rules and the reasons.
+flushes, nor on where a posting is stored. docs/architecture.md has the rules and the reasons.
 """
 
 from __future__ import annotations
@@ -500,7 +499,7 @@ class Shard:
     def _retire_before(self, batch: Batch, place: int) -> None:
         """Retire what was kept under a page's URL before it is judged, if the page replaces that.
 
-        Who has no shard behind it waits for nobody, and publishes a batch as a whole.
+        The last shard waits for no other, and publishes a batch as a whole.
         """
         assert batch.compared is not None
         if not batch.compared.replaces(place, batch.rows, self.next_row):

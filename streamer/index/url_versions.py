@@ -1,21 +1,21 @@
-"""The newest version of each URL, and what a page is to the one before it: its change.
+"""The newest version of each URL, and a page's change from the version before it.
 
-Shard 0 sees all pages in the order of the log, and decides there: the version before a page is the
-last one with the same URL, whatever became of it; its verdict may not be out yet. Equal content is
-`unchanged`. Else the sketches decide, as between a page and one that was kept: at or above the
-page's threshold it is `edited`, below it `replaced`. So a version holds its sketch itself. A row
-would have it in a tenth of the bytes, but only if the version was kept, and with several shards
+Shard 0 sees all pages in the order of the log, and decides there. The version before a page is the
+last one with the same URL, whatever its verdict, which may not be out yet. Equal content is
+`unchanged`. Otherwise the sketches decide, as between a page and a kept one: at or above the page's
+threshold it is `edited`, below it `replaced`. So a version holds its own sketch. A reference to a
+row would take a tenth of the bytes, but works only if the version was kept, and with several shards
 that is not known yet.
 
-A version is no older than a kept page may be that answers: else the page is `new`. It is told by
-its time, and by how many rows came since, so neither a flush nor a sweep shows. Versions go to the
-store by generations, which are dropped whole; a URL's newest version is that of the newest one.
-
-What is forgotten is named by a record of the log, and is what came before that: a version knows how
-many such records had come. So it is hidden at once, and may stay until it is swept.
+A version may be as old as a kept page that still answers; otherwise the page is `new`. Its time and
+the number of rows since decide that, so neither a flush nor a sweep shows. Versions go to the store
+by generations, which are dropped whole; the newest version of a URL is in the newest generation
+that has one. A record of the log names what is forgotten, which is what came before the record. A
+version knows how many such records had come before it. So it is hidden at once, and may stay on
+disk until a sweep.
 
 A version is 296 bytes and the URL: content key u64, time i64, rows before it u32, distinct shingles
-u32, records of forgetting before it u64, sketch u64[33]. All is little-endian.
+u32, records of forgetting before it u64, sketch u64[33]. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Compared:
     Whether such a version has expired by rows is not known before the pages in between are judged.
 
     Attributes:
-        words: uint64[n, 37], the pages as versions, but for the rows before them.
+        words: uint64[n, 37], the pages as versions, without the rows before them.
         codes: int32, their changes, unless the version has expired by rows.
         before: int64, how many rows came before the version; -1 less its place in the batch.
         keys: of their URLs.
@@ -269,7 +269,7 @@ class UrlVersions:
 
 
 def _as_words(pages: Pages, records: int) -> Words:
-    """Return pages as versions, but for the rows and with so many records of forgetting before."""
+    """Return pages as versions, without the rows, and with so many records of forgetting before."""
     words = np.empty((len(pages), _WORDS), "<u8")
     words[:, 0] = pages.keys[:, -1]
     words[:, 1] = pages.times.view(np.uint64)

@@ -70,7 +70,7 @@ def read_message(value: bytes) -> Fields:
         InvalidPage: `invalid_json` or `not_an_object`.
     """
     try:
-        value.decode()  # an undecoded field may be odd only where nobody will look
+        value.decode()  # an undecoded field may be malformed only if it is not used
         return _DECODE(value)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
@@ -181,18 +181,18 @@ class Extractor:
                 self._types[content_type] = known
         return known
 
-    def page(self, fields: Fields, beside: Callable[[], bytes] | None = None) -> PageFields:
-        """Return the page in a JSON message; `beside` gives the body that stands beside its fields.
+    def page(self, fields: Fields, block: Callable[[], bytes] | None = None) -> PageFields:
+        """Return the page in a JSON message; `block` gives the body that follows its fields.
 
         Raises:
-            InvalidPage: a field is missing or cannot be used, or `beside` raises it.
+            InvalidPage: a field is missing or cannot be used, or `block` raises it.
             SkippedRecord: `status_not_2xx` or `type_not_text`.
         """
         content_type = self._accepted_type(fields)
         url = self._url(fields)
         body, flags = (
-            self._decoded(fields, beside(), content_type)
-            if beside
+            self._decoded(fields, block(), content_type)
+            if block
             else self._body(fields, content_type)
         )
         return PageFields(url, body, flags, self._carried(fields), self._time(fields))
@@ -305,7 +305,7 @@ class Extractor:
         return msgspec.json.encode(carried) if carried else b""
 
     def _time(self, fields: Fields) -> int:
-        """Return when the page was fetched, in milliseconds since 1970; 0 where nothing tells."""
+        """Return when the page was fetched, in milliseconds since 1970; 0 if unknown."""
         try:
             return epoch_ms(self._found(fields, "fetched_at"), self._mapping.time)
         except InvalidPage:  # a number that is none

@@ -84,7 +84,7 @@ _LENGTH_MAX = 64
 def normalise_time(value: object, format_name: TimeFormat = "auto") -> str | None:
     """Return `value` (a string or a number) as ISO 8601 in UTC; None where it cannot be read.
 
-    `auto` tells the formats apart by their shape: 14 to 17 digits are a date written without
+    `auto` recognises the formats by their shape: 14 to 17 digits are a date written without
     separators, fewer are seconds, or milliseconds from 100,000,000,000 on.
     """
     moment = _moment(value, format_name)
@@ -187,8 +187,8 @@ class FieldMapping(BaseModel):
             Pointers, in the order in which they are tried; an empty list: the field is not there.
             Pages without a `url` are known by their places.
         base64: whether `body` is base64: `no`, `yes`, or `try` where a producer does not say.
-        body_is: what `body` holds; `auto` tells by the type and by how it begins.
-        time: the format of `fetched_at`; `auto` tells by its shape.
+        body_is: what `body` holds; `auto` decides by the type and by how it begins.
+        time: the format of `fetched_at`; `auto` decides by its shape.
         pages_status: the statuses of pages, as `200` or `2xx`; a message without a status passes.
         pages_type: the types of pages, as `text/html` or `text/*`; one without a type passes.
     """
@@ -217,7 +217,7 @@ class FieldMapping(BaseModel):
 
     @property
     def id(self) -> str:
-        """Return a digest that tells mappings apart."""
+        """Return a digest that distinguishes mappings."""
         return hashlib.blake2b(self.model_dump_json().encode(), digest_size=8).hexdigest()
 
     def accepts_status(self, status: str) -> bool:

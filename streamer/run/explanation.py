@@ -1,14 +1,15 @@
-"""Why a page is judged as it is: the kept page nearest to it, and how far from the threshold.
+"""Why a page has its verdict: the kept page nearest to it, and how far from the threshold.
 
-An index keeps signatures of pages that were unique, under their URL and place. So a kept page can
-be explained from the index alone, by the other one nearest to it; a duplicate, of which nothing is
-kept, by its text, which is signed again. All kept rows are read: the nearest page may share no key,
-and that is an answer too. Nothing is written, and pages since the last flush are not seen.
+An index keeps the signatures of unique pages, under their URL and place. So a kept page can be
+explained from the index alone, by the nearest other one. A duplicate is not in the index, so it is
+explained from its text, which is signed again. All kept rows are read: the nearest page may share
+no key, and that is an answer too. Nothing is written, and pages since the last flush are not seen.
 
-Rows that share a key come first, as in the stream, where no others are compared; but a page that
-shares none is still told which row is most similar.
+Rows that share a key come first, as in the stream, which compares no others. For a page that shares
+no key the most similar row is reported.
 
-The index is read beside its writer. It has signatures, not texts: what is found are estimates.
+The index is read while its writer may be active. It has signatures, not texts, so similarities are
+estimates.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class KeptPage(NamedTuple):
 class NearestPage(NamedTuple):
     """The kept page that decides: its similarity, 0 to 1, and how many keys it shares.
 
-    `equal_content` tells whether it has the same words in the same order, `exact` whether the
+    `equal_content` says whether it has the same words in the same order, `exact` whether the
     similarity is that of sets of shingles, and no estimate.
     """
 
@@ -109,7 +110,7 @@ class Near(NamedTuple):
 
 
 def signature_of(identity: Identity) -> SignatureSettings:
-    """Return the settings that an index's identity tells."""
+    """Return the settings in an index's identity."""
     name, accept = str(identity.get("method", NATIVE)), str(identity.get("accept", ""))
     numbers = {key: int(identity[key]) for key in _NUMBERS if key in identity}
     options, rules = _pairs(identity, "option."), str(identity.get("text_rules", ""))
@@ -223,7 +224,7 @@ class KeptIndex:
     def near(self, body: Buffer, flags: int = 0) -> list[Near]:
         """Return the kept pages that share a key with a body, nearest first.
 
-        The body is UTF-8 as `flags` tell (text/visible.py). This is the look-up of the index
+        The body is UTF-8 as `flags` say (text/visible.py). This is the look-up of the index
         without its verdict: pages that it called duplicates were never kept.
 
         Raises:
@@ -270,7 +271,7 @@ class KeptIndex:
         if found["fingerprint"] != wanted["fingerprint"]:
             raise StoreMismatch(
                 f"The index {folder} was made by another version. Compare with texts instead "
-                "(--against), or make the index anew."
+                "(--against), or build the index again."
             )
 
     def find(self, name: str, progress: Progress = lambda _rows: None) -> KeptPage:
@@ -323,7 +324,7 @@ class KeptIndex:
     ) -> Explained:
         """Return what the index would say of a page with this body; it is not the page at `place`.
 
-        The URL tells which rule is for it.
+        The URL decides which rule applies.
 
         Raises:
             StoreMismatch: signatures made now are not those of the index.

@@ -2,7 +2,7 @@
 
 DIR/secret.key    the key of all hashes, readable by its owner only; absent with --key-file
 DIR/store/        the database: rows, their keys, and all state
-DIR/newest-flush  the number of the newest flush, and the lock of who writes the index
+DIR/newest-flush  the number of the newest flush, and the lock of the index's writer
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ASIDE = {  # what an index has that does not say
 
 
 def store_folder(folder: Path) -> Path:
-    """Return where the store of an index lies."""
+    """Return the folder of an index's store."""
     return folder / "store"
 
 
@@ -56,7 +56,7 @@ def shard_folders(folder: Path) -> list[str]:
 
 
 def first_shard(name: str) -> int:
-    """Return the number of the first shard that lies in a folder of this name."""
+    """Return the number of the first shard in a folder of this name."""
     return int(name.partition("-")[2] or 0)
 
 
@@ -237,7 +237,7 @@ class IndexFolder:
 
 
 def read_meta(folder: Path) -> tuple[Store, StoreMeta]:
-    """Open an index for reading, beside a writer if there is one.
+    """Open an index for reading; a writer may be active.
 
     Raises:
         StoreDamaged: something of it is missing, or cannot be read.

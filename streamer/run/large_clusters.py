@@ -1,9 +1,9 @@
-"""Clusters that swallow a large part of a source, noticed while its pages are judged.
+"""Clusters that take up a large part of a source, noticed while its pages are judged.
 
-Such a cluster is the sign of a block page, a login form, or a template taken for content. What is
-counted is pages by representative, and only the largest counts are kept (Metwally, Agrawal, El
-Abbadi 2005): so memory is bounded, however many clusters there are. A count is exact from where
-its representative came among them; what it lacks of the pages before is less than one in 256.
+Such a cluster indicates a block page, a login form, or a template taken for content. Pages are
+counted by representative, and only the largest counts are kept (Metwally, Agrawal, El Abbadi 2005):
+so memory is bounded, however many clusters there are. A count is exact from the moment at which its
+representative entered; it lacks fewer than one in 256 of the pages before.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class LargeClusters:
         self._sources: dict[int, _Counts] = {}
 
     def add(self, source: int, block: Verdicts) -> list[LargeCluster]:
-        """Count the verdicts of a block; return the clusters to tell of, each once.
+        """Count the verdicts of a block; return the clusters to report, each once.
 
         They are large in a source with 1,000 pages or more. One that has fallen to half of a large
-        share is told of again when it is large again.
+        share is reported again when it is large again.
         """
         if not len(block):
             return []
@@ -69,7 +69,7 @@ class LargeClusters:
         if counts.urls:
             near = {each.representative for each in counts.large(source, self._share_min / 2)}
             counts.urls = {ref: url for ref, url in counts.urls.items() if ref in near}
-            counts.told &= near
+            counts.reported &= near
         large = counts.large(source, self._share_min)
         for ref in {each.representative for each in large} - counts.urls.keys():
             named = (block.representative_refs == ref) & _named_here(block)
@@ -78,8 +78,8 @@ class LargeClusters:
                 counts.urls[ref] = block.representative_urls[at[0]].decode(errors="replace")
         new = []
         if counts.pages >= _TOLD_PAGES_MIN:
-            new = [each for each in self.of(source) if each.representative not in counts.told]
-            counts.told |= {each.representative for each in new}
+            new = [each for each in self.of(source) if each.representative not in counts.reported]
+            counts.reported |= {each.representative for each in new}
         if self._window is not None and counts.pages >= self._window:
             counts.halve()
         return new
@@ -120,7 +120,7 @@ class _Counts:
         floor: the same for all that are not kept.
         firsts: the first ref that was counted, by the source's number within refs.
         urls: those of representatives whose clusters are large, or were and are half so now.
-        told: those of them that the caller knows of.
+        reported: those of them that the caller knows of.
     """
 
     pages: int = 0
@@ -130,7 +130,7 @@ class _Counts:
     floor: int = 0
     firsts: dict[int, int] = field(default_factory=dict)
     urls: dict[int, str] = field(default_factory=dict)
-    told: set[int] = field(default_factory=set)
+    reported: set[int] = field(default_factory=set)
 
     def add(self, block: Verdicts) -> None:
         """Count the pages of a block, and the representatives that they name."""

@@ -1,12 +1,12 @@
-"""Other indexes that pages are compared with: read as they are, and never written.
+"""Reference indexes that pages are compared with: read only, in the state as of their opening.
 
-A page that is near to one of their kept pages is a duplicate of that, and is not kept. So a corpus
-that is clean, or another year's, answers pages without being copied. What counts is an index as it
-was when it was opened: its name and a digest of its state stand in the settings of the log, so that
-verdicts are a function of the log and of these. A log that names another state is refused.
+A page near to one of their kept pages is a duplicate of it, and is not kept. So a clean corpus, or
+last year's, answers pages without being copied. The settings in the log hold the name of each
+reference index and a digest of its state, so verdicts are a function of the log and of these
+states. A log that names another state is refused.
 
-Their pages never expire here and take no place in a bucket. Any number of shards fits: a shard asks
-each of theirs for the keys that both of them have.
+Pages of a reference index never expire here and take no place in a bucket. Any number of shards
+fits: a shard asks each shard of a reference index for the keys that both of them have.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class OtherIndex(WholeIndex):
 
 
 def _digest(stores: Sequence[tuple[Store, StoreMeta]]) -> str:
-    """Return what tells the state of an index from all others: its counts, and its newest rows."""
+    """Return what identifies the state of an index: its counts, and its newest rows."""
     digest = xxhash.xxh3_128()
     for store, meta in stores:
         shards = [(each.rows, each.postings, each.state) for each in meta.shards]
@@ -133,7 +133,7 @@ class OtherIndexes:
     """All that `--also` gives, opened.
 
     Of several under one name the last counts from here on; those before it are for what the log
-    was told of earlier. `in_force` is what the settings name.
+    was reported earlier. `in_force` is what the settings name.
 
     Raises:
         StreamerError: as `OtherIndex`, and as its `check`.
@@ -280,37 +280,37 @@ def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, foun
     pairs, at = pairs[answers[at]], at[answers[at]]
     pages = (pairs >> _ROW_BITS).astype(np.int64)
     both = np.stack((pages, at), axis=1)
-    told = _told_by_sets(shared, both, numbers, rows, asked)
+    known = _set_similarities(shared, both, numbers, rows, asked)
     best = np.full(len(asked.sketches), -1, np.int64)
     nearest_rows(
-        both, asked.sketches, rows.sketches, asked.measure, asked.least, told, best,
+        both, asked.sketches, rows.sketches, asked.measure, asked.least, known, best,
         found.similarities,
     )  # fmt: skip
     near = np.flatnonzero(best >= 0)
     nearest = best[near]
     found.same_content[near] = np.isin(pairs[nearest], of_content)
-    found.exact[near] = told[nearest] >= 0
+    found.exact[near] = known[nearest] >= 0
     for page, place in zip(near.tolist(), at[nearest].tolist(), strict=True):
         found.refs[page], found.urls[page] = rows.refs[place], rows.urls[place]
         found.others[page] = shared.index
 
 
-def _told_by_sets(
+def _set_similarities(
     shared: _Shared, pairs: Places, numbers: Places, rows: KeptRows, asked: _Asked
 ) -> Places:
     """Return for each pair the similarity of its sets where the sketches leave it in doubt.
 
     Elsewhere it is UNKNOWN. Each set is read once, and by itself: they may be large.
     """
-    told = np.full(len(pairs), UNKNOWN)
+    known = np.full(len(pairs), UNKNOWN)
     if asked.sets is None:
-        return told
-    mark_doubtful(pairs, asked.sketches, rows.sketches, asked.least, told)
-    doubtful = np.flatnonzero(told == IN_DOUBT)
+        return known
+    mark_doubtful(pairs, asked.sketches, rows.sketches, asked.least, known)
+    doubtful = np.flatnonzero(known == IN_DOUBT)
     doubtful = doubtful[np.argsort(pairs[doubtful, 1], kind="stable")]
     row, theirs = -1, b""
     for i, (page, at) in zip(doubtful.tolist(), pairs[doubtful].tolist(), strict=True):
         if at != row:
             row, [theirs] = at, shared.lookup.shingles(numbers[at : at + 1])
-        told[i] = set_similarity(asked.sets[page], theirs)
-    return told
+        known[i] = set_similarity(asked.sets[page], theirs)
+    return known

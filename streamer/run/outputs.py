@@ -1,13 +1,13 @@
-"""Output files that end with each line exactly once, whatever kill came between.
+"""Output files that end with each line exactly once, whatever was killed in between.
 
-The index stores, with each flush, how long each output file was. What lies behind that length is
-the work of a run that was killed before its next flush: it is cut off, and written again, the same
-bytes. It also stores a digest of what lies before, which tells a file that was moved, and refuses
-one that is another by now.
+With each flush the index stores the length of each output file. What comes after that length was
+written by a run that was killed before its next flush: it is cut off, and written again with the
+same bytes. The index also stores a digest of what comes before, which recognises a file that was
+moved, and refuses one that has been replaced.
 
-Lines reach the system as soon as they are written, so that whoever follows a file sees them. Those
+Lines reach the system as soon as they are written, so a reader that follows a file sees them. Those
 of a file whose name ends in .gz or .zst are compressed. A flush ends a gzip member or a zstd frame:
-so what it knows is whole, can be read by any tool, and can be cut there.
+so the part that the index knows is complete, can be read by any tool, and can be cut there.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@
     apply (shard.py)  Pages      -> outputs       verdicts, pages and decisions for other shards
     verdict_lines     Verdicts   -> bytes         one JSON document a verdict
 
-None of them does I/O or knows where a batch came from but for the number of its source.
+None of them does I/O, or knows more of a batch's origin than the number of its source.
 
-What can be done of them ahead of the judge is done in threads, and taken in the order in which it
-was given. That has two forms, since a replay pulls and a stream pushes. A replay has one thread
-that reads and takes by turns: a generator. In a worker chunks come when they come, and what is done
-of them must be taken though no other comes: a queue between two tasks, which also holds back the
-stream.
+Threads do what can be done ahead of the judge, and results are taken in order. This has two forms,
+since a replay pulls and a stream pushes. In a replay one thread reads and judges in turns: a
+generator. In a worker chunks arrive at any time, and a result must be taken even if no other chunk
+comes: a queue between two tasks, which also gives back-pressure.
 """
 
 from __future__ import annotations

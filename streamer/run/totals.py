@@ -1,4 +1,4 @@
-"""What became of records: the counts that an index keeps, and that a run tells at its end."""
+"""The counts of what became of records: an index keeps them, and a run reports them at its end."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Compiling the kernels ahead, so that nobody waits for them in the middle of a run.
+"""Compile the kernels ahead, so that a run does not wait for them later.
 
-`compile_kernels` does it once for a version and a machine, in two processes that share what they
-have compiled through the disk. What only main text needs is a third more: it is compiled for those
-who ask for it, so that nobody else waits. `warm_kernels` goes the way of a page, so that all code
-on it is in memory: for whoever must answer soon, a worker that joins a group.
+`compile_kernels` does it once for a version and a machine, in two processes that share compiled
+code through the disk. What only main text needs is a third more, and is compiled only for callers
+that ask for it. `warm_kernels` takes a page through all stages, so that their code is loaded: for a
+worker that joins a group and must answer soon.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ POLL_SECONDS = 0.1
 _BODY = "<p>a b c d e f g h i j k l m n"
 _LINE = json.dumps({"url": "u", "body": _BODY}).encode() + b"\n"
 
-Report = Callable[[int, int], None]  # is told how many kernels are done, of how many
+Report = Callable[[int, int], None]  # called with how many kernels are done, of how many
 
 
 def compile_kernels(report: Report = lambda _done, _of: None, *, main_text: bool = False) -> None:

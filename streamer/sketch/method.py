@@ -6,9 +6,9 @@ threshold on two pages are duplicates. So each runs in the stream, in comparison
 alike, and two are combined by taking the keys of one and the sketch of the other.
 
 Two sketches give one number in ten-thousandths, whatever the method. A sketch is uint64[33], laid
-out as resemblance.py says for RESEMBLANCE, and as is told here for all others. One of zeros is that
-of a page with nothing to go by: equal to another such, and to no other. An index keeps one measure,
-so a batch takes the same branch everywhere. Word 0 says what the 32 words of payload hold:
+out as resemblance.py says for RESEMBLANCE, and as is described here for all others. One of zeros is
+that of a page with nothing to go by: equal to another such, and to no other. An index keeps one
+measure, so a batch takes the same branch everywhere. Word 0 says what the 32 words of payload hold:
 
     SLOTS           count | bits << 16; 128 slots of 16 bits, 64 of 32 or 32 of 64, lowest first
     HAMMING         number of bits, 2,048 at most
@@ -48,7 +48,7 @@ class Measure(IntEnum):
     SLOTS = 1  # share of equal slots, of as many as there are
     HAMMING = 2  # share of equal bits
     SAMPLE = 3  # Jaccard of two sets of sampled hashes
-    BOTTOM = 4  # Jaccard as the k least hashes of the union tell it
+    BOTTOM = 4  # Jaccard estimated from the k least hashes of the union
     WEIGHTED = 5  # equal digests, and weights near each other
 
 
@@ -70,7 +70,7 @@ class PageText:
     def of_body(
         cls, body: Buffer, flags: int, canonical: CanonicalOptions = DEFAULT_OPTIONS
     ) -> PageText:
-        """Return what a method sees of a body (UTF-8 as `flags` tell); any bytes are a page."""
+        """Return what a method sees of a body (UTF-8 as `flags` say); any bytes are a page."""
         text = visible_text(body, canonical.marks(flags))
         return cls(text, meta_description(body, flags), canonical)
 
@@ -88,7 +88,7 @@ class PageText:
 class MethodSignature(NamedTuple):
     """Keys, one of 64 bits a band, a sketch of uint64[33], and what that is of.
 
-    A key tells its band as well, so that equal values in two bands differ. Of a key that the page
+    A key includes its band, so that equal values in two bands differ. Of a key that the page
     lacks ABSENT_KEY holds the place; those behind the last one may be left out. `hashes` are the
     set whose resemblance the sketch estimates, None under other measures.
     """
@@ -253,10 +253,10 @@ def _entry(sketch: Sketch, place: int, bits: int) -> int:
 def _slots(a: Sketch, b: Sketch) -> int:
     """Return the share of equal slots, of the longer sketch's, without those equal by chance.
 
-    Slots of 16 bits keep a part of their values, of which one in 2**16 is equal by chance: of n,
-    m equal, J = (m/n - c) / (1 - c) with c = 2**-16 (Li and Koenig 2010, b-bit min-wise hashing,
-    theorem 1 for sets small beside the universe). That costs 1/(1 - c) of variance, nothing to
-    speak of; wider slots need no correction.
+    Slots of 16 bits keep a part of their values, of which one in 2**16 is equal by chance: of n, m
+    equal, J = (m/n - c) / (1 - c) with c = 2**-16 (Li and Koenig 2010, b-bit min-wise hashing,
+    theorem 1 for sets small compared with the universe). That costs 1/(1 - c) of variance, nothing
+    to speak of; wider slots need no correction.
     """
     count, longer = min(_count(a), _count(b)), max(_count(a), _count(b))
     if longer == 0:

@@ -1,8 +1,8 @@
 """Signing by any method: what the native signer does in one call, page by page in Python.
 
 The native signer still counts and hashes the tokens of each page: equal content has an equal
-content key under every method, and a page too short to compare is told in the same way. What it
-calls distinct are here distinct words, or shingles where min-hashes make the keys.
+content key under every method, and a page too short to compare is recognised in the same way. What
+it calls distinct are here distinct words, or shingles where min-hashes make the keys.
 
 A key that a page lacks is filled by a hash of its content key and the key's place: no page has it
 but one of equal content, and those two meet under the content key anyway.
@@ -126,7 +126,7 @@ class MethodSigner:
         self._native = NativeSigner(native, secret)
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
         read_as = [self._scheme.canonical.marks(marks) for marks in flags]
         native = self._native.sign(bodies, read_as)
         keys = self._filled_keys(native.keys[:, -1])
@@ -173,7 +173,7 @@ class _BothTexts:
         self._signers = [make_signer(settings.of_text(text), secret) for text in texts]
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell, OTHER_TEXT among them)."""
+        """Sign `bodies` (UTF-8 as `flags` say, OTHER_TEXT among them)."""
         other = np.array([bool(marks & OTHER_TEXT) for marks in flags], np.bool_)
         order = np.concatenate((np.flatnonzero(~other), np.flatnonzero(other)))
         parts = []

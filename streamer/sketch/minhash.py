@@ -12,7 +12,7 @@ The signature is cut into bands x rows; with resemblance s, two pages share at l
 with probability 1 - (1 - s**rows)**bands (Leskovec, Rajaraman, Ullman, ch. 3.4).
 
 A fine sketch is made from the distinct sketch hashes of a page that has few of them. Most pages
-have too many, which their 1,024 bins tell after the first block; from then on nothing is collected.
+have too many, which their 1,024 bins show after the first block; from then on nothing is collected.
 Repeated text has few however long it is, so the set goes on from block to block.
 """
 
@@ -96,7 +96,7 @@ def _bin_of(word: int, bins: int) -> int:
 def lower_minima(shingles: Words, count: int, minima: Minima) -> None:
     """Let shingles[:count] compete for `minima`, which start as EMPTY_MINIMUM: the first round.
 
-    The upper half of a shingle's hash tells its bin, the lower half competes there.
+    The upper half of a shingle's hash chooses its bin, the lower half competes there.
     """
     bins = minima.shape[0]
     for i in range(count):

@@ -93,7 +93,7 @@ def _shift_tail(tokens: Words, count: int, width: int) -> int:
 
 
 class SignerParameters(NamedTuple):
-    """What a signature depends on, beside the text.
+    """What a signature depends on, in addition to the text.
 
     Attributes:
         seeds: uint64[5], of tokens, content and band keys, the sketch's mask, the content's step.
@@ -201,7 +201,7 @@ def _sign_batch(
 ) -> None:
     """Sign `bodies` (data, starts, ends) into `signed` and `more`; `visible` is for texts.
 
-    The main text is signed where `visible` has what tells it. `more` is which texts are that, the
+    The main text is signed where `visible` has what finds it. `more` is which texts are that, the
     sets of shingles as bytes, and where each ends; no ends where no sets are asked for.
     """
     data, starts, ends = bodies
@@ -228,7 +228,7 @@ class PageSigner(Protocol):
     """What signs pages, by whichever method; one instance a thread."""
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
 
 
 class NativeSigner:
@@ -249,7 +249,7 @@ class NativeSigner:
         self._main = new_main_text(read_model()) if settings.takes_main_text else None
 
     def sign(self, bodies: Sequence[Buffer], flags: Sequence[int]) -> Signatures:
-        """Sign `bodies` (UTF-8 as `flags` tell: text/visible.py); any bytes have a signature."""
+        """Sign `bodies` (UTF-8 as `flags` say: text/visible.py); any bytes have a signature."""
         texts = Slices.joined(bodies)
         self._grow(scratch_bytes(int(texts.lengths.max(initial=0))))
         pages = len(bodies)
@@ -273,7 +273,7 @@ class NativeSigner:
         return result._replace(shingles=_cut(sets, set_ends)) if exact else result
 
     def _grow(self, size: int) -> None:
-        """Fit the scratch to the longest body, and let go of what only a giant needed."""
+        """Fit the scratch to the longest body, and release what only a giant needed."""
         if not size <= len(self._visible[0]) <= max(4 * size, 1 << 22):
             size = max(size, 1 << 16)
             self._visible = (np.empty(size, np.uint8), np.empty(size, np.uint8))
@@ -285,6 +285,6 @@ def _set_bytes(texts: Slices) -> int:
 
 
 def _cut(sets: Bytes, ends: npt.NDArray[np.int64]) -> list[bytes]:
-    """Return sets that lie one after another."""
+    """Return sets that are stored one after another."""
     data = sets[: ends[-1] if len(ends) else 0].tobytes()
     return [data[start:end] for start, end in itertools.pairwise([0, *ends.tolist()])]
