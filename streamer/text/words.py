@@ -207,17 +207,15 @@ class CanonicalOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    keep_tags: bool = Field(default=False, description="Take the markup of HTML as text.")
-    compatibility: bool = Field(
-        default=True, description="Bring compatible characters together (NFKC)."
-    )
+    keep_tags: bool = Field(default=False, description="Keep the markup of HTML as text.")
+    compatibility: bool = Field(default=True, description="Unify compatible characters (NFKC).")
     fold_case: bool = Field(default=True, description="Fold upper and lower case.")
     keep_punctuation: bool = Field(
-        default=False, description="Keep each punctuation mark or symbol as a word of its own."
+        default=False, description="Keep each punctuation mark or symbol as a separate word."
     )
     split_unspaced: bool = Field(
         default=True,
-        description="Take Han, Kana and other unspaced scripts character by character.",
+        description="Split Han, Kana and other unspaced scripts into characters.",
     )
     stop_words: StopWordLanguages = Field(
         default=(), description="Leave out the stop words of these languages."
@@ -225,7 +223,7 @@ class CanonicalOptions(BaseModel):
     drop_adjectives: bool = Field(default=False, description="Leave out adjectives (Russian).")
     lemmas: bool = Field(
         default=False,
-        description="Bring words to dictionary form, nouns to nominative singular (Russian).",
+        description="Reduce words to dictionary form, nouns to nominative singular (Russian).",
     )
     stem: str | None = Field(
         default=None, description="Stem words by the Snowball rules of this language."
@@ -235,7 +233,7 @@ class CanonicalOptions(BaseModel):
     )
 
     text: Literal["visible", "main"] = Field(
-        default="visible", description="Of HTML, take all visible text or the page's main text."
+        default="visible", description="Text of HTML: all visible text, or the main text."
     )
 
     def marks(self, flags: int) -> int:

@@ -28,33 +28,33 @@ MEASURES = {
     Measure.SLOTS: "share of equal slots",
     Measure.HAMMING: "share of equal bits",
     Measure.SAMPLE: "resemblance of the samples",
-    Measure.BOTTOM: "share of the union's least hashes that both have",
-    Measure.WEIGHTED: "equal digests, and how near the weights are",
+    Measure.BOTTOM: "share of the union's least hashes that both pages have",
+    Measure.WEIGHTED: "equal digests, and the distance of the weights",
 }
 
 _HEAD = """\
 # Methods
 
-How two pages are compared is a choice: `--method NAME` of `replay` and `worker`, fixed when an
-index is made. Each method gives keys, by which candidates are found, and a sketch, by which they
-are accepted from a threshold on. The default, `minhash`, runs in native code; the others run in
-Python, a page at a time.
+`--method NAME` of `replay` and `worker` chooses how pages are compared; it is fixed when an index
+is created. A method makes keys, which find candidates, and a sketch, which decides whether a
+candidate reaches the threshold. The default, `minhash`, is native code. The other methods run in
+Python, one page at a time.
 
     streamer replay crawl.jsonl.gz --method supershingles --verdicts verdicts.jsonl
     streamer replay crawl.jsonl.gz --method bottom_k --method-option k=32 --verdicts verdicts.jsonl
     streamer replay crawl.jsonl.gz --method minhash --accept simhash --verdicts verdicts.jsonl
 
-With `--accept` the keys of `--method` find candidates, and the sketch, the measure and the
-threshold of the second method decide; its parameters are given as
-`--method-option accept.NAME=VALUE`. `--threshold` goes before the threshold of any method.
-`--bands`, `--rows` and `--shingle-width` set the parameter of that name where a method has it.
+With `--accept`, the keys of `--method` find candidates, and the sketch, measure and threshold of
+the second method decide. `--method-option accept.NAME=VALUE` sets a parameter of the second method.
+`--threshold` overrides the threshold of any method. `--bands`, `--rows` and `--shingle-width` set
+the parameter of that name, if the method has it.
 
-Pages of equal words are duplicates under every method that looks at words alone; where sentences
-or descriptions count (`long_sentences`, `segments` by sentences, `digests` of descriptions), these
-must be equal too. Pages with fewer distinct words than `--min-shingles` (under `minhash`: shingles)
-match equal content only.
+Pages of equal words are duplicates under every method that looks at words alone. If a method looks
+at sentences or descriptions (`long_sentences`, `segments` by sentences, `digests` of descriptions),
+these must be equal too. Pages with fewer distinct words than `--min-shingles` (for `minhash`:
+shingles) are duplicates only of pages with equal content.
 
-This page is made by `streamer methods --markdown`."""
+`streamer methods --markdown` prints this page."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def default_threshold(method: type[Method[Any]]) -> float:
 def decision(method: type[Method[Any]]) -> str:
     """Return two sentences: how a method's sketches compare, and what makes a duplicate."""
     least = default_threshold(method)
-    return f"Similarity: {MEASURES[method.measure]}. Duplicates from {least:.4g} on."
+    return f"Similarity: {MEASURES[method.measure]}. Threshold: {least:.4g}."
 
 
 def markdown() -> str:
@@ -121,9 +121,9 @@ def _option_table(model: type[BaseModel]) -> Iterator[str]:
 def _presets() -> Iterator[str]:
     yield "## Presets"
     yield ""
-    yield "A preset is given in place of a method; options come on top of its own."
+    yield "Give a preset instead of a method. Explicit options override its own."
     yield ""
-    yield "| preset | stands for | threshold | `--min-shingles` | for |"
+    yield "| preset | method | threshold | `--min-shingles` | for |"
     yield "|---|---|---|---|---|"
     for name, preset in PRESETS.items():
         options = ", ".join(f"{key}={value}" for key, value in preset.options.items())
@@ -136,7 +136,7 @@ def _canonical() -> Iterator[str]:
     yield "## Canonical form"
     yield ""
     yield "Which differences between words do not count: `--canonical NAME=VALUE`, for any method."
-    yield "Lists are written with commas, and with semicolons between the lists of a list, as"
+    yield "Separate the items of a list by commas, and lists by semicolons:"
     yield "`synonyms=car,auto;big,large`."
     yield ""
     yield from _option_table(CanonicalOptions)
@@ -144,14 +144,14 @@ def _canonical() -> Iterator[str]:
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="Show this one with its parameters.", show_default=False)
+        str | None, typer.Argument(help="Show this method or preset.", show_default=False)
     ] = None,
     *,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print docs/methods.md: all of it.")
+        bool, typer.Option("--markdown", help="Print all methods as Markdown (docs/methods.md).")
     ] = False,
 ) -> None:
-    """List the methods by which pages are compared, or tell all about one.
+    """List the methods that compare pages, or describe one.
 
     Example: streamer methods supershingles
     """

@@ -107,8 +107,8 @@ class ExactContent(OneString[StringParameters]):
     name: ClassVar[str] = "exact_content"
     summary: ClassVar[str] = "Hash of all words in order: finds pages of equal text only."
     advice: ClassVar[str] = (
-        "Take it where only true copies may go, or as the yardstick for other methods. "
-        "A date or a counter on the page already hides a copy from it."
+        "Use it when only exact copies may be dropped, or as a baseline for other methods. "
+        "A date or a counter on the page is enough to hide a copy."
     )
     defaults: ClassVar[type[Parameters]] = StringParameters
 
@@ -122,7 +122,7 @@ class IdfStringParameters(StringParameters):
 
     collection: CollectionOption = None
     kept_percent: int = Field(
-        default=70, ge=1, le=100, description="share of the distinct words kept, the rarest first"
+        default=70, ge=1, le=100, description="percentage of distinct words kept, rarest first"
     )
     min_words: int = Field(
         default=5, ge=1, description="pages that keep fewer words match equal content only"
@@ -140,9 +140,9 @@ class IdfString(OneString[IdfStringParameters]):
     name: ClassVar[str] = "idf_string"
     summary: ClassVar[str] = "Hash of the 70 % rarest words by descending IDF (I-Match family)."
     advice: ClassVar[str] = (
-        "Take it for copies that are reordered or differ in frequent words only; it is fast and"
-        " seldom wrong. One new rare word hides a copy, and it is better with a collection of its"
-        " own pages."
+        "Use it for copies that are reordered or differ in frequent words only. It is fast and"
+        " seldom wrong, and works best with a collection counted on your own pages. One new rare"
+        " word hides a copy."
     )
     defaults: ClassVar[type[Parameters]] = IdfStringParameters
 
@@ -166,7 +166,7 @@ class LexiconParameters(StringParameters):
         default=0.05, ge=0, le=1, description="words on a greater share of pages are too frequent"
     )
     occurrences: int = Field(
-        default=1, ge=1, description="how often a word must stand on the page to count"
+        default=1, ge=1, description="minimum occurrences of a word on the page"
     )
     min_words: int = Field(
         default=5, ge=1, description="pages with fewer words of the dictionary have no key"
@@ -200,10 +200,10 @@ class Lexicon(OneString[LexiconParameters]):
     """
 
     name: ClassVar[str] = "lexicon"
-    summary: ClassVar[str] = "Hash of the page's words of middle frequency, by alphabet (I-Match)."
+    summary: ClassVar[str] = "Hash of the page's words of medium frequency, sorted (I-Match)."
     advice: ClassVar[str] = (
-        "Take it where order and frequent words change, and you have a collection to count words"
-        " in. One word of the dictionary more or less hides a copy: random_lexicon bears that."
+        "Use it when order and frequent words change, and you have a collection with word counts."
+        " One dictionary word more or less hides a copy; random_lexicon tolerates that."
     )
     defaults: ClassVar[type[Parameters]] = LexiconParameters
 
@@ -217,10 +217,10 @@ class RandomLexiconParameters(LexiconParameters):
     """The parameters of `random_lexicon`."""
 
     parts: int = Field(
-        default=10, ge=1, le=31, description="random parts of the dictionary, beside the whole one"
+        default=10, ge=1, le=31, description="random parts of the dictionary, besides the whole one"
     )
     dropped: float = Field(
-        default=1 / 3, gt=0, lt=1, description="share of the words that each part lacks"
+        default=1 / 3, gt=0, lt=1, description="share of the words that each part leaves out"
     )
 
 
@@ -234,10 +234,10 @@ class RandomLexicon(SeveralStrings[RandomLexiconParameters]):
     """
 
     name: ClassVar[str] = "random_lexicon"
-    summary: ClassVar[str] = "The lexicon method over 10 random parts of the dictionary; one match."
+    summary: ClassVar[str] = "The lexicon method with 10 random parts of the dictionary; one match."
     advice: ClassVar[str] = (
-        "Take it in place of lexicon where copies differ in a few words. "
-        "Each part is one more key a page, and one more chance for pages with few words to collide."
+        "Use it instead of lexicon when copies differ in a few words. Each part is one more key"
+        " per page, and one more chance for pages with few words to collide."
     )
     defaults: ClassVar[type[Parameters]] = RandomLexiconParameters
     fixed_threshold: ClassVar[float] = 0.01  # below 1 of 32: any equal slot
@@ -269,7 +269,7 @@ class OptimumFrequencyParameters(StringParameters):
     """The parameters of `optimum_frequency`."""
 
     collection: CollectionOption = None
-    words: int = Field(default=6, ge=1, le=1000, description="how many words are hashed")
+    words: int = Field(default=6, ge=1, le=1000, description="number of words in the hash")
     best_idf: float = Field(
         default=6.0, gt=0, le=40, description="natural logarithm: 6 is a word on one page in 403"
     )
@@ -287,10 +287,10 @@ class OptimumFrequency(OneString[OptimumFrequencyParameters]):
     """
 
     name: ClassVar[str] = "optimum_frequency"
-    summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest the best."
+    summary: ClassVar[str] = "Hash of the 6 words whose TF*IDF is nearest to the best value."
     advice: ClassVar[str] = (
-        "Take it for long articles of one topic, whose key words stay when sentences change. "
-        "Short pages of one kind share their few words and are then taken for duplicates."
+        "Use it for long articles on one topic, whose keywords stay when sentences change. "
+        "Short pages of one kind share their few words, and count as duplicates."
     )
     defaults: ClassVar[type[Parameters]] = OptimumFrequencyParameters
 
@@ -366,10 +366,10 @@ class DigestsParameters(StringParameters):
         description="description, con, sort, con_weights or sort_weights",
     )
     keywords: int = Field(
-        default=10, ge=1, le=WEIGHTS_MAX, description="N: how many keywords are hashed"
+        default=10, ge=1, le=WEIGHTS_MAX, description="N: number of keywords in the hash"
     )
     apart: float = Field(
-        default=0.01, gt=0, lt=1, description="a: how far apart the weights of a word may be"
+        default=0.01, gt=0, lt=1, description="a: maximum difference between the weights of a word"
     )
     collection: CollectionOption = None
 
@@ -383,11 +383,10 @@ class Digests(OneString[DigestsParameters]):
     """
 
     name: ClassVar[str] = "digests"
-    summary: ClassVar[str] = "Hash of the description, or of the 10 keywords, in five variants."
+    summary: ClassVar[str] = "Hash of the description or of the 10 keywords, in five variants."
     advice: ClassVar[str] = (
-        "Take sort where pages are long and you want one cheap key, con_weights where a false match"
-        " costs much. Take description only where sites write one for each page: many write one for"
-        " all."
+        "Use sort for long pages and one cheap key, con_weights when false matches are expensive."
+        " Use description only if sites write one for each page: many use one for all."
     )
     defaults: ClassVar[type[Parameters]] = DigestsParameters
     measure: ClassVar[Measure] = Measure.WEIGHTED

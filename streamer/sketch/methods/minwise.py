@@ -54,9 +54,9 @@ def _class_keys(method: ShingledMethod[Any], values: Hashes, drawn: Hashes) -> l
 class MinHashParameters(Parameters):
     """The parameters of the native signature."""
 
-    shingle_width: int = Field(default=5, ge=1, le=32, description="words a shingle")
-    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=6, ge=1, le=32, description="min-hashes a key")
+    shingle_width: int = Field(default=5, ge=1, le=32, description="words per shingle")
+    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=6, ge=1, le=32, description="min-hashes per key")
 
 
 class MinHash(Method[MinHashParameters]):
@@ -67,10 +67,10 @@ class MinHash(Method[MinHashParameters]):
     """
 
     name = "minhash"
-    summary = "Bands of min-hashes find candidates, a one-permutation sketch verifies them."
+    summary = "Bands of min-hashes find candidates; a one-permutation sketch verifies them."
     advice = (
-        "The default: for pages of any length and language, and the only one in native code. "
-        "Take another method to compare with it, or where texts are a few words long."
+        "The default, for pages of any length and language, and the only method in native code. "
+        "Use another method for comparison, or if texts are only a few words long."
     )
     defaults = MinHashParameters
     measure = Measure.RESEMBLANCE
@@ -96,18 +96,18 @@ class MinHash(Method[MinHashParameters]):
 class BottomKParameters(ShingleParameters):
     """The parameters of a bottom-k sketch."""
 
-    k: int = Field(default=64, ge=4, le=HASHES_MAX, description="hashes a page")
-    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=4, ge=1, le=32, description="classes of hashes a key")
+    k: int = Field(default=64, ge=4, le=HASHES_MAX, description="hashes per page")
+    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=4, ge=1, le=32, description="classes of hashes per key")
 
 
 class BottomK(ShingledMethod[BottomKParameters]):
     """Bottom-k sampling: the k least of the union tell the resemblance (Broder 1997)."""
 
     name = "bottom_k"
-    summary = "Keeps the k least shingle hashes; similarity is what the least of both share."
+    summary = "Keeps the k least shingle hashes; similarity is the share in common."
     advice = (
-        "For a plain estimate with one hash a shingle; its error is about 0.05 at k = 64. "
+        "Use it for a simple estimate with one hash per shingle. The error is 0.05 at k = 64. "
         "A text of fewer than k shingles is compared exactly."
     )
     defaults = BottomKParameters
@@ -124,18 +124,18 @@ class BottomK(ShingledMethod[BottomKParameters]):
 class OnePermutationParameters(ShingleParameters):
     """The parameters of keys of one permutation."""
 
-    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=6, ge=1, le=32, description="classes a key")
+    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=6, ge=1, le=32, description="classes per key")
 
 
 class OnePermutation(ShingledMethod[OnePermutationParameters]):
     """One-permutation hashing (Li, Owen, Zhang 2012) for keys and sketch alike."""
 
     name = "one_permutation"
-    summary = "One hash a shingle: the least one of each class makes the keys and the sketch."
+    summary = "One hash per shingle: the least hash of each class makes the keys and the sketch."
     advice = (
-        "For long texts, where it is as exact as many functions for a fraction of the work. "
-        "Texts of fewer shingles than classes leave classes empty: lower bands or rows for these."
+        "Use it for long texts: it is as exact as many hash functions for a fraction of the work. "
+        "Texts of fewer shingles than classes leave classes empty: lower bands or rows for them."
     )
     defaults = OnePermutationParameters
     measure = Measure.RESEMBLANCE
@@ -152,18 +152,18 @@ class ModPParameters(ShingleParameters):
     """The parameters of mod-p sampling."""
 
     p: int = Field(default=25, ge=1, le=1000, description="one hash in p is kept")
-    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes a key")
+    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=2, ge=1, le=32, description="classes of kept hashes per key")
 
 
 class ModP(ShingledMethod[ModPParameters]):
     """Sampling by divisibility (Manber 1994; Broder et al. 1997 with p = 25)."""
 
     name = "mod_p"
-    summary = "Keeps the shingle hashes that p divides; similarity is the samples' resemblance."
+    summary = "Keeps the shingle hashes divisible by p; similarity is the samples' resemblance."
     advice = (
-        "For long texts of unlike lengths, since the longer one keeps more; of more than 64 kept "
-        "hashes the least count. A few hundred words keep a dozen: lower p for these."
+        "Use it for long texts of different lengths, since a longer text keeps more hashes (the 64 "
+        "least at most). A few hundred words keep a dozen hashes: lower p for them."
     )
     defaults = ModPParameters
     measure = Measure.SAMPLE
@@ -183,8 +183,8 @@ class ModP(ShingledMethod[ModPParameters]):
 class BandingParameters(ShingleParameters):
     """The parameters of banded min-hashes."""
 
-    bands: int = Field(default=14, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=6, ge=1, le=64, description="min-hashes a key")
+    bands: int = Field(default=14, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=6, ge=1, le=64, description="min-hashes per key")
 
     @model_validator(mode="after")
     def _in_bounds(self) -> BandingParameters:
@@ -197,10 +197,10 @@ class Banding(ShingledMethod[BandingParameters]):
     """Locality-sensitive hashing of min-hashes (Indyk and Motwani 1998), b bands of r rows."""
 
     name = "banding"
-    summary = "84 min-hashes: 14 bands of 6 find candidates, the share of equal ones decides."
+    summary = "84 min-hashes: 14 bands of 6 find candidates; the share of equal ones decides."
     advice = (
-        "The textbook form, for comparisons with other systems; its error is about 0.04. "
-        "Found are pairs of resemblance s with probability 1-(1-s^rows)^bands."
+        "The textbook form, for comparison with other systems. Its error is about 0.04. "
+        "It finds pairs of resemblance s with probability 1-(1-s^rows)^bands."
     )
     defaults = BandingParameters
     measure = Measure.SLOTS
@@ -224,8 +224,8 @@ class Banding(ShingledMethod[BandingParameters]):
 class WordsParameters(Parameters):
     """The parameters of a bag of words."""
 
-    bands: int = Field(default=24, ge=1, le=48, description="keys a page")
-    rows: int = Field(default=8, ge=1, le=32, description="min-hashes a key")
+    bands: int = Field(default=24, ge=1, le=48, description="keys per page")
+    rows: int = Field(default=8, ge=1, le=32, description="min-hashes per key")
 
 
 class Words(Method[WordsParameters]):
@@ -236,11 +236,11 @@ class Words(Method[WordsParameters]):
     """
 
     name = "words"
-    summary = "The bag of words: pages that have the same words as often, whatever their order."
+    summary = "Bag of words: compares how often each word occurs, in any order."
     advice = (
-        "Nearer to what readers call the same page than runs of five words are: scattered edits and"
-        " moved parts cost little. Pages of one template, or on one subject, come near each other"
-        " too, so give it texts of 100 words or more, or `--text main`."
+        "Closer to what readers call the same page than runs of five words: scattered edits and"
+        " moved parts cost little. Pages of one template or on one subject are similar too, so use"
+        " texts of 100 words or more, or `--text main`."
     )
     defaults = WordsParameters
     measure = Measure.RESEMBLANCE

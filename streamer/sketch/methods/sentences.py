@@ -19,7 +19,7 @@ from streamer.text.words import StopWordLanguages, canonical_words, sentences
 class LongSentencesParameters(StringParameters):
     """The parameters of `long_sentences`."""
 
-    sentences: int = Field(default=2, ge=1, le=100, description="how many sentences are hashed")
+    sentences: int = Field(default=2, ge=1, le=100, description="number of sentences in the hash")
     min_words: int = Field(
         default=5, ge=1, description="sentences with fewer distinct words do not count"
     )
@@ -37,8 +37,8 @@ class LongSentences(OneString[LongSentencesParameters]):
     name: ClassVar[str] = "long_sentences"
     summary: ClassVar[str] = "Hash of the two longest sentences."
     advice: ClassVar[str] = (
-        "Take it for articles inside changing page furniture. "
-        "Sites that repeat two long legal sentences make their pages duplicates of each other."
+        "Use it for articles in changing page templates. "
+        "Pages of a site that repeats two long legal sentences become duplicates of each other."
     )
     defaults: ClassVar[type[Parameters]] = LongSentencesParameters
 
@@ -60,8 +60,8 @@ class CutRule(StrEnum):
 class SegmentsParameters(StringParameters):
     """The parameters of `segments`."""
 
-    segments: int = Field(default=10, ge=2, le=32, description="n: pieces a page")
-    equal: int = Field(default=5, ge=1, description="m: pieces that are equal in duplicates")
+    segments: int = Field(default=10, ge=2, le=32, description="n: pieces per page")
+    equal: int = Field(default=5, ge=1, description="m: equal pieces that make a duplicate")
     rule: CutRule = Field(
         default=CutRule.WORDS, description="cut into equal numbers of words, or of sentences"
     )
@@ -88,10 +88,10 @@ class Segments(SeveralStrings[SegmentsParameters]):
     """
 
     name: ClassVar[str] = "segments"
-    summary: ClassVar[str] = "The page in 10 pieces, each hashed; duplicates if half are equal."
+    summary: ClassVar[str] = "Hashes of 10 pieces of the page; duplicates if half are equal."
     advice: ClassVar[str] = (
-        "Take it where copies are changed in one place, such as a header or the end. "
-        "Words put in or taken out move the borders of all pieces behind them; by sentences less."
+        "Use it when copies differ in one place, such as the header or the end. Added or removed "
+        "words shift the borders of all later pieces, less so with the rule sentences."
     )
     defaults: ClassVar[type[Parameters]] = SegmentsParameters
 
@@ -129,8 +129,8 @@ class Segments(SeveralStrings[SegmentsParameters]):
 class PageVectorParameters(StringParameters):
     """The parameters of `page_vector`."""
 
-    words: int = Field(default=10, ge=1, le=1000, description="how many feature words are hashed")
-    steps: int = Field(default=4, ge=1, le=255, description="steps that weights are rounded up to")
+    words: int = Field(default=10, ge=1, le=1000, description="number of feature words in the hash")
+    steps: int = Field(default=4, ge=1, le=255, description="steps to which weights are rounded up")
     stop_words: StopWordLanguages = Field(
         default=("english", "russian"), description="leave out the stop words of these languages"
     )
@@ -144,10 +144,10 @@ class PageVector(OneString[PageVectorParameters]):
     """
 
     name: ClassVar[str] = "page_vector"
-    summary: ClassVar[str] = "Hash of the most frequent words without stop words, weights in steps."
+    summary: ClassVar[str] = "Hash of the most frequent words except stop words, weights in steps."
     advice: ClassVar[str] = (
-        "Take it for long pages on one topic that are copied with small changes anywhere. "
-        "Words of about equal count change places easily, so it misses copies of short pages."
+        "Use it for long pages on one topic that are copied with small changes anywhere. "
+        "Words of similar counts swap places easily, so it misses copies of short pages."
     )
     defaults: ClassVar[type[Parameters]] = PageVectorParameters
 

@@ -67,10 +67,10 @@ def as_characters(words: Sequence[str]) -> str:
 class ShingleParameters(Parameters):
     """Which shingles a text has, and how they are hashed."""
 
-    shingle_width: int = Field(default=5, ge=1, le=32, description="words or characters a shingle")
-    unit: Literal["words", "characters"] = Field(
-        default="words", description="what a shingle is made of"
+    shingle_width: int = Field(
+        default=5, ge=1, le=32, description="words or characters per shingle"
     )
+    unit: Literal["words", "characters"] = Field(default="words", description="unit of a shingle")
     stride: int = Field(
         default=1,
         ge=1,
@@ -78,7 +78,7 @@ class ShingleParameters(Parameters):
         description="words from one shingle to the next; the width: end to end",
     )
     hash: HashName = Field(default="mmh3", description=f"hash of a shingle: {', '.join(HASHES)}")
-    seed: int = Field(default=0, ge=0, description="chooses other functions under the same secret")
+    seed: int = Field(default=0, ge=0, description="selects other functions under the same secret")
 
     @model_validator(mode="after")
     def _without_gaps(self) -> Self:
@@ -136,8 +136,8 @@ MIN_HASHES_MAX = 1024
 class SupershingleParameters(ShingleParameters):
     """The parameters of supershingles."""
 
-    blocks: int = Field(default=6, ge=2, le=11, description="supershingles a page")
-    block_size: int = Field(default=14, ge=1, le=128, description="min-hashes a supershingle")
+    blocks: int = Field(default=6, ge=2, le=11, description="supershingles per page")
+    block_size: int = Field(default=14, ge=1, le=128, description="min-hashes per supershingle")
 
     @model_validator(mode="after")
     def _in_bounds(self) -> SupershingleParameters:
@@ -152,8 +152,8 @@ class Supershingles(ShingledMethod[SupershingleParameters]):
     name = "supershingles"
     summary = "One hash for each of 6 blocks of 14 min-hashes; 2 of 6 equal make a duplicate."
     advice = (
-        "For copies that hardly differ: two pages of resemblance 0.95 are found in 88 of 100 "
-        "cases, of 0.8 in 3. A threshold of 0.16 asks for one equal block instead of two."
+        "Use it for copies that hardly differ: it finds 88 of 100 pairs of resemblance 0.95, and "
+        "3 of 100 pairs of 0.8. A threshold of 0.16 requires one equal block instead of two."
     )
     defaults = SupershingleParameters
     measure = Measure.SLOTS
@@ -183,8 +183,8 @@ class Megashingles(Supershingles):
     name = "megashingles"
     summary = "One key for each of the 15 pairs of 6 supershingles; any equal pair is a duplicate."
     advice = (
-        "Decides as `supershingles` does, and looks at no other candidates: "
-        "where buckets are large, that is less work for more than twice the keys."
+        "Decides like `supershingles`, but compares only the pairs that it will accept. With large "
+        "buckets that is less work, at more than twice the keys."
     )
 
     @property

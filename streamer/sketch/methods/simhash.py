@@ -39,11 +39,11 @@ class SimHashParameters(Parameters):
     """The parameters of `simhash`."""
 
     distance: int = Field(
-        default=3, ge=0, le=15, description="k: bits in which duplicates may differ"
+        default=3, ge=0, le=15, description="k: bits by which duplicates may differ"
     )
-    width: int = Field(default=1, ge=1, le=32, description="words a feature: 1, or a shingle")
+    width: int = Field(default=1, ge=1, le=32, description="words per feature")
     weight: Weight = Field(
-        default=Weight.FREQUENCY, description="count of a feature, or count times its words' IDF"
+        default=Weight.FREQUENCY, description="count of a feature, or count times IDF"
     )
     collection: CollectionOption = None
     hash: HashName = Field(default="mmh3", description="hash of a feature")
@@ -68,12 +68,11 @@ class SimHash(Method[SimHashParameters]):
 
     name: ClassVar[str] = "simhash"
     summary: ClassVar[str] = (
-        "64 bits by weighted vote of the words; duplicates differ in 3 or less."
+        "64 bits by a weighted vote of the words; duplicates differ in 3 or fewer."
     )
     advice: ClassVar[str] = (
-        "Take it for long pages in great numbers: it needs the least room, and compares by one"
-        " instruction. On short pages one changed word turns many bits, so take minhash"
-        " there."
+        "Use it for large numbers of long pages: it takes the least space, and compares two pages"
+        " in one instruction. On short pages one changed word flips many bits, so use minhash."
     )
     defaults: ClassVar[type[Parameters]] = SimHashParameters
     measure: ClassVar[Measure] = Measure.HAMMING
