@@ -191,248 +191,266 @@ class Settings(BaseSettings):
     preset: Annotated[Words, BeforeValidator(_names)] = _setting(
         VERDICTS,
         f"What counts as a near-duplicate: {', '.join(PURPOSES)}; or the field mapping of a "
-        f"crawler: {', '.join(sorted(PRESETS))}; or one of each. Other settings come before its.",
+        f"crawler: {', '.join(sorted(PRESETS))}; or one of each. Explicit settings override it.",
         (),
     )
     threshold: Annotated[float, _JUDGED["threshold"]] = _setting(
         VERDICTS,
-        "Least similarity of duplicates, 0 to 1; of minhash that is the share of five-word "
-        "sequences that two pages have in common.",
+        "Minimum similarity of duplicates, 0 to 1. For minhash, similarity is the share of "
+        "five-word sequences that two pages have in common.",
         shown="the method's, {}",
     )
     min_shingles: Annotated[int, _JUDGED["shingles_min"]] = _setting(
         VERDICTS,
-        "Pages with fewer distinct shingles (sequences of words) match equal content only.",
+        "Minimum number of distinct shingles (sequences of words). A page with fewer is a "
+        "duplicate only of pages with equal content.",
         shown="the method's, {}",
     )
     bucket_max: Annotated[int, _JUDGED["bucket_max"]] = _setting(
-        VERDICTS, "Kept pages under one band key, at most; the earliest stay."
+        VERDICTS, "Maximum number of kept pages under one band key; the earliest stay."
     )
     candidates_max: Annotated[int, _JUDGED["candidates_max"]] = _setting(
-        VERDICTS, "Kept pages that one page is compared with, at most; the earliest."
+        VERDICTS, "Maximum number of kept pages that a page is compared with; the earliest count."
     )
     expire_after: DurationOrNone = _setting(
         VERDICTS,
-        "Age at which a kept page answers no page any more, by the times of the messages, of "
-        "files by fetched_at: 30d, 12h, 90m or 45s.",
+        "Age after which a kept page matches no page any more: 30d, 12h, 90m or 45s. Times are "
+        "those of messages; in files, those of fetched_at.",
         "",
         shown="never",
         form="AGE",
     )
     keep_pages: Annotated[int, _JUDGED["keep_pages"]] = _setting(
-        VERDICTS, "Kept pages that answer, at most: the newest; 0: all."
+        VERDICTS, "Maximum number of kept pages that match later pages, the newest; 0: no limit."
     )
 
     track_changes: bool = _setting(
         VERDICTS,
-        "Keep the newest version of each URL, and tell in `change` whether a page is new, "
-        "unchanged, edited or replaced.",
+        "Keep the newest version of each URL, and add `change` to verdicts: new, unchanged, edited "
+        "or replaced.",
         default=False,
         shown="no",
     )
 
     retire_replaced: bool = _setting(
         VERDICTS,
-        "With --track-changes: where a page has replaced what its URL had, the pages kept of that "
-        "URL before answer no page any more.",
+        "With --track-changes: once a page has replaced the content of its URL, earlier kept pages "
+        "of that URL match no page any more.",
         default=False,
         shown="no",
     )
 
     rules: Path | None = _setting(
         VERDICTS,
-        "TOML file of rules for hosts and paths: another threshold, least shingles or text, or to "
-        "skip. What they say of `text` is fixed when an index is made.",
+        "TOML file with rules for hosts and paths: another threshold, min_shingles or text, or "
+        "skip. What rules say about `text` is fixed when an index is created.",
         None,
     )
 
     also: Words = _setting(
         VERDICTS,
-        "Another index whose kept pages are representatives, too; it is only read. Of several "
-        "under one name the last counts from here on.",
+        "Reference index, which is only read. A page that is near to one of its kept pages is a "
+        "duplicate. Of several with one name, the last counts from here on.",
         (),
         form="NAME=FOLDER",
     )
 
     tombstones: Literal["ignore", "forget"] = _setting(
         VERDICTS,
-        "What a message without a value is, in a topic: nothing (it is counted), or the wish to "
-        "forget the pages before it whose URL is its key.",
+        "What to do about a message without a value: only count it, or forget earlier pages whose "
+        "URL is its key.",
         "ignore",
     )
 
     method: str = _setting(
         SIGNATURE,
-        "How pages are compared: a method or preset that `streamer methods` lists, or two of them, "
-        "as simhash+minhash.",
+        "Method or preset by which pages are compared; `streamer methods` lists them. Two can be "
+        "combined: simhash+minhash.",
         NATIVE,
     )
     accept: str = _setting(
         SIGNATURE,
-        "The second method, that decides on the candidates of the first, if `method` names one.",
+        "Second method, which decides on the candidates of the first.",
         "",
     )
     method_option: Words = _setting(
         SIGNATURE,
-        "Parameter of the method; accept.NAME=VALUE of the second one.",
+        "Parameter of the method; accept.NAME=VALUE for the second method.",
         (),
         form="NAME=VALUE",
     )
     canonical: Words = _setting(
         SIGNATURE,
-        "Option of the words' canonical form, as stop_words=english.",
+        "Option of the canonical form of words, for example stop_words=english.",
         (),
         form="NAME=VALUE",
     )
     text: Literal["visible", "main"] = _setting(
         SIGNATURE,
-        "What of HTML is compared: visible (all text) or main (the page's own text, without the "
-        "furniture of its site; all text of a page that has none).",
+        "Text of HTML that is compared: visible (all) or main (without navigation and other "
+        "boilerplate; all text of a page without main text).",
         "visible",
     )
     exact: bool = _setting(
         SIGNATURE,
-        "Keep the shingles of kept pages as well, and decide by exact resemblance where the "
-        "estimate is near the threshold. For minhash, one_permutation and words.",
+        "Store the shingles of kept pages, and decide by exact resemblance if the estimate is near "
+        "the threshold. For minhash, one_permutation and words.",
         default=False,
         shown="no",
     )
     shingle_width: Annotated[int, _SIGNED["shingle_width"]] = _setting(
-        SIGNATURE, "Tokens (words) a shingle."
+        SIGNATURE, "Tokens (words) per shingle."
     )
     bands: int = _setting(
         SIGNATURE,
-        "Band keys a page. 14 x 6 find 98.6 % at 0.8.",
+        "Band keys per page. 14 bands of 6 rows find 98.6 % of pairs of similarity 0.8.",
         _SIGNED["bands"].default,
         ge=1,
         le=48,
     )
-    rows: Annotated[int, _SIGNED["rows"]] = _setting(SIGNATURE, "Min-hashes a band.")
+    rows: Annotated[int, _SIGNED["rows"]] = _setting(SIGNATURE, "Min-hashes per band.")
     shards: int = _setting(
-        SIGNATURE, "Shards that the bands are split over.", _JUDGED["shards"].default, ge=1, le=48
+        SIGNATURE, "Number of shards that share the bands.", _JUDGED["shards"].default, ge=1, le=48
     )
     key_file: Path | None = _setting(
         SIGNATURE,
-        "File with the secret of all hashes (64 hexadecimal digits). Without it a random one is "
-        "made with the index.",
+        "File with the secret key of all hashes (64 hexadecimal digits). By default an index "
+        "creates a random key.",
         None,
     )
 
     fields: str = _setting(
         FIELDS,
-        'Field mapping as JSON or a file with it, as {"url": "/uri", "body": "/html"}.',
+        'Field mapping as JSON, or a file that contains it: {"url": "/uri", "body": "/html"}.',
         "",
     )
     carry: Words = _setting(FIELDS, "Input field to copy into the verdict.", ())
     url_prefix: str = _setting(
         FIELDS,
-        "Beginning of the URLs of HTML and text files, as https://example.org/; the way down from "
-        "their folder follows.",
+        "Prefix of the URLs of HTML and text files, for example https://example.org/. The path "
+        "below their folder is appended.",
         "",
         shown="none: the URL is the path",
     )
 
     threads: int = _setting(
-        RUNNING, "Threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
+        RUNNING, "Number of threads that sign pages.", 0, shown="one more than cores", ge=0, le=256
     )
-    head_pages: int = _setting(RUNNING, "Kept pages in memory before a flush.", HEAD_PAGES, ge=1)
+    head_pages: int = _setting(
+        RUNNING, "Number of kept pages in memory that makes a flush due.", HEAD_PAGES, ge=1
+    )
     convert: bool = _setting(
         RUNNING,
-        "Convert an index of an older format with the first flush, so that older versions cannot "
-        "open it any more; --no-convert refuses such an index.",
+        "Convert an index of an older format with the first flush. Older versions cannot open it "
+        "afterwards. --no-convert refuses such an index.",
         default=True,
         shown="yes",
     )
     index_memory: ByteSize = _setting(
         RUNNING,
-        "Memory for what finds kept pages by their keys, as 512MiB; what has no room goes to the "
-        "disk, behind filters that take 23 bytes a page.",
+        "Maximum memory for the keys of kept pages, for example 512MiB. Other keys go to disk, "
+        "with filters in memory that take 23 bytes per page.",
         ByteSize(0),
-        shown="a quarter of what the process may use",
+        shown="a quarter of the memory that the process may use",
         form="BYTES",
         ge=0,
     )
     page_bytes_max: int = _setting(
         RUNNING,
-        "Bytes of a record, and of what its body expands to, at most.",
+        "Maximum size of a record, and of its expanded body, in bytes.",
         PAGE_BYTES_MAX,
         shown=f"{PAGE_BYTES_MAX >> 20} MiB",
         ge=1024,
     )
     chunk_seconds: float = _setting(
         RUNNING,
-        "Seconds that a record of a pipe waits at most for others to judge together with it.",
+        "Maximum time in seconds that a record of a pipe waits for others to be judged with it.",
         1.0,
         gt=0.0,
         le=3600.0,
     )
 
     brokers: str = _setting(
-        KAFKA, "HOST:PORT of some brokers, with commas between.", "localhost:9092"
+        KAFKA, "HOST:PORT of some brokers, separated by commas.", "localhost:9092"
     )
     input_topic: str = _setting(KAFKA, "Topic of crawled pages.", "pages")
-    index_name: str = _setting(KAFKA, "How the index's topics and groups begin.", "streamer")
+    index_name: str = _setting(
+        KAFKA, "Prefix of the names of the index's topics and groups.", "streamer"
+    )
 
     role: Role = _setting(
-        WORKER, "What a worker does: `sign` pages, `index` them, or `all`.", Role.ALL
+        WORKER, "Role of a worker: `sign` pages, `index` them, or `all`.", Role.ALL
     )
-    own_shards: str = _setting(WORKER, "Shards that a worker owns, as 0,2.", "", shown="all")
-    replicas: int = _setting(WORKER, "Copies of topics that are made.", 1, ge=1, le=32)
+    own_shards: str = _setting(
+        WORKER, "Shards that a worker owns, for example 0,2.", "", shown="all"
+    )
+    replicas: int = _setting(
+        WORKER, "Replication factor of topics that the worker creates.", 1, ge=1, le=32
+    )
     verdict_partitions: int = _setting(
-        WORKER, "Partitions of the verdicts.", 0, shown="as many as the pages", ge=0
+        WORKER,
+        "Number of partitions of the topic of verdicts.",
+        0,
+        shown="as many as the pages",
+        ge=0,
     )
-    window: int = _setting(WORKER, "Open pages at which signing pauses.", 65_536, ge=1000)
+    window: int = _setting(WORKER, "Number of open pages at which signing pauses.", 65_536, ge=1000)
     instance_id: str = _setting(
         WORKER,
-        "Name that a worker keeps over restarts, and no other has: a quick restart then causes no "
+        "Unique name that a worker keeps across restarts, so that a quick restart causes no "
         "rebalance.",
         "",
     )
     accept_loss: bool = _setting(
         WORKER,
-        "Go on where messages have expired before they were read.",
+        "Continue although messages expired before they were read; those messages are lost.",
         default=False,
         shown="no",
     )
     snapshot_to: str = _setting(
         WORKER,
-        "Folder of snapshots of the index, one below it a shard; or a URL, as s3://bucket/index.",
+        "Folder for snapshots of the index, with one folder per shard; or a URL such as "
+        "s3://bucket/index.",
         "",
         form="DIR",
     )
-    snapshot_every: Duration = _setting(WORKER, "Time between two of them, as 30m, 1h or 1d.", "1h")
+    snapshot_every: Duration = _setting(WORKER, "Time between two snapshots: 30m, 1h or 1d.", "1h")
     snapshot_keep: int = _setting(
-        WORKER, "Snapshots of a shard that are kept, the newest ones.", 3, ge=1
+        WORKER, "Number of snapshots per shard that are kept, the newest ones.", 3, ge=1
     )
     health_host: str = _setting(WORKER, "Address of the health port.", "127.0.0.1")
     health_port: int = _setting(
-        WORKER, "Port of health and metrics; 0: none.", 8080, ge=0, le=65_535
+        WORKER, "Port for health and metrics; 0: none.", 8080, ge=0, le=65_535
     )
     log_format: Literal["json", "console"] = _setting(
-        WORKER, "Of a worker's logs: json or console.", "json"
+        WORKER, "Format of a worker's logs: json or console.", "json"
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        WORKER, "Least level of them: debug, info, warning or error.", "info"
+        WORKER, "Minimum level of a worker's logs: debug, info, warning or error.", "info"
     )
 
     security_protocol: Protocol = _setting(
         SECURITY,
-        "How brokers are talked to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+        "Protocol of the connection to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         "PLAINTEXT",
     )
-    ssl_cafile: Path | None = _setting(SECURITY, "Certificates that brokers may show.", None)
-    ssl_certfile: Path | None = _setting(SECURITY, "Certificate to show to brokers.", None)
-    ssl_keyfile: Path | None = _setting(SECURITY, "Its private key.", None)
-    sasl_mechanism: Mechanism | None = _setting(
-        SECURITY, "How a password is proved: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", None
+    ssl_cafile: Path | None = _setting(
+        SECURITY, "File with the CA certificates that verify brokers.", None
     )
-    sasl_username: str | None = _setting(SECURITY, "User to log in as.", None)
+    ssl_certfile: Path | None = _setting(SECURITY, "File with the client certificate.", None)
+    ssl_keyfile: Path | None = _setting(
+        SECURITY, "File with the private key of the client certificate.", None
+    )
+    sasl_mechanism: Mechanism | None = _setting(
+        SECURITY, "SASL mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", None
+    )
+    sasl_username: str | None = _setting(SECURITY, "SASL user name.", None)
     sasl_password_file: Path | None = _setting(
-        SECURITY, "File with the password; STREAMER_SASL_PASSWORD is another way.", None
+        SECURITY, "File with the SASL password; or set STREAMER_SASL_PASSWORD.", None
     )
     sasl_password: SecretStr | None = _setting(
         SECURITY,
-        "The password itself. It is no flag, since command lines are seen by others.",
+        "SASL password. It is not a flag, because other users can see command lines.",
         None,
         flag=False,
     )
