@@ -197,6 +197,7 @@ EPILOG = """
   streamer worker --index my-index --key-file key\n
   streamer tail --limit 10\n
   streamer verify --settled --wait 60\n
+  streamer verify crawl.jsonl.gz --index my-index --verdicts verdicts.jsonl\n
   streamer snapshot my-index /backup/my-index --keep 7\n
   streamer restore /backup/my-index my-index\n
   streamer trim-log --snapshots /backup/my-index\n

@@ -47,6 +47,7 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.metrics import Stage
 from streamer.model import SOURCES_MAX
+from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.index_folder import Identity, IndexFolder
 from streamer.run.others import FoundElsewhere, OtherIndexes
 from streamer.stored.forget import sweep
@@ -55,6 +56,7 @@ from streamer.stored.store import Store
 
 ROWS_AHEAD_MAX = 4096  # of one batch, about a MiB; crowded buckets can lead to many more
 
+Numbers = npt.NDArray[np.int64]
 Timed = Callable[[Stage], AbstractContextManager[object]]
 
 
@@ -227,6 +229,15 @@ class Judge:
     def position(self, source: int) -> int:
         """Return the first sequence number of a page source that is not applied yet."""
         return self.shard.positions.get(source_name(source), 0)
+
+    def next_numbers(self, chunk: Chunk, batch: PageBatch) -> tuple[int, int, Numbers]:
+        """Return the interval that a chunk of files has in the log, and the numbers of its pages.
+
+        Those of all files are numbered on and on, as the source FILES.
+        """
+        start = self.position(FILES)
+        numbers = np.array(batch.sequences, np.int64) + (start - chunk.start)
+        return start, start + chunk.end - chunk.start, numbers
 
     # ---- records ---------------------------------------------------------------------------------
 

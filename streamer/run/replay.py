@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from streamer.errors import SettingsError
 from streamer.index.messages import Pages, Verdicts
 from streamer.model import page_ref
@@ -41,14 +39,13 @@ from streamer.run.reading import (
     SettingsChange,
     SourceEnd,
     Step,
-    parsed,
 )
 from streamer.run.small_files import (
     Parsed,
     file_alone,
     gathered,
     parsed_by_source,
-    refs_in,
+    signed,
 )
 from streamer.run.stages import (
     CHUNKS_AHEAD,
@@ -56,7 +53,6 @@ from streamer.run.stages import (
     dead_letter,
     dead_letter_lines,
     in_order,
-    sign,
     signing_pool,
     verdict_lines,
 )
@@ -253,11 +249,7 @@ class Replay:
 
     def _prepare(self, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        batch = parsed(self._parser, chunk)
-        pages = sign(self._signers.get(), 0 if chunk.parts else chunk.source, batch)
-        batch.bodies = ()  # nothing needs them any more
-        if chunk.parts:
-            pages.refs = refs_in(chunk)[pages.refs]
+        batch, pages = signed(self._parser, self._signers.get(), chunk)
         found = self._judge.look_up(pages)
         return Prepared(batch, pages, found, parsed_by_source(chunk, batch))
 
@@ -340,9 +332,7 @@ class Replay:
             self._write(self._letters, partial(dead_letter_lines, letters))
         source, start, end, numbers = chunk.source, chunk.start, chunk.end, None
         if chunk.parts or not self._catalogue.entries[source].topic_id:
-            source, start = FILES, self._judge.position(FILES)
-            end = start + chunk.end - chunk.start
-            numbers = np.array(batch.sequences, np.int64) + (start - chunk.start)
+            source, (start, end, numbers) = FILES, self._judge.next_numbers(chunk, batch)
         each = (self._catalogue.totals, self._outcome.totals)
         counted = None if chunk.parts else chunk.source  # of a few pages there is no large cluster
         for block in self._judge.judge(

@@ -12,11 +12,12 @@ lost. A verdict beats a dead letter, which a worker with older rules may have le
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
 
+from streamer.analysis.audit.folded import ExpectedVerdicts
 from streamer.analysis.audit.scene import (
     ARRIVED,
     DEAD,
@@ -31,10 +32,8 @@ from streamer.analysis.audit.scene import (
     LogReading,
     PageTable,
     digest,
-    page_name,
     place_name,
 )
-from streamer.analysis.audit.shard_log import ExpectedVerdicts
 from streamer.index.messages import source_name
 from streamer.kafka.dead_letters import INDEX
 from streamer.kafka.owner import SEQUENCE
@@ -58,84 +57,54 @@ class _VerdictFields(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_VerdictFields).decode
+Number = tuple[int, int]  # a shard, and the number of a verdict of its fold
 
 
-class PublishedVerdicts:
-    """Takes the messages of the topic of verdicts; `expected` is by shard."""
+class VerdictAudit:
+    """Takes the first verdict on each page; `expected` is by shard.
+
+    `place_of` returns the place of a record in the table, -1 if there cannot be one.
+    """
 
     def __init__(
         self,
-        scene: AuditTarget,
+        place_of: Callable[[Location], int],
         table: PageTable,
         expected: Sequence[ExpectedVerdicts],
         report: AuditReport,
     ) -> None:
-        self._scene = scene
+        self._place_of = place_of
         self._table = table
         self._expected = expected
         self._report = report
 
-    def take(self, message: Incoming) -> None:
-        """Take one message."""
-        report = self._report
-        report.counts["verdict messages"] += 1
-        at = f"verdict at {place_name(message)}"
+    def _decoded(self, data: bytes, at: str) -> _VerdictFields | None:
         try:
-            verdict = _decode(message.value or b"")
+            return _decode(data)
         except msgspec.MsgspecError:
-            report.verdict_bytes.looked_at += 1
-            report.verdict_bytes.violate(f"{at}: no verdict of this schema")
-            return
-        found = digest(message.key, message.value)
-        number = self._check_number(message, found, at)
-        self._check_place(message, verdict.page, at)
-        place = self._place(verdict.page)
+            check = self._report.verdict_bytes
+            check.looked_at += 1
+            check.violate(f"{at}: no verdict of this schema")
+            return None
+
+    def _place_or_violation(self, page: Location, at: str) -> int:
+        """Return the place of a page; where there is none, -1, which is a violation."""
+        place = self._place_of(page)
         if place < 0:
-            report.existing.looked_at += 1
-            report.existing.violate(f"{at}: there is no record {_name(verdict.page)}")
-        elif self._table.flags[place] & VERDICT:
-            report.repeats.looked_at += 1
-            if self._table.digests[place] != found:
-                report.repeats.violate(f"{at}: another one than before, of {_name(verdict.page)}")
-        else:
-            self._take_first(place, found, verdict, number, at)
+            self._report.existing.looked_at += 1
+            self._report.existing.violate(f"{at}: there is no record {_name(page)}")
+        return place
 
-    def _check_number(self, message: Incoming, found: int, at: str) -> tuple[int, int] | None:
-        """Hold a message against the fold's verdict of its number; return shard and number."""
-        report = self._report
-        header = dict(message.headers).get(SEQUENCE, b"")
-        match = _SEQUENCE.fullmatch(header)
-        report.verdict_bytes.looked_at += 1
-        if match is None:
-            report.verdict_bytes.violate(f"{at}: no number, but {header[:40]!r}")
-            return None
-        shard, number = int(match[1]), int(match[2])
-        if shard >= len(self._expected) or number >= len(self._expected[shard]):
-            report.numbers.violate(f"{at}: the fold gives no verdict {shard}:{number}")
-            return None
-        expected = self._expected[shard]
-        expected.seen[number] = True
-        if expected.digests[number] != found:
-            report.verdict_bytes.violate(f"{at}: not the verdict {shard}:{number} of the fold")
-        return shard, number
-
-    def _check_place(self, message: Incoming, page: Location, at: str) -> None:
-        check, partitions = self._report.places, self._scene.verdict_partitions
-        check.looked_at += 1
-        if message.partition != page.partition % partitions:
-            check.violate(f"{at}: of {_name(page)}, whose place is {page.partition % partitions}")
-
-    def _place(self, page: Location) -> int:
-        known = page.topic == self._scene.names.pages
-        return self._table.place(page.partition, page.offset) if known else -1
+    def _check_bytes(self, number: Number, found: int, at: str) -> None:
+        """Hold the digest of a verdict against that of the fold's verdict of its number."""
+        expected = self._expected[number[0]]
+        expected.seen[number[1]] = True
+        if expected.digests[number[1]] != found:
+            which = "{}:{}".format(*number)
+            self._report.verdict_bytes.violate(f"{at}: not the verdict {which} of the fold")
 
     def _take_first(
-        self,
-        place: int,
-        found: int,
-        verdict: _VerdictFields,
-        number: tuple[int, int] | None,
-        at: str,
+        self, place: int, found: int, verdict: _VerdictFields, number: Number | None, at: str
     ) -> None:
         """Note a page's effective verdict."""
         table, unique = self._table, verdict.verdict is Decision.UNIQUE
@@ -146,12 +115,12 @@ class PublishedVerdicts:
             self._check_representative(place, verdict, number, at)
 
     def _check_representative(
-        self, place: int, verdict: _VerdictFields, number: tuple[int, int] | None, at: str
+        self, place: int, verdict: _VerdictFields, number: Number | None, at: str
     ) -> None:
         check, other = self._report.representatives, verdict.representative
         check.looked_at += 1
         elsewhere = other is not None and bool(other.index)
-        where = -1 if other is None else self._place(other.page)
+        where = -1 if other is None else self._place_of(other.page)
         if other is None or (where < 0 and not elsewhere) or verdict.similarity is None:
             check.violate(f"{at}: a duplicate of no page that exists")
             return
@@ -176,7 +145,7 @@ class PublishedVerdicts:
         for shard, expected in enumerate(self._expected):
             numbers.looked_at += len(expected)
             for number in np.flatnonzero(expected.owed & ~expected.seen).tolist():
-                numbers.violate(f"verdict {shard}:{number} is not published")
+                numbers.violate(f"verdict {shard}:{number} is missing")
 
     def _check_kept(self) -> None:
         """See that each representative's own verdict says unique, or is still on its way."""
@@ -185,8 +154,69 @@ class PublishedVerdicts:
         flags = table.flags[table.representatives[pages] - 1]
         on_its_way = (flags & (VERDICT | JUDGED | OWED)) == JUDGED
         for page in pages[~((flags & UNIQUE > 0) | on_its_way)].tolist():
-            names = [page_name(table.ref(i)) for i in (page, int(table.representatives[page]) - 1)]
+            names = [table.name(i) for i in (page, int(table.representatives[page]) - 1)]
             self._report.representatives.violate(f"{names[1]}, of {names[0]}, is not kept itself")
+
+
+class PublishedVerdicts(VerdictAudit):
+    """Takes the messages of the topic of verdicts."""
+
+    def __init__(
+        self,
+        scene: AuditTarget,
+        table: PageTable,
+        expected: Sequence[ExpectedVerdicts],
+        report: AuditReport,
+    ) -> None:
+        def place_of(page: Location) -> int:
+            known = page.topic == scene.names.pages
+            return table.place(page.partition, page.offset) if known else -1
+
+        super().__init__(place_of, table, expected, report)
+        self._partitions = scene.verdict_partitions
+
+    def take(self, message: Incoming) -> None:
+        """Take one message."""
+        report = self._report
+        report.counts["verdict messages"] += 1
+        at = f"verdict at {place_name(message)}"
+        verdict = self._decoded(message.value or b"", at)
+        if verdict is None:
+            return
+        found = digest(message.key, message.value)
+        number = self._check_number(message, found, at)
+        self._check_partition(message, verdict.page, at)
+        place = self._place_or_violation(verdict.page, at)
+        if place < 0:
+            return
+        if self._table.flags[place] & VERDICT:
+            report.repeats.looked_at += 1
+            if self._table.digests[place] != found:
+                report.repeats.violate(f"{at}: another one than before, of {_name(verdict.page)}")
+        else:
+            self._take_first(place, found, verdict, number, at)
+
+    def _check_number(self, message: Incoming, found: int, at: str) -> Number | None:
+        """Hold a message against the fold's verdict of its number; return shard and number."""
+        report = self._report
+        header = dict(message.headers).get(SEQUENCE, b"")
+        match = _SEQUENCE.fullmatch(header)
+        report.verdict_bytes.looked_at += 1
+        if match is None:
+            report.verdict_bytes.violate(f"{at}: no number, but {header[:40]!r}")
+            return None
+        shard, number = int(match[1]), int(match[2])
+        if shard >= len(self._expected) or number >= len(self._expected[shard]):
+            report.numbers.violate(f"{at}: the fold gives no verdict {shard}:{number}")
+            return None
+        self._check_bytes((shard, number), found, at)
+        return shard, number
+
+    def _check_partition(self, message: Incoming, page: Location, at: str) -> None:
+        check, partitions = self._report.places, self._partitions
+        check.looked_at += 1
+        if message.partition != page.partition % partitions:
+            check.violate(f"{at}: of {_name(page)}, whose place is {page.partition % partitions}")
 
 
 def _name(page: Location) -> str:
@@ -276,7 +306,7 @@ class Outcomes:
             if offset < self._scene.page_bounds[partition][0]:
                 report.counts["outcomes of records that have expired"] += 1
             else:
-                report.existing.violate(f"{page_name(table.ref(place))}: there is no such record")
+                report.existing.violate(f"{table.name(place)}: there is no such record")
         if report.settled is not None:
             report.settled.looked_at = report.outcomes.looked_at
             for kind in (_IN_INDEX, _NOT_READ):

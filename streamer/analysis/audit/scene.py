@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -140,10 +140,13 @@ class PageTable:
     them; the system gives memory only to columns that are written.
 
     `flags` as above; `digests` of the first verdict; `representatives` and `arrivals` (by shard)
-    hold a place plus 1 and a rank plus 1, and 0 for none.
+    hold a place plus 1 and a rank plus 1, and 0 for none. `name_of` names a page ref in examples.
     """
 
-    def __init__(self, ends: Mapping[int, int], shards: int) -> None:
+    def __init__(
+        self, ends: Mapping[int, int], shards: int, name_of: Callable[[int], str] | None = None
+    ) -> None:
+        self._name_of = name_of or page_name
         partitions = max(ends, default=-1) + 1
         self._ends = np.array([ends.get(i, 0) for i in range(partitions)] + [0], np.int64)
         self._bases = np.cumsum(self._ends) - self._ends
@@ -170,6 +173,10 @@ class PageTable:
         """Return the page ref of the record at a place."""
         partition = int(np.searchsorted(self._bases[:-1], place, "right")) - 1
         return page_ref(partition, place - int(self._bases[partition]))
+
+    def name(self, place: int) -> str:
+        """Return how the record at a place is named in examples."""
+        return self._name_of(self.ref(place))
 
     def mark(self, places: Places, flag: int) -> None:
         """Set a flag of the pages at `places`; those of -1 are passed over."""

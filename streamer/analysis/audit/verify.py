@@ -20,9 +20,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from streamer.analysis.audit.folded import ExpectedVerdicts
+from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.analysis.audit.published import Outcomes, PublishedVerdicts
 from streamer.analysis.audit.scene import AuditReport, AuditTarget, LogReading, PageTable
-from streamer.analysis.audit.shard_log import ExpectedVerdicts, KeptPages, LogAudit, Streams
+from streamer.analysis.audit.shard_log import LogAudit, Streams
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.messages import Pages, Record
 from streamer.index.settings import IndexSettings

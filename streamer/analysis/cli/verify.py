@@ -1,8 +1,10 @@
-"""`streamer verify`: hold an index in Kafka against its promises."""
+"""`streamer verify`: hold an index, in Kafka or of files, against its promises."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,8 @@ import msgspec
 import typer
 from rich.table import Table
 
+from streamer.analysis.audit.file_target import open_target
+from streamer.analysis.audit.files import verify_files
 from streamer.analysis.audit.scene import EXAMPLES_MAX, AuditReport
 from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
@@ -19,13 +23,40 @@ from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.deduplicator import page_parser
-from streamer.errors import StreamerError
+from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
+
+
+@dataclass(frozen=True)
+class OfFiles:
+    """The options that name an index of files, and what it has written."""
+
+    index: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of an index of files, to verify instead."),
+    ] = None
+    verdicts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Verdict file of that index, JSON lines. Repeatable, in their order."),
+    ] = None
+    dead_letters: Annotated[
+        list[Path] | None,
+        typer.Option(help="Its file of dead letters. Repeatable. \\[default: VERDICTS.dead.jsonl]"),
+    ] = None
 
 
 @command
 def verify(
+    pages: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PAGES",
+            help="With --index: all files and directories that the index has read.",
+            show_default=False,
+        ),
+    ] = None,
     *,
+    files: OfFiles,
     settled: Annotated[
         bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
     ] = False,
@@ -37,16 +68,59 @@ def verify(
         ),
     ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
-    settings: Annotated[Settings, "preset", "fields", "rules", "also", KAFKA, SECURITY],
+    settings: Annotated[
+        Settings,
+        "preset",
+        "fields",
+        "rules",
+        "also",
+        "carry",
+        "url_prefix",
+        "page_bytes_max",
+        "key_file",
+        "threads",
+        KAFKA,
+        SECURITY,
+    ],
 ) -> None:
-    """Hold an index in Kafka against its promises; exit code 1 if one is broken.
+    """Hold an index against its promises; exit code 1 if one is broken.
 
-    Reads the pages, all logs, the verdicts and the dead letters, and folds the logs afresh. It
-    writes nothing to Kafka, needs no key, and may run beside workers. Give it the worker's --preset
-    or --fields, --rules and --also. Its scratch files, about 1 kB a kept page, go to TMPDIR.
+    Of an index in Kafka it reads the pages, all logs, the verdicts and the dead letters, and folds
+    the logs afresh. It writes nothing to Kafka, needs no key, and may run beside workers. Give it
+    the worker's --preset or --fields, --rules and --also. Its scratch files, about 1 kB a kept
+    page, go to TMPDIR.
+
+    With --index it does so for an index that `replay` has written: it judges the PAGES again in an
+    index of its own, and compares each line of the verdicts and dead letters, and each row of the
+    index. Give the replay's --preset or --fields, --carry, --also, --key-file, --url-prefix and
+    --page-bytes-max; the rest the index knows. An index whose settings were changed on the way, or
+    that has read a topic or a pipe, is refused. Memory: some 50 bytes a record.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
+
+    Example: streamer verify crawl.jsonl.gz --index my-index --verdicts v.jsonl
     """
+    if files.index is not None:
+        report, name = _verify_files(pages or [], files, settings), str(files.index)
+    else:
+        report, name = _verify_topics(pages or [], files, settings, wait, settled=settled)
+    _print(report)
+    if json is not None:
+        data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
+        write_file(json, data, "--json")
+    if report.broken:
+        total = sum(check.violations for check in report.checks.values())
+        raise StreamerError(
+            f"The index {name} breaks its promises, {total:,} times: "
+            f"{', '.join(report.broken)}. Examples stand above."
+        )
+
+
+def _verify_topics(
+    pages: Sequence[str], files: OfFiles, settings: Settings, wait: float, *, settled: bool
+) -> tuple[AuditReport, str]:
+    if pages or files.verdicts or files.dead_letters:
+        raise SettingsError("Give --index with PAGES and --verdicts, or none of the three.")
     wanted = VerifyOptions(
         quiet_connection_of(settings),
         Names(settings.index_name, settings.input_topic),
@@ -57,17 +131,21 @@ def verify(
     )
     compile_with_bar()
     with count_bar() as tell:
-        report = asyncio.run(verify_index(wanted, tell))
-    _print(report)
-    if json is not None:
-        data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
-        write_file(json, data, "--json")
-    if report.broken:
-        total = sum(check.violations for check in report.checks.values())
-        raise StreamerError(
-            f"The index {settings.index_name} breaks its promises, {total:,} times: "
-            f"{', '.join(report.broken)}. Examples stand above."
-        )
+        return asyncio.run(verify_index(wanted, tell)), settings.index_name
+
+
+def _verify_files(pages: Sequence[str], files: OfFiles, settings: Settings) -> AuditReport:
+    assert files.index is not None, files
+    if not pages or not files.verdicts:
+        raise SettingsError("--index needs the PAGES that it has read, and --verdicts.")
+    letters = files.dead_letters
+    if letters is None:
+        beside = [Path(f"{path}.dead.jsonl") for path in files.verdicts]
+        letters = [path for path in beside if path.exists()]
+    with open_target(files.index, pages, settings) as target:
+        compile_with_bar(main_text=target.signature.takes_main_text)
+        with count_bar() as tell:
+            return verify_files(target, files.verdicts, letters, settings.signing_threads, tell)
 
 
 def _print(report: AuditReport) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from streamer.analysis.audit.shard_log import KeptPages
+from streamer.analysis.audit.kept_pages import KeptPages
 from streamer.errors import StoreMismatch
 from streamer.index.messages import CONFIG, Decisions, Pages, Record
 from streamer.kafka.wire import LogIdentity, pack_record, unpack_record

@@ -1,0 +1,207 @@
+"""An index of files under audit: what it has read, and whether a fold of that can be made again.
+
+The fold begins with nothing, so it needs all that the index has judged, in the order in which it
+was judged, and the settings that were in force. An index knows its settings now, its sources in the
+order in which they were named first, and how far each was judged. Whatever it does not know is
+refused, and never taken for a broken promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from streamer.config import Settings
+from streamer.deduplicator import page_parser
+from streamer.errors import InputError, StoreMismatch
+from streamer.index.codec import unpack_settings, unpack_state
+from streamer.index.messages import CONFIG
+from streamer.index.settings import IndexSettings
+from streamer.model import split_ref
+from streamer.pages.chunk import Chunk
+from streamer.pages.files import Source, open_sources
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, own_catalogue
+from streamer.run.explanation import signature_of
+from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
+from streamer.run.others import OtherIndexes
+from streamer.run.reading import FileInput, SourceEnd, Step
+from streamer.run.whole_index import IndexPart, WholeIndex
+from streamer.sketch.settings import SignatureSettings
+from streamer.stored.rows import scan_rows
+
+_ADVICE = "so its verdicts cannot be derived again. Verify an index that only `replay` has written"
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """An index of files, open for reading, and what is needed to make its fold again.
+
+    `entries` are its sources, `sources` the files of those that it has read.
+    """
+
+    index: WholeIndex
+    catalogue: Catalogue
+    entries: Sequence[SourceEntry]
+    sources: Mapping[int, Source]
+    settings: IndexSettings
+    signature: SignatureSettings
+    secret: bytes
+    parser: PageParser
+    others: OtherIndexes
+
+    def steps(self) -> Iterator[Step]:
+        """Yield all that the index has read of its sources, in their order.
+
+        Raises:
+            InputError: a file has records that the index has not judged.
+            StoreMismatch: a file holds others than those that were judged.
+        """
+        for number, source in sorted(self.sources.items()):
+            yield from self._steps_of(number, source)
+
+    def _steps_of(self, number: int, source: Source) -> Iterator[Step]:
+        entry = self.entries[number]
+        files = FileInput([source], complete=entry.finished)
+        files.enter(Catalogue())
+        for step in files.steps():
+            if isinstance(step, Chunk):
+                if step.end > entry.position:
+                    raise InputError(
+                        f"{source.name} has records that the index has not judged: it knows "
+                        f"{entry.position:,}. Run the same replay again, then verify."
+                    )
+                if step.end == entry.position and step.mark != entry.mark:
+                    raise StoreMismatch(changed(source.name, "records that were judged are others"))
+                step.source, at = number, step.end
+                yield step
+                if at == entry.position and not entry.finished:
+                    return
+            elif isinstance(step, SourceEnd):
+                yield replace(step, source=number)
+
+
+@contextmanager
+def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Iterator[FileTarget]:
+    """Open the index in `folder` for its audit; `pages` name what it has read.
+
+    Raises:
+        InputError: not all that it has read is given, or more, or not as it was read.
+        StoreMismatch: its verdicts cannot be derived again, or the key or a file is another one.
+        StreamerError: the index cannot be read.
+    """
+    with ExitStack() as stack:
+        index = stack.enter_context(closing(WholeIndex(folder, settings.input_topic)))
+        own_catalogue(index.stores[0][1].owner, str(folder))
+        catalogue, known = (_catalogue(index) for _ in range(2))
+        in_force = _check_repeatable(index, catalogue, folder)
+        signature = signature_of(index.identity)
+        secret = obtain_existing_secret(folder, settings.key_file)
+        check_identity(folder, index.identity, identity_of(signature, in_force.shards, secret))
+        parser = _parser(settings, in_force, signature)
+        whole_rows = bool(catalogue.roles)
+        columns = None if whole_rows else parser.columns
+        opened = open_sources(pages, settings.page_bytes_max, columns, settings.url_prefix)
+        sources = _sources(known, catalogue, opened.sources)
+        _check_mapping(catalogue, sources, parser)
+        fingerprint = str(index.identity["fingerprint"])
+        others = stack.enter_context(
+            closing(OtherIndexes(settings.also, fingerprint, index.identity))
+        )
+        yield FileTarget(
+            index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,
+            others,
+        )  # fmt: skip
+
+
+def _catalogue(index: WholeIndex) -> Catalogue:
+    store, meta = index.stores[0]
+    catalogue = own_catalogue(meta.owner, str(index.folder))
+    catalogue.read_entries(store)
+    catalogue.set_folder(index.folder)
+    return catalogue
+
+
+def _check_repeatable(index: WholeIndex, catalogue: Catalogue, folder: Path) -> IndexSettings:
+    """Return the settings in force; raise StoreMismatch where they were not so from the start."""
+    state = unpack_state(index.parts[0].meta.state)
+    settings = unpack_settings(state.settings)
+    refused = partial(_refused, folder)
+    if settings is None:
+        raise refused("it has no settings")
+    if state.positions.get(CONFIG, 0) > 1:
+        raise refused("its settings were changed on the way, and it does not know where")
+    if state.positions.get("commands"):
+        raise refused("pages of it were forgotten, and it does not know when")
+    if why := next(filter(None, map(_no_file, catalogue.entries)), ""):
+        raise refused(why)
+    if settings.shards == 1 and _read_by_turns(index.parts[0]):
+        raise refused("its files were read by turns, and it does not know in which order")
+    return settings
+
+
+def _no_file(entry: SourceEntry) -> str:
+    """Return why the pages of a source cannot be read again; "" of a file."""
+    if entry.topic_id:
+        return f"it has read the topic {entry.name}"
+    if entry.identity is not None or not entry.position:
+        return ""
+    known = {ADDED: "a program has added pages to it"}
+    return known.get(entry.path, f"it has read {entry.name}, which is no file")
+
+
+def _read_by_turns(part: IndexPart) -> bool:
+    """Return whether kept pages of a source stand behind those of a later one."""
+    newest = 0
+    for scanned in scan_rows(part.store, part.place):
+        sources = [split_ref(ref)[0] for ref in scanned.rows.refs]
+        if sources and (sources[0] < newest or sources != sorted(sources)):
+            return True
+        newest = sources[-1] if sources else newest
+    return False
+
+
+def _refused(folder: Path, why: str) -> StoreMismatch:
+    return StoreMismatch(f"The index {folder} cannot be verified: {why}, {_ADVICE}.")
+
+
+def _parser(settings: Settings, own: IndexSettings, signature: SignatureSettings) -> PageParser:
+    mapping = page_parser(settings).mapping
+    limit = settings.page_bytes_max
+    try:
+        return PageParser(mapping, settings.carry, limit, own.rules, signature.text)
+    except ValueError as error:
+        raise InputError(f"--carry cannot be used: {error}.") from error
+
+
+def _sources(known: Catalogue, catalogue: Catalogue, given: Sequence[Source]) -> dict[int, Source]:
+    """Return the files by their numbers in the index; `known` is a catalogue that may change."""
+    count, found = len(catalogue.entries), dict[int, Source]()
+    for source in given:
+        number = known.enter(source) if source.is_regular else count
+        if number >= count:
+            raise InputError(
+                f"The index has read no file {source.name}. Leave it out, or name the file as the "
+                "replay named it."
+            )
+        found[number] = source
+    for number, entry in enumerate(catalogue.entries):
+        if (entry.position or entry.finished) and entry.identity and number not in found:
+            raise InputError(
+                f"The index has read {entry.name} (then at {entry.path}), which is not among the "
+                "PAGES. Give all that it has read."
+            )
+    return found
+
+
+def _check_mapping(catalogue: Catalogue, sources: Mapping[int, Source], parser: PageParser) -> None:
+    for number, source in sources.items():
+        mapping = catalogue.entries[number].mapping
+        if mapping and mapping != parser.mapping.id:
+            raise InputError(
+                f"{source.name} was read under another field mapping. Give the --preset or "
+                "--fields of the replay."
+            )

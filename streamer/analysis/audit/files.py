@@ -1,0 +1,377 @@
+"""An index of files, held against its promises: its pages are folded afresh, each line compared.
+
+The fold is the one of a replay, with an index of its own in a scratch folder. So it tells every
+line of the verdicts and of the dead letters, in their order, and every row of the index. A line has
+one place: one that is missing, doubled, altered, or exchanged for another is noticed, and so is a
+row or a count of the index that is another one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from streamer.analysis.audit.file_target import FileTarget
+from streamer.analysis.audit.folded import Digests, ExpectedVerdicts, FoldedVerdicts
+from streamer.analysis.audit.kept_pages import KeptPages
+from streamer.analysis.audit.published import VerdictAudit
+from streamer.analysis.audit.scene import (
+    DEAD,
+    JUDGED,
+    VERDICT,
+    AuditReport,
+    Column,
+    PageTable,
+    Places,
+    PromiseCheck,
+    digest,
+)
+from streamer.errors import InputError
+from streamer.index.messages import Pages, Verdicts
+from streamer.model import DeadLetter, Location, page_ref, split_ref
+from streamer.pages.chunk import Chunk, PageBatch
+from streamer.run.judge import FILES, REPLAY_FLUSHES, Judge, JudgeOptions
+from streamer.run.outputs import mark_of
+from streamer.run.small_files import gathered, parsed_by_source, signed
+from streamer.run.stages import (
+    CHUNKS_AHEAD,
+    OneAThread,
+    dead_letter,
+    dead_letter_lines,
+    in_order,
+    signing_pool,
+    verdict_lines,
+)
+from streamer.run.totals import Totals
+from streamer.run.verdict_files import open_verdicts
+from streamer.sketch.method_signer import make_signer
+from streamer.stored.rows import scan_rows
+from streamer.stored.store import Store
+
+Progress = Callable[[str, int, int], None]  # what is read, how much so far, of how much; 0: unknown
+_LINES_A_REPORT = 1_000
+
+
+class FileReport(AuditReport):
+    """The checks of an index of files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verdict_bytes = PromiseCheck("lines are those that a fresh fold of the pages gives")
+        self.numbers = PromiseCheck("each line stands once, in the order of judgement")
+        self.index_rows = PromiseCheck("the index holds the pages that the fold keeps, and counts")
+        self.has_kept_pairs = True
+
+    @property
+    def checks(self) -> dict[str, PromiseCheck]:
+        """Return the checks by name, without those that only topics have."""
+        own = ["outcomes", "existing", "numbers", "verdict_bytes", "representatives"]
+        own += ["kept_pairs"] if self.has_kept_pairs else []
+        return {name: getattr(self, name) for name in [*own, "index_rows"]}
+
+
+def verify_files(
+    target: FileTarget,
+    verdicts: Sequence[Path],
+    dead_letters: Sequence[Path],
+    threads: int,
+    progress: Progress,
+) -> FileReport:
+    """Audit an index of files, and the files that it has written.
+
+    Raises:
+        InputError: a file is missing, or is not as the index has read or written it.
+        StreamerError: the index, or the scratch disk, cannot be used.
+    """
+    for path in [*verdicts, *dead_letters]:
+        _check_whole(target, path)
+    with (
+        tempfile.TemporaryDirectory(prefix="streamer-verify-") as folder,
+        closing(_FileFold(target, Path(folder))) as fold,
+    ):
+        fold.run(threads, progress)
+        said = _VerdictLines(fold)
+        for path in verdicts:
+            _read_lines(path, said.take, progress)
+        said.finish()
+        letters = _DeadLetterLines(fold)
+        for path in dead_letters:
+            _read_lines(path, letters.take, progress)
+        fold.check_outcomes()
+        progress("comparing kept pages", 0, 0)
+        fold.check_index()
+        return fold.report
+
+
+def _check_whole(target: FileTarget, path: Path) -> None:
+    """Raise InputError where a killed run has left lines that the index does not know."""
+    fingerprint = str(target.index.identity["fingerprint"])
+    known = target.catalogue.known_length(str(path), fingerprint)
+    if known is not None and mark_of(str(path)).exists() and path.stat().st_size > known:
+        raise InputError(
+            f"{path} has more than the index knows of: a run was killed, or goes on. Run the same "
+            "replay again until it ends, then verify."
+        )
+
+
+def _read_lines(path: Path, take: Callable[[bytes, str], None], progress: Progress) -> None:
+    try:
+        with open_verdicts(path) as file:
+            for number, line in enumerate(file, 1):
+                take(line, f"{path}:{number}")
+                if number % _LINES_A_REPORT == 0:
+                    progress(path.name, number, 0)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+class _FileFold:
+    """The fold of all that an index has read, and what it tells."""
+
+    def __init__(self, target: FileTarget, folder: Path) -> None:
+        self.report = FileReport()
+        self.target = target
+        entries = target.entries
+        self._locate = target.catalogue.locator()
+        self._numbers = {(e.name, e.partition): number for number, e in enumerate(entries)}
+        ends = {number: entry.position for number, entry in enumerate(entries)}
+        self.table = PageTable(ends, 1, self._name_of)
+        self.lines = np.zeros(sum(ends.values()), np.int64)  # number plus 1 of each place's line
+        bands, shards = int(target.index.identity["bands"]), target.settings.shards
+        self._kept = KeptPages(folder, shards, bands, self._name_of)
+        self._folded = FoldedVerdicts(0, shards, self.table, self._kept)
+        self._letters = Column(np.uint64)
+        self._totals = Totals()
+        options = JudgeOptions(REPLAY_FLUSHES, others=target.others)
+        store, own = Store.open(folder / "store"), range(shards)
+        self._judge = Judge(store, target.index.identity, own, options, target.secret)
+        self._judge.configure(target.settings)
+        self._folded.note_settings(target.settings)
+        self._signers = OneAThread(partial(make_signer, target.signature, target.secret))
+
+    def close(self) -> None:
+        """Release the scratch index."""
+        self._judge.close()
+
+    @property
+    def expected(self) -> ExpectedVerdicts:
+        """Return the verdicts by their lines."""
+        return self._folded.finish()
+
+    @property
+    def letters(self) -> Digests:
+        """Return digests of the dead letters by their lines."""
+        return self._letters.array()
+
+    def place_of(self, page: Location) -> int:
+        """Return the place of a record, -1 where there is none."""
+        number = self._numbers.get((page.topic, page.partition), -1)
+        return self.table.place(number, page.offset)
+
+    def _name_of(self, ref: int) -> str:
+        number, ordinal = split_ref(ref)
+        return f"{self.target.entries[number].name}, record {ordinal}"
+
+    # ---- the fold --------------------------------------------------------------------------------
+
+    def run(self, threads: int, progress: Progress) -> None:
+        """Judge all that the index has judged, in its order."""
+        chunks = (
+            step
+            for step in gathered(self.target.steps(), lambda _source: True)
+            if isinstance(step, Chunk)
+        )
+        with signing_pool(threads) as pool:
+
+            def begin(chunk: Chunk) -> Future[tuple[PageBatch, Pages]]:
+                return pool.submit(self._prepare, chunk)
+
+            with closing(in_order(chunks, begin, CHUNKS_AHEAD)) as ahead:
+                for chunk, result in ahead:
+                    assert result is not None, chunk
+                    self._take(chunk, *result.result())
+                    progress("records", self._totals.records, self.target.catalogue.totals.records)
+        self._judge.flush(b"")
+
+    def _prepare(self, chunk: Chunk) -> tuple[PageBatch, Pages]:
+        return signed(self.target.parser, self._signers.get(), chunk)
+
+    def _take(self, chunk: Chunk, batch: PageBatch, pages: Pages) -> None:
+        self._totals.add_batch(batch)
+        self._note_letters(chunk, batch)
+        before = self._folded.arrived
+        self._folded.note_arrived(pages.refs)
+        start, end, numbers = self._judge.next_numbers(chunk, batch)
+        for block in self._judge.judge(FILES, start, end, pages, None, numbers):
+            self._totals.add_verdicts(block)
+            self._note_verdicts(block, before)
+        if self._judge.flush_is_due:
+            self._judge.begin_flush(lambda: b"")
+
+    def _note_verdicts(self, block: Verdicts, before: int) -> None:
+        fingerprint = str(self.target.index.identity["fingerprint"])
+        lines = verdict_lines(block, self._locate, fingerprint).splitlines(keepends=True)
+        first = len(self._folded)
+        places = self.table.places(block.pages.refs)
+        self.lines[places] = np.arange(first + 1, first + 1 + len(lines))
+        if self.target.settings.shards > 1:
+            before = self._folded.arrived  # pages of one chunk wait for each other
+        self._folded.note_verdicts(block, _digests(lines), before)
+
+    def _note_letters(self, chunk: Chunk, batch: PageBatch) -> None:
+        parts = parsed_by_source(chunk, batch)
+        dead = [(each, page_ref(own.source, each.sequence)) for own in parts for each in own.dead]
+        if not dead:
+            return
+        letters = [dead_letter(each, self._locate(ref)) for each, ref in dead]
+        lines = dead_letter_lines(letters).splitlines(keepends=True)
+        first, refs = len(self._letters), np.array([ref for _, ref in dead], np.uint64)
+        self.lines[self.table.places(refs)] = np.arange(first + 1, first + 1 + len(dead))
+        self._letters.append(_digests(lines))
+
+    # ---- what it tells ---------------------------------------------------------------------------
+
+    def check_outcomes(self) -> None:
+        """See that each record has what the fold gives it, and that the index counts the same."""
+        check, flags = self.report.outcomes, self.table.flags
+        check.looked_at += self._totals.records
+        for place in np.flatnonzero((flags & (JUDGED | VERDICT)) == JUDGED).tolist():
+            check.violate(f"{self.table.name(place)}: no verdict")
+        is_dead = (self.lines > 0) & (flags & (JUDGED | DEAD) == 0)
+        for place in np.flatnonzero(is_dead).tolist():
+            check.violate(f"{self.table.name(place)}: no dead letter")
+        for code, count in self._totals.skipped.items():
+            self.report.counts[f"skipped: {code}"] = count
+        own, known = self._totals, self.target.catalogue.totals
+        for name in ("records", "unique", "duplicates", "too_short", "dead", "skipped", "changes"):
+            found, told = getattr(own, name), getattr(known, name)
+            if found != told:
+                self.report.index_rows.violate(f"{name}: {told} in the index, {found} by the fold")
+
+    def check_index(self) -> None:
+        """Hold the rows of the index against those of the fold, and kept pages with each other."""
+        settings, judge = self.target.settings, self._judge
+        for shard in judge.shards:
+            self._kept.note_refused(shard.number, shard.refused)
+        if settings.retire_replaced and settings.shards > 1:
+            self.report.has_kept_pairs = False  # when a shard retired which page is not known
+        else:
+            self._kept.compare(self.report)
+        may_go = bool(settings.expire_after_ms or settings.keep_pages or settings.retire_replaced)
+        for part in self.target.index.parts:
+            self._compare_rows(judge.store, part.store, part.place, may_go=may_go)
+
+    def _compare_rows(self, own: Store, other: Store, shard: int, *, may_go: bool) -> None:
+        """Compare the rows of a shard; those that expire, or are retired, go in their time."""
+        check, name = self.report.index_rows, self.table.name
+        wanted = np.zeros(len(self.lines), np.uint64)
+        for places, digests in self._rows(own, shard):
+            wanted[places] = digests
+        for places, digests in self._rows(other, shard):
+            check.looked_at += len(places)
+            known = np.where(places >= 0, wanted[places], 0)
+            strange = (known != digests) & ~(may_go & (known == 0))
+            for place in places[strange].tolist():
+                which = name(place) if place >= 0 else "an unknown record"
+                check.violate(f"{which}: its row in the index is not one of the fold")
+            wanted[places[places >= 0]] = 0
+        for place in np.flatnonzero(wanted).tolist() if not may_go else ():
+            check.violate(f"{name(place)}: the fold keeps it, and the index has no row of it")
+
+    def _rows(self, store: Store, shard: int) -> Iterator[tuple[Places, Digests]]:
+        for scanned in scan_rows(store, shard):
+            rows = scanned.rows
+            columns = zip(rows.urls, rows.sketches, scanned.marks, rows.times, strict=True)
+            parts = [
+                digest(url, sketch.tobytes(), marks.tobytes(), time.tobytes())
+                for url, sketch, marks, time in columns
+            ]
+            yield self.table.places(np.array(rows.refs, np.uint64)), np.array(parts, np.uint64)
+
+
+class _LineOrder:
+    """See that each line stands once, behind those before it; `what` it is, for examples."""
+
+    def __init__(self, what: str, fold: _FileFold) -> None:
+        self._what = what
+        self._fold = fold
+        self._last = -1
+
+    def number(self, place: int, *, is_letter: bool, again: bool, at: str) -> int | None:
+        """Return the number of the line that the fold gives for a record; None if it gives none."""
+        fold = self._fold
+        numbers, name = fold.report.numbers, fold.table.name(place)
+        number = int(fold.lines[place]) - 1
+        judged = bool(fold.table.flags[place] & JUDGED)
+        if number < 0 or judged == is_letter:
+            fold.report.outcomes.violate(f"{at}: {name} has no {self._what} by the fold")
+            return None
+        if again:
+            numbers.violate(f"{at}: a second {self._what} of {name}")
+            return None
+        if number < self._last:
+            numbers.violate(f"{at}: the {self._what} of {name} stands before others")
+        self._last = max(number, self._last)
+        return number
+
+
+class _VerdictLines(VerdictAudit):
+    """Takes the lines of verdict files."""
+
+    def __init__(self, fold: _FileFold) -> None:
+        super().__init__(fold.place_of, fold.table, [fold.expected], fold.report)
+        self._order = _LineOrder("verdict", fold)
+
+    def take(self, line: bytes, at: str) -> None:
+        """Take one line."""
+        verdict = self._decoded(line, at)
+        if verdict is None or (place := self._place_or_violation(verdict.page, at)) < 0:
+            return
+        self._report.verdict_bytes.looked_at += 1
+        again = bool(self._table.flags[place] & VERDICT)
+        number = self._order.number(place, is_letter=False, again=again, at=at)
+        if number is not None:
+            found = digest(line)
+            self._check_bytes((0, number), found, at)
+            self._take_first(place, found, verdict, (0, number), at)
+
+
+class _DeadLetterLines:
+    """Takes the lines of files of dead letters."""
+
+    def __init__(self, fold: _FileFold) -> None:
+        self._fold = fold
+        self._order = _LineOrder("dead letter", fold)
+        self._decode = msgspec.json.Decoder(DeadLetter).decode
+
+    def take(self, line: bytes, at: str) -> None:
+        """Take one line."""
+        fold, report = self._fold, self._fold.report
+        report.verdict_bytes.looked_at += 1
+        try:
+            letter = self._decode(line)
+        except msgspec.MsgspecError:
+            report.verdict_bytes.violate(f"{at}: no dead letter of this schema")
+            return
+        place = fold.place_of(letter.page)
+        if place < 0:
+            report.existing.violate(f"{at}: there is no such record")
+            return
+        again = bool(fold.table.flags[place] & DEAD)
+        number = self._order.number(place, is_letter=True, again=again, at=at)
+        if number is not None:
+            fold.table.flags[place] |= np.uint8(DEAD)
+            report.counts["pages dead-lettered"] += 1
+            if fold.letters[number] != digest(line):
+                report.verdict_bytes.violate(f"{at}: not the dead letter that the fold gives")
+
+
+def _digests(lines: Sequence[bytes]) -> Digests:
+    return np.array([digest(line) for line in lines], np.uint64)

@@ -1,0 +1,298 @@
+"""`streamer verify --index`: clean after replays of files, and whatever is changed is noticed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from streamer.stored.store import Store
+from tests.helpers.kills import code_of
+from tests.integration.test_page_outputs import KILLED, crawl, warc_record
+from tests.integration.test_replay import Place, lines, page
+
+Lines = list[bytes]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def judged(place: Place, *arguments: str, records: int = 120) -> list[Path]:
+    """Judge two files; return them."""
+    pages = crawl(records)
+    files = [
+        place.write("one.jsonl", *pages[:-9]),
+        place.write("two.jsonl.gz", gzip.compress(b"".join(pages[-9:]))),
+    ]
+    assert place.replay(*files, "--key-file", place.folder / "key", *arguments) == 0
+    return files
+
+
+def verified(
+    place: Place, files: list[Path], *arguments: str | Path, verdicts: Path | None = None
+) -> dict[str, Any] | int:
+    """Return what was found, or the exit code of a refusal."""
+    report = place.folder / "report.json"
+    report.unlink(missing_ok=True)
+    code = place.streamer(
+        "verify", *files, "--index", place.index, "--json", report,
+        "--verdicts", verdicts or place.verdicts,
+        "--key-file", place.folder / "key", *arguments,
+    )  # fmt: skip
+    if not report.exists():
+        return code
+    found: dict[str, Any] = json.loads(report.read_bytes())
+    assert code == (0 if found["clean"] else 1)
+    return found
+
+
+def broken(found: dict[str, Any] | int) -> list[str]:
+    assert isinstance(found, dict)
+    return [name for name, check in found["checks"].items() if check["violations"]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--shards", "3"),
+        ("--exact", "--track-changes", "--retire-replaced"),
+        ("--keep-pages", "9", "--head-pages", "4"),
+        ("--carry", "url"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_replay_has_done_is_clean_and_all_of_it_is_looked_at(
+    place: Place, arguments: tuple[str, ...]
+) -> None:
+    files = judged(place, *arguments)
+    found = verified(place, files, *(arguments if "--carry" in arguments else ()))
+    assert isinstance(found, dict)
+    assert broken(found) == []
+    counts, checks = found["counts"], found["checks"]
+    said = lines(place.verdicts)
+    dead = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert counts["pages unique"] + counts["pages duplicate"] == len(said) > 100
+    assert counts["pages dead-lettered"] == len(dead) > 0
+    assert checks["outcomes"]["looked_at"] == 120
+    assert counts["skipped: blank_line"] + len(said) + len(dead) == 120
+    assert checks["verdict_bytes"]["looked_at"] == len(said) + len(dead)
+    assert checks["representatives"]["looked_at"] == counts["pages duplicate"]
+    assert (counts["pages duplicate"] > 20) == ("--keep-pages" not in arguments)
+    assert checks["index_rows"]["looked_at"] > 0
+
+
+def test_warc_files_and_small_files_of_several_runs_are_clean(place: Place) -> None:
+    (place.folder / "in").mkdir()
+    for number in range(30):
+        place.write(f"in/{number:02}.jsonl", page(number % 7), page(number))
+    place.write("crawl.warc", *(warc_record(number % 9) for number in range(40)))
+    key = ("--key-file", place.folder / "key")
+    assert place.replay(place.folder / "in", *key) == 0
+    assert place.replay(place.folder / "crawl.warc", *key) == 0
+    given = [place.folder / "crawl.warc", place.folder / "in"]
+    found = verified(place, given)
+    assert broken(found) == []
+    assert isinstance(found, dict)
+    assert found["checks"]["outcomes"]["looked_at"] == 100
+
+
+def without(number: int) -> Callable[[Lines], None]:
+    def drop(said: Lines) -> None:
+        del said[number]
+
+    return drop
+
+
+def doubled(said: Lines) -> None:
+    said.insert(50, said[40])
+
+
+def doubled_at_once(said: Lines) -> None:
+    said.insert(41, said[40])
+
+
+def swapped(said: Lines) -> None:
+    said[40], said[41] = said[41], said[40]
+
+
+def replaced(said: Lines) -> None:
+    said[40] = said[41]
+
+
+def of_no_record(said: Lines) -> None:
+    said.append(said[0].replace(b'"offset":0', b'"offset":4711'))
+
+
+def of_no_page(said: Lines) -> None:
+    said.append(said[0].replace(b'"offset":0', b'"offset":8'))
+
+
+def no_json(said: Lines) -> None:
+    said[3] = b"{\n"
+
+
+def no_end(said: Lines) -> None:
+    said[-1] = said[-1].rstrip()
+
+
+def altered(field: str, value: Any, number: int = 2) -> Callable[[Lines], None]:
+    """Return what alters a field of the `number`-th duplicate."""
+
+    def alter(said: Lines) -> None:
+        at = [i for i, line in enumerate(said) if b'"duplicate"' in line][number]
+        fields = json.loads(said[at])
+        fields[field] = value
+        said[at] = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    return alter
+
+
+def other_representative(said: Lines) -> None:
+    """Name a page that is a duplicate itself."""
+    at = [i for i, line in enumerate(said) if b'"duplicate"' in line]
+    fields, other = json.loads(said[at[9]]), json.loads(said[at[0]])
+    fields["representative"]["page"] = other["page"]
+    said[at[9]] = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+CHANGES: dict[str, tuple[Callable[[Lines], None], set[str]]] = {
+    "the first is missing": (without(0), {"outcomes", "numbers"}),
+    "one is missing": (without(50), {"outcomes", "numbers"}),
+    "the last is missing": (without(-1), {"outcomes", "numbers"}),
+    "one stands twice": (doubled, {"numbers"}),
+    "one stands twice in a row": (doubled_at_once, {"numbers"}),
+    "two are exchanged": (swapped, {"numbers"}),
+    "one is another": (replaced, {"outcomes", "numbers"}),
+    "one is of no record": (of_no_record, {"existing"}),
+    "one is of a blank line": (of_no_page, {"outcomes"}),
+    "one is no JSON": (no_json, {"outcomes", "numbers", "verdict_bytes"}),
+    "the last has no end": (no_end, {"verdict_bytes"}),
+    "another URL": (altered("url", "http://other.example/"), {"verdict_bytes"}),
+    "another similarity": (altered("similarity", 0.9999), {"verdict_bytes"}),
+    "too little similarity": (altered("similarity", 0.7), {"verdict_bytes", "representatives"}),
+    "another field more": (altered("more", 1), {"verdict_bytes"}),
+    "unique instead": (altered("verdict", "unique"), {"verdict_bytes"}),
+    "no representative": (
+        altered("representative", None), {"verdict_bytes", "representatives"},
+    ),
+    "a chain": (other_representative, {"verdict_bytes", "representatives"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_whatever_is_changed_in_the_verdicts_is_noticed(place: Place, shards: str) -> None:
+    files = judged(place, "--shards", shards)
+    whole = place.verdicts.read_bytes().splitlines(keepends=True)
+    copy = place.folder / "copy.jsonl"
+    noticed = {}
+    for name, (change, _) in CHANGES.items():
+        said = list(whole)
+        change(said)
+        copy.write_bytes(b"".join(said))
+        letters = Path(f"{place.verdicts}.dead.jsonl")
+        found = verified(place, files, "--dead-letters", letters, verdicts=copy)
+        noticed[name] = set(broken(found))
+    assert {name: wanted - noticed[name] for name, (_, wanted) in CHANGES.items()} == {
+        name: set() for name in CHANGES
+    }
+
+
+@pytest.mark.parametrize("name", ["one is missing", "one stands twice", "two are exchanged"])
+def test_a_dead_letter_that_is_changed_is_noticed(place: Place, name: str) -> None:
+    files = judged(place)
+    letters = Path(f"{place.verdicts}.dead.jsonl")
+    said = letters.read_bytes().splitlines(keepends=True)
+    changes: dict[str, Lines] = {
+        "one is missing": said[1:],
+        "one stands twice": [*said, said[-1]],
+        "two are exchanged": [said[1], said[0], *said[2:]],
+    }
+    copy = place.write("letters.jsonl", *changes[name])
+    found = verified(place, files, "--dead-letters", copy)
+    assert broken(found) == [
+        {"one is missing": "outcomes"}.get(name, "numbers"),
+    ]
+    altered = said[0].replace(b"broken", b"whole")
+    copy = place.write("letters.jsonl", altered or b"", *said[1:])
+    if altered != said[0]:
+        assert broken(verified(place, files, "--dead-letters", copy)) == ["verdict_bytes"]
+
+
+def test_a_row_of_the_index_that_is_another_one_is_noticed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = judged(place)
+    read = Store.row_blocks
+
+    def changed(self: Store, blocks: list[int]) -> list[bytes]:
+        found = read(self, blocks)
+        if str(place.index) not in str(self.path) or 0 not in blocks:
+            return found
+        first = np.frombuffer(found[0], np.uint8).copy()
+        first[400] ^= 1  # in a sketch
+        return [first.tobytes(), *found[1:]]
+
+    monkeypatch.setattr(Store, "row_blocks", changed)
+    assert broken(verified(place, files)) == ["index_rows"]
+
+
+def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> None:
+    file = place.write("pages.jsonl", *crawl(400))
+    arguments = (
+        file, "--verdicts", place.verdicts, "--index", place.index, "--key-file",
+        place.folder / "key", "--complete", "--head-pages", "9",
+    )  # fmt: skip
+    assert code_of(KILLED, 12, "_judge_new", *arguments) == -9
+    assert verified(place, [file]) == 1
+    assert code_of(KILLED, 0, "-", *arguments) == 0
+    with mock.patch("streamer.pages.lines.CHUNK_RECORDS_MAX", 20):
+        assert broken(verified(place, [file])) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("settings", "its settings were changed on the way"),
+        ("missing", "which is not among the PAGES"),
+        ("unknown", "has read no file"),
+        ("grown", "records that the index has not judged"),
+        ("changed", "has changed since the index read it"),
+        ("mapping", "another field mapping"),
+        ("turns", "read by turns"),
+    ],
+)
+def test_what_the_index_does_not_know_is_refused(
+    place: Place, what: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files, more = judged(place), tuple[str | Path, ...]()
+    if what == "settings":
+        more = ("--threshold", "0.9")
+        assert place.replay(*files, "--key-file", place.folder / "key", *more) == 0
+        more = ()
+    elif what == "missing":
+        files = files[:1]
+    elif what == "unknown":
+        files.append(place.write("three.jsonl", page(1)))
+    elif what in {"grown", "turns"}:
+        with files[0].open("ab") as file:
+            file.writelines(map(page, range(500, 520)))
+        if what == "turns":
+            assert place.replay(*files, "--key-file", place.folder / "key") == 0
+    elif what == "changed":
+        files[0].write_bytes(files[0].read_bytes().replace(b"quick11 ", b"quack11 "))
+    elif what == "mapping":
+        more = ("--fields", '{"url": "/url", "body": "/text"}')
+    capfd.readouterr()
+    assert verified(place, files, *more) in {1, 2, 3}
+    assert said in " ".join(capfd.readouterr().err.split())

@@ -1,0 +1,217 @@
+"""The pairs of kept pages that an audit finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamer.analysis.audit import kept_pages
+from streamer.analysis.audit.kept_pages import KeptPages, buckets
+from streamer.analysis.audit.scene import AuditReport
+from streamer.index.messages import Pages, Term
+from streamer.index.rule import matching_pairs
+from streamer.index.settings import IndexSettings
+from streamer.sketch.hash_sets import pack_set
+from streamer.sketch.resemblance import similarity
+from tests.helpers.shard_cases import BANDS, FAR, SAME, apart, shares
+from tests.helpers.signed_pages import family_pages, made_pages
+
+
+def keyed(*keys: int) -> list[int]:
+    """Return the keys of a page; those that are 0 or not given are its own."""
+    return shares(*keys, *[0] * (BANDS + 1 - len(keys)))
+
+
+def compared(
+    folder: Path, pages: Pages, *, shards: int = 1, refused: int = 0, **rules: float
+) -> AuditReport:
+    """Return what is found of these kept pages, which come in two parts."""
+    kept = KeptPages(Path(mkdtemp(dir=folder)), shards, pages.keys.shape[1] - 1)
+    kept.note_settings(IndexSettings.model_validate({"shards": shards, **rules}))
+    kept.note_refused(shards - 1, refused)
+    kept.add(pages.take(range(len(pages) // 2)))
+    kept.add(pages.take(range(len(pages) // 2, len(pages))))
+    report = AuditReport()
+    kept.compare(report)
+    return report
+
+
+def excused(report: AuditReport) -> int:
+    return report.counts["kept pairs that match, excused by the limits"]
+
+
+def test_two_kept_pages_that_match_are_found_once(tmp_path: Path) -> None:
+    keys = [keyed(1, 2), keyed(1, 2), keyed()]
+    pages = made_pages(keys, [SAME, apart(136), SAME])
+    report = compared(tmp_path, pages, threshold=0.8007)  # exactly theirs
+    assert report.kept_pairs.violations == 1
+    assert report.kept_pairs.examples == [
+        "partition 0, offset 0 and partition 0, offset 1 are both kept and match"
+    ]
+    assert report.kept_pairs.looked_at == 2
+    assert report.counts["kept pages"] == 3
+
+
+def test_pages_below_the_threshold_or_without_a_common_key_are_no_pair(tmp_path: Path) -> None:
+    keys = [keyed(1), keyed(1), keyed()]
+    assert compared(tmp_path, made_pages(keys, [SAME, apart(137), SAME])).broken == []
+
+
+def test_where_sets_of_shingles_decide_so_they_do_here(tmp_path: Path) -> None:
+    numbers = np.arange(200, dtype=np.uint64) << np.uint64(40)
+    one, alike, unlike = (pack_set(numbers[first:]) for first in (0, 30, 60))
+    keys = [keyed(1), keyed(1), keyed(2), keyed(2), keyed(3), keyed(3)]
+    pages = made_pages(keys, [SAME, apart(137), SAME, apart(136), SAME, apart(136)])
+    pages.shingles = [one, alike, one, unlike, one, b""]
+    for decides, found in ((True, ["0 and 1", "4 and 5"]), (False, ["2 and 3", "4 and 5"])):
+        told = compared(tmp_path, pages, exact=decides).kept_pairs.examples
+        assert [pair.replace("partition 0, offset ", "")[:7] for pair in told] == found
+
+
+def test_of_settings_that_changed_the_strictest_count(tmp_path: Path) -> None:
+    kept = KeptPages(tmp_path, 1, BANDS)
+    for threshold in (0.9, 0.5):
+        kept.note_settings(IndexSettings(threshold=threshold))
+    kept.add(made_pages([keyed(1), keyed(1)], [SAME, apart(100)]))  # 0.8535
+    report = AuditReport()
+    kept.compare(report)
+    assert report.broken == []
+    assert report.kept_pairs.looked_at == 1
+
+
+def test_pages_of_few_shingles_have_their_content_in_common_only(tmp_path: Path) -> None:
+    keys = [keyed(1, 0, 0, 9), keyed(1, 0, 0, 8), keyed(0, 0, 0, 9)]
+    pages = made_pages(keys, [SAME] * 3, distinct=3)
+    report = compared(tmp_path, pages)
+    assert report.kept_pairs.examples == [
+        "partition 0, offset 0 and partition 0, offset 2 are both kept and match"
+    ]
+
+
+def test_empty_pages_match_nothing(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME], tokens=0)
+    report = compared(tmp_path, pages)
+    assert report.broken == []
+    assert report.counts["kept pages"] == 0
+
+
+def test_what_a_full_bucket_did_not_take_is_not_compared(tmp_path: Path) -> None:
+    keys = [keyed(1) for _ in range(4)]
+    pages = made_pages(keys, [FAR[0], FAR[1], SAME, SAME])
+    assert compared(tmp_path, pages, bucket_max=2).broken == []
+    assert compared(tmp_path, pages, bucket_max=3).kept_pairs.violations == 1
+
+
+def test_with_several_shards_a_refused_posting_excuses_a_pair(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+    report = compared(tmp_path, pages, shards=2, refused=1)
+    assert report.broken == []
+    assert excused(report) == 1
+    assert compared(tmp_path, pages, shards=2).kept_pairs.violations == 1
+
+
+def test_more_candidates_than_are_looked_at_excuse_a_pair(tmp_path: Path) -> None:
+    keys = [keyed(1, 2), keyed(1, 2), keyed(1, 2)]
+    pages = made_pages(keys, [FAR[0], SAME, SAME])
+    report = compared(tmp_path, pages, candidates_max=1)
+    assert (report.broken, excused(report)) == ([], 1)
+    assert compared(tmp_path, pages, candidates_max=4).kept_pairs.violations == 1
+
+
+def test_with_several_shards_a_limit_that_may_be_reached_excuses_a_pair(tmp_path: Path) -> None:
+    pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+    report = compared(tmp_path, pages, shards=2, bucket_max=64, candidates_max=128)
+    assert (report.broken, excused(report)) == ([], 1)
+
+
+def test_many_pairs_under_one_key_are_counted_as_far_as_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_pages, "PAIRS_MAX", 3)
+    pages = made_pages([keyed(1) for _ in range(5)], [SAME] * 5)
+    assert compared(tmp_path, pages).kept_pairs.violations == 3
+
+
+def met_in_bucket(
+    bucket: list[int], bucket_max: int, may_answer: Callable[[int, int], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of rows that meet: a later one, and one that has a posting and may answer."""
+    posted: list[int] = []
+    for later in bucket:
+        answering = [row for row in posted if may_answer(row, later)]
+        yield from ((row, later) for row in answering)
+        if len(answering) < bucket_max:
+            posted.append(later)
+
+
+spans = st.sampled_from([3, 10, 1000])
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5), spans, spans)
+def test_the_kernel_compares_what_the_rule_says(
+    random: Random, count: int, bucket_max: int, age: int, newest: int
+) -> None:
+    pages = family_pages(random, count)
+    pages.times[:] = 10 * np.arange(count)
+    posted = np.array([random.random() < 0.8 for _ in range(count)], np.bool_)
+    keys = pages.keys[:, 0].copy()
+    rows, starts = buckets(keys, posted)
+    met, found = np.zeros(count, np.int64), np.empty((1000, 2), np.int64)
+    ends = np.array([i + random.choice((1, 9, 1000)) for i in range(count)], np.int64)
+    lives = np.stack((pages.times, ends), axis=1)
+    looked_at, matching = matching_pairs(
+        rows, starts, pages.sketches, lives, (bucket_max, 6000, 0, age, newest), met, found,
+        np.empty(bucket_max, np.int64),
+    )  # fmt: skip
+    by_key: dict[int, list[int]] = {}
+    for row in np.flatnonzero(posted).tolist():
+        by_key.setdefault(int(keys[row]), []).append(row)
+    wanted = [
+        pair
+        for bucket in by_key.values()
+        for pair in met_in_bucket(
+            bucket, bucket_max, lambda a, b: b - a <= min(newest, age // 10) and b < ends[a]
+        )
+    ]
+    assert looked_at == len(wanted) == met.sum()
+    assert met.tolist() == [sum(later == row for _, later in wanted) for row in range(count)]
+    matches = [p for p in wanted if similarity(pages.sketches[p[0]], pages.sketches[p[1]]) >= 6000]
+    assert sorted(map(tuple, found[:matching].tolist())) == sorted(matches)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        ("url", b"u0"),
+        ("ref", 0),
+        ("before", 1),
+        ("url", b"https://a.b.example/"),
+        ("retired", b"u0"),
+    ],
+)
+def test_a_page_that_was_forgotten_before_the_other_came_is_no_pair(
+    tmp_path: Path, term: Term
+) -> None:
+    terms = [("host", b".b.example") if term[1] == b"https://a.b.example/" else term]
+    for moment, violations in enumerate((1, 0, 1)):
+        kept = KeptPages(Path(mkdtemp(dir=tmp_path)), 1, BANDS)
+        kept.note_settings(IndexSettings())
+        pages = made_pages([keyed(1), keyed(1)], [SAME, SAME])
+        pages.times[:] = 0, 5
+        if isinstance(term[1], bytes):
+            pages.urls[0] = term[1]
+        for place in range(3):
+            if place == moment:
+                kept.forget(0, terms)
+            kept.add(pages.take([place] if place < 2 else []))
+        report = AuditReport()
+        kept.compare(report)
+        assert report.kept_pairs.violations == violations
+        assert report.counts["kept pages that were forgotten"] == (moment > 0)
