@@ -1,9 +1,9 @@
 """Rows of Parquet and Arrow files: a row becomes a JSON object, and is read as a line of JSON is.
 
-So fields are found by the same pointers: `/text` is a column, `/meta/url` a field of a struct. A
-cell of bytes is text where it is UTF-8; else it is base64 under its column's name with `_base64`
-behind. Of a wide table only the columns that are needed are read, except in its first rows, which
-show a wrong field mapping. A row's ordinal is its number in the file.
+So fields are found by the same pointers: `/text` is a column, `/meta/url` a field of a struct. Of a
+wide table only the columns that are needed are read, except in its first rows, which show a wrong
+field mapping. A row's ordinal is its number in the file. The next rows are decoded in a thread,
+while those before them are judged.
 
 A file is known again by what it says of itself behind its rows (Parquet) or before them (Arrow):
 the places, sizes and extremes of all its parts. So a run that is taken up goes straight to the part
@@ -13,11 +13,11 @@ where it was, and reads nothing before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import msgspec
 import numpy as np
 import xxhash
 
@@ -31,8 +31,8 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
+from streamer.pages.table_lines import batch_lines
 from streamer.text.slices import Slices
-from streamer.text.tokens import SLACK
 
 if TYPE_CHECKING:
     import os
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from streamer.pages.records import InputFile
 
 _BUFFER_BYTES = 1 << 20  # of a column, read at once
-_NEWLINE = 0x0A
-_encode_lines = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode_lines
 _Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
 
 
@@ -50,6 +48,14 @@ class _RowGroup(NamedTuple):
 
     rows: int
     bytes: int
+
+
+class _Lines(NamedTuple):
+    """Rows from the number `first` on, and how many bytes the parts take up to their end."""
+
+    first: int
+    lines: Slices
+    done: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +203,7 @@ class TableRecords:
         self._stream = stream
         self._table = table
         self._place = Mark()
+        self._decoder = ThreadPoolExecutor(1, "decode")
         self.damage: str | None = None
         self.look = stream.look
 
@@ -209,6 +216,7 @@ class TableRecords:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._decoder.shutdown()  # what it reads must be open
         self._table.close()
         self._stream.close()
 
@@ -224,21 +232,33 @@ class TableRecords:
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
         """As in `Records`; there is no record without an end."""
         del complete
-        parts = self._table.parts
-        scale = self.status.st_size / max(1, sum(part.bytes for part in parts))
+        scale = self.status.st_size / max(1, sum(part.bytes for part in self._table.parts))
+        for first, lines, done in self._one_ahead(self._all_rows(start)):
+            yield from self._chunks_of(first, lines, int(scale * done))
+        ending.damage = self.damage or ""
+
+    def _one_ahead(self, items: Iterator[_Lines]) -> Iterator[_Lines]:
+        """Yield items, each as the next one is made in the thread."""
+        making = self._decoder.submit(next, items, None)
+        while (item := making.result()) is not None:
+            making = self._decoder.submit(next, items, None)
+            yield item
+
+    def _all_rows(self, start: int) -> Iterator[_Lines]:
+        """Yield the rows from one on, as far as the file can be read."""
         end, before = 0, 0
-        for number, part in enumerate(parts):
+        for number, part in enumerate(self._table.parts):
             begin, end = end, end + part.rows
             if end > start:
                 try:
-                    for first, rows in self._rows(number, part, max(0, start - begin)):
-                        done = before + part.bytes * (first + len(rows)) / part.rows
-                        yield from self._chunks_of(begin + first, rows, int(scale * done))
+                    for first, lines in self._rows(number, part, max(0, start - begin)):
+                        done = before + part.bytes * (first + len(lines)) / part.rows
+                        yield _Lines(begin + first, lines, done)
                 except arrow_errors() as error:
-                    self.damage = f"part {number + 1} of {len(parts)}: {said_by(error)}"
-                    break
+                    parts = len(self._table.parts)
+                    self.damage = f"part {number + 1} of {parts}: {said_by(error)}"
+                    return
             before += part.bytes
-        ending.damage = self.damage or ""
 
     def _rows(self, number: int, part: _RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
         """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
@@ -273,7 +293,7 @@ class TableRecords:
         for batch in self._table.read(number, rows, columns):
             begin, end = max(at, wanted.start), min(at + batch.num_rows, wanted.stop)
             if begin < end:
-                yield begin, _lines(batch.slice(begin - at, end - begin))
+                yield begin, batch_lines(batch.slice(begin - at, end - begin))
             at += batch.num_rows
             if at >= wanted.stop:
                 return
@@ -308,67 +328,3 @@ def arrow_errors() -> tuple[type[Exception], ...]:
 def said_by(error: Exception) -> str:
     """Return the first line of an error, behind which there may be many."""
     return str(error).partition("\n")[0]
-
-
-def _lines(batch: _Batch) -> Slices:
-    """Return the rows of a batch as JSON objects, a line each."""
-    columns = [_cells(batch.column(i)) for i in range(batch.num_columns)]
-    names = batch.schema.names
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    for name, column in zip(names, columns, strict=True):
-        for at, cell in enumerate(column):
-            if isinstance(cell, bytes):  # which is no text
-                del rows[at][name]
-                rows[at][f"{name}_base64"] = cell
-    data = _encode_lines(rows or [{}] * batch.num_rows)
-    padded = np.frombuffer(data + bytes(SLACK), np.uint8)
-    ends = np.flatnonzero(padded[: len(data)] == _NEWLINE) + 1
-    starts = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
-    return Slices(padded, starts, ends)
-
-
-def _cells(column: Any) -> list[Any]:  # noqa: ANN401 - a pyarrow.Array
-    """Return the cells of a column; bytes as text where they are UTF-8.
-
-    A column of text may hold other bytes, which nobody has checked: then U+FFFD stands for these.
-    Any other cell that Python cannot hold is null.
-
-    Raises:
-        pyarrow.ArrowInvalid: the column leads out of its memory, as damage may have it.
-    """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    kind = column.type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    if is_text:
-        column = column.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        if "UTF8" not in str(error):  # of text within others
-            raise
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":  # which no type of Python has
-        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
-    if is_text:
-        cells = column.to_pylist()
-        return [None if cell is None else cell.decode(errors="replace") for cell in cells]
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return [_as_text(cell) for cell in column.to_pylist()]
-    try:
-        return list(column.to_pylist())
-    except (ValueError, OverflowError):  # text that is no UTF-8, a year 10,000
-        return [_or_null(cell) for cell in column]
-
-
-def _as_text(cell: bytes | None) -> str | bytes | None:
-    try:
-        return cell if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return cell
-
-
-def _or_null(cell: Any) -> Any:  # noqa: ANN401 - a pyarrow.Scalar
-    try:
-        return cell.as_py()
-    except (ValueError, OverflowError):
-        return None

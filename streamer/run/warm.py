@@ -38,6 +38,7 @@ from streamer.pages.bytestream import ByteStream
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk
 from streamer.pages.lines import LineReader
 from streamer.pages.parse import PageParser
+from streamer.pages.table_lines import Cells, json_objects
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import unite
@@ -131,6 +132,7 @@ def _compile_text(*, main_text: bool) -> None:
     room = np.empty(2 * SPARE, np.uint64)
     hash_tokens(text.data, 0, len(_BODY), uint64(0), token_tables(), token_scratch(), room, 0)
     _signed(make_signer(NATIVE_SIGNATURE, bytes(32)), 0)
+    json_objects([Cells("body", text.data, text.starts, text.ends, is_text=True)], 1)
     if main_text:
         _signed(make_signer(MAIN_TEXT_SIGNATURE, bytes(32)), 0)
 
