@@ -91,25 +91,26 @@ class SigningMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         self.records_read = counter(
-            "streamer_records_read_total", "Records read from the input, whatever became of them."
+            "streamer_records_read_total",
+            "Records read from the input: pages, dead letters and skipped records.",
         )
-        self.pages_signed = counter(
-            "streamer_pages_signed_total", "Records that were pages, and were signed."
-        )
+        self.pages_signed = counter("streamer_pages_signed_total", "Pages signed.")
         self.dead_letters = counter(
             "streamer_dead_letters_total", "Records that became dead letters.", ["code"]
         )
         self.skipped_records = counter(
             "streamer_skipped_records_total",
-            "Records that are no pages by the rules of the input.",
+            "Records that are not pages by the rules of the input.",
             ["code"],
         )
         self.lag_records = gauge(
-            "streamer_sign_lag_records", "Records of the input that are not signed.", ["partition"]
+            "streamer_sign_lag_records",
+            "Records of the input that are not signed yet.",
+            ["partition"],
         )
         self.gauge_pages = gauge(
             "streamer_gauge_pages",
-            "Pages open at shard 0 when it last said so, and pages sent to it and not taken yet.",
+            "Pages open at shard 0 as last reported, plus pages sent that it has not taken yet.",
         )
         self.paused = gauge(
             "streamer_signing_paused", "1 while signers wait for shard 0 to catch up, else 0."
@@ -129,7 +130,7 @@ class IndexMetrics:
         self._index(gauge)
         self.largest_cluster_share = Gauge(
             "streamer_largest_cluster_share",
-            "Share of the newest pages that are in one cluster; 0 below a fifth.",
+            "Share of the newest pages in the largest cluster; 0 below a fifth.",
             registry=registry,
         )
         self.latency = PageHistogram(
@@ -148,24 +149,24 @@ class IndexMetrics:
         )
         self.changes = Counter(
             "streamer_changes_total",
-            "Verdicts published of pages that were compared with the last version of their URL.",
+            "Verdicts published on pages that were compared with the last version of their URL.",
             ["shard", "change"],
             registry=registry,
         )
         self.upkeep_failures = Counter(
             "streamer_shard_upkeep_failures_total",
-            "Work on the index next to its flushes that failed: freezes, merges and sweeps.",
+            "Failed freezes, merges and sweeps of the index.",
             ["shard", "work"],
             registry=registry,
         )
         counter = partial(Counter, labelnames=["shard"], registry=registry)
         self.records_applied = counter(
             "streamer_shard_records_applied_total",
-            "Records of the log that were applied or passed over.",
+            "Records of the log that were applied or ignored.",
         )
         self.records_passed_over = counter(
             "streamer_shard_records_passed_over_total",
-            "Records of the log that were seen before, or came after a hole.",
+            "Records of the log that were ignored: repeated, or after a hole.",
         )
         self.postings_refused = counter(
             "streamer_shard_postings_refused_total",
@@ -174,7 +175,7 @@ class IndexMetrics:
 
     def _log(self, gauge: partial[Gauge]) -> None:
         self.log_position = gauge(
-            "streamer_shard_log_position", "Offset in the log of what is applied next."
+            "streamer_shard_log_position", "Offset in the log of the next record to apply."
         )
         self.log_committed = gauge(
             "streamer_shard_log_committed_offset",
@@ -182,22 +183,22 @@ class IndexMetrics:
         )
         self.flushed_offset = gauge(
             "streamer_shard_flushed_offset",
-            "Offset in the log below which the disk has everything.",
+            "Offset in the log below which everything is on disk.",
         )
         self.lag_records = gauge(
-            "streamer_shard_lag_records", "Records of the log that are not applied."
+            "streamer_shard_lag_records", "Records of the log that are not applied yet."
         )
         self.holes = gauge(
             "streamer_shard_holes",
-            "Sources with records missing from the log: what follows them is not judged.",
+            "Sources with records missing from the log; records after these are not judged.",
         )
 
     def _index(self, gauge: partial[Gauge]) -> None:
         self.undecided_pages = gauge(
-            "streamer_shard_undecided_pages", "Pages that are with a shard further along."
+            "streamer_shard_undecided_pages", "Pages that a later shard has not decided yet."
         )
         self.held_pages = gauge(
-            "streamer_shard_held_pages", "Pages that wait for an undecided one."
+            "streamer_shard_held_pages", "Pages that wait for an undecided page."
         )
         self.head_entries = gauge(
             "streamer_shard_head_entries",
@@ -205,38 +206,38 @@ class IndexMetrics:
         )
         self.head_fill = gauge(
             "streamer_shard_head_fill_ratio",
-            "Pages that a flush would move to disk, as a share of those that make it due.",
+            "Pages that a flush would move to disk, as a share of the number that makes it due.",
         )
         self.kept_pages = gauge(
             "streamer_shard_kept_pages",
-            "Pages that the index holds; those dropped since the last flush count too.",
+            "Pages in the index, including those dropped since the last flush.",
         )
         self.key_table_postings = gauge(
             "streamer_shard_key_table_postings",
-            "Postings in the table of keys that have left the head.",
+            "Postings of flushed pages in the key table.",
         )
         self.frozen_postings = gauge(
             "streamer_shard_frozen_postings",
-            "Postings for which that table had no room, and which are on disk.",
+            "Postings on disk, for which the key table has no room.",
         )
         self.key_table_bytes = gauge(
             "streamer_shard_key_table_bytes",
-            "Memory of that table, and of the filters of frozen postings.",
+            "Memory of the key table, and of the filters of frozen postings.",
         )
         self.index_bytes = gauge(
             "streamer_shard_index_bytes", "Disk space of the index at the last flush."
         )
         self.disk_free_bytes = gauge(
             "streamer_shard_disk_free_bytes",
-            "Space that the index's disk had left at the last flush.",
+            "Free space on the index's disk at the last flush.",
         )
         self.snapshot_timestamp = gauge(
             "streamer_shard_snapshot_timestamp_seconds",
-            "When the newest snapshot was taken, in seconds since 1970; since the process began.",
+            "Time of the newest snapshot of this process, in seconds since 1970.",
         )
         self.snapshot_failures = gauge(
             "streamer_shard_snapshot_failures",
-            "Snapshots that have failed since the last one that was taken.",
+            "Snapshots that failed since the last successful one.",
         )
 
 
@@ -252,23 +253,23 @@ class Metrics:
         self.shards = IndexMetrics(registry)
         self.stage_seconds = Histogram(
             "streamer_stage_seconds",
-            "Seconds that a chunk or a flush took; signers have no shard.",
+            "Seconds that a chunk or a flush took; empty shard for signers.",
             ["shard", "stage"],
             buckets=STAGE_SECONDS,
             registry=registry,
         )
         self.ready = Gauge(
-            "streamer_ready", "1 if /health/ready says so, else 0.", registry=registry
+            "streamer_ready", "1 if the worker is ready (/health/ready), else 0.", registry=registry
         )
         self.brokers_reachable = Gauge(
             "streamer_brokers_reachable", "1 while a broker answers, else 0.", registry=registry
         )
         Gauge(
             "streamer_memory_limit_bytes",
-            "Memory that this process may take: what its container or its machine has.",
+            "Memory limit of this process: that of its container, or the machine's memory.",
             registry=registry,
         ).set(memory_limit_bytes())
-        Info("streamer_build", "The version that runs.", registry=registry).info(
+        Info("streamer_build", "Version of streamer.", registry=registry).info(
             {"version": __version__}
         )
 
