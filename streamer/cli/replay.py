@@ -43,6 +43,7 @@ from streamer.run.outputs import (
     output_key,
 )
 from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, PageOutputs, check_complete
+from streamer.run.parquet_verdicts import check_parquet, is_parquet, lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
@@ -62,8 +63,8 @@ class Targets:
     verdicts: Annotated[
         str,
         typer.Option(
-            help="Where verdicts go, as JSON lines, or by the name as CSV (.csv), compressed (.gz, "
-            ".zst); - for standard output."
+            help="Where verdicts go, as JSON lines, or by the name as CSV (.csv), as Parquet "
+            "(.parquet, made when the run ends), compressed (.gz, .zst); - for standard output."
         ),
     ]
     index: Annotated[
@@ -107,17 +108,24 @@ class Targets:
         dead_letters = self.dead_letters
         if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
             dead_letters = f"{self.verdicts}.dead.jsonl"
+        verdicts = lines_name(self.verdicts) if is_parquet(self.verdicts) else self.verdicts
         options = {
-            VERDICTS_OPTION: self.verdicts,
+            VERDICTS_OPTION: verdicts,
             LETTERS_OPTION: dead_letters,
             KEPT: self.kept,
             DUPLICATES: self.duplicates,
         }
         named = {option: name for option, name in options.items() if name is not None}
-        for one, other in itertools.combinations(named, 2):
-            if output_key(named[one]) == output_key(named[other]):
+        claimed = [*named.items(), (VERDICTS_OPTION, self.verdicts)]
+        for (one, its), (other, name) in itertools.combinations(claimed, 2):
+            if one != other and output_key(its) == output_key(name):
                 raise SettingsError(f"--{one} and --{other} must be different files.")
         return named
+
+    def files(self) -> list[str]:
+        """Return the names of all outputs and of the file that is made of one."""
+        made = [self.verdicts] if is_parquet(self.verdicts) else []
+        return [*self.outputs().values(), *made]
 
 
 @dataclass(frozen=True)
@@ -295,13 +303,13 @@ def replay(
 
 def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: Settings) -> None:
     """Raise SettingsError unless the options make sense together."""
-    names, index = targets.outputs(), targets.index
+    names, index = targets.files(), targets.index
     topic.check(
         files=bool(pages),
         key=settings.key_file is not None or (index is not None and index.exists()),
     )
     if targets.summary is not None:
-        _check_summary(targets.summary, names.values())
+        _check_summary(targets.summary, names)
 
 
 def _conclude(
@@ -372,7 +380,7 @@ def _file_input(
     copies = targets.kept or targets.duplicates  # of whole rows
     columns = None if copies else parser.columns
     opened = open_sources(given, settings.page_bytes_max, columns, settings.url_prefix)
-    outputs = [*targets.outputs().values(), *([str(targets.summary)] if targets.summary else [])]
+    outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])
     sources = [source for source in opened.sources if not is_own(source.name)]
@@ -427,6 +435,9 @@ def _outputs(wanted: Mapping[str, int | None], targets: Targets) -> Iterator[lis
     index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
         check_output(name, known, index=index, overwrite=overwrite)
+    if is_parquet(targets.verdicts):
+        known = wanted[targets.outputs()[VERDICTS_OPTION]]
+        check_parquet(targets.verdicts, known, index=index, overwrite=overwrite)
     with ExitStack() as stack:
         opened = []
         for name, known in wanted.items():
@@ -493,6 +504,10 @@ def _run(
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
         finally:
             judge.stop()
+    if is_parquet(targets.verdicts):
+        write_parquet(targets.verdicts)
+        if targets.index is None:
+            Path(names[VERDICTS_OPTION]).unlink()
     return outcome, summarise(outcome, catalogue, judge, folder)
 
 

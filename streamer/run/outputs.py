@@ -394,6 +394,8 @@ def lines_within(path: Path, length: int) -> Iterator[bytes]:
         OSError: they cannot be read.
         ValueError: they are damaged.
     """
+    if not length:
+        return  # which would be no whole zstd frame
     with path.open("rb", buffering=0) as file:
         try:
             yield from unpacked(io.BufferedReader(_FirstPart(file, length)), path.name)

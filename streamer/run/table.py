@@ -40,7 +40,7 @@ def table_head() -> bytes:
 def table_lines(block: Verdicts, locate: Locate, fingerprint: str) -> bytes:
     """Return the verdicts of a block as lines of CSV; equal verdicts give equal bytes."""
     out = io.StringIO(newline="")
-    write_table(out, map(_row, verdicts(block, locate, fingerprint)))
+    write_table(out, map(cells, verdicts(block, locate, fingerprint)))
     return out.getvalue().encode()
 
 
@@ -49,14 +49,14 @@ def write_table(out: TextIO, rows: Iterable[Iterable[Cell]]) -> None:
     plain = csv.writer(out, lineterminator="\n")
     quoting = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for row in rows:
-        cells = [_as_text(cell) if isinstance(cell, str) else cell for cell in row]
+        shown = [_shown(cell) for cell in row]
         # A carriage return is quoted only where it ends lines.
-        returns = any(isinstance(cell, str) and "\r" in cell for cell in cells)
-        (quoting if returns else plain).writerow(cells)
+        returns = any(isinstance(cell, str) and "\r" in cell for cell in shown)
+        (quoting if returns else plain).writerow(shown)
 
 
-def _row(verdict: Verdict) -> Iterator[Cell]:
-    """Yield the cells of a verdict."""
+def cells(verdict: Verdict) -> Iterator[Cell]:
+    """Yield the cells of a verdict, one a column."""
     other = verdict.representative
     yield from _place(verdict.page)
     yield verdict.url
@@ -66,12 +66,13 @@ def _row(verdict: Verdict) -> Iterator[Cell]:
     yield from _place(other.page) if other else (None, None, None)
     yield other.url if other else None
     yield _told(other.index) if other else None
-    yield int(verdict.same_url)
+    yield verdict.same_url
     yield verdict.text_bytes
     yield verdict.index
-    yield msgspec.json.encode(verdict.carried).decode() if verdict.carried != {} else None
+    carried = msgspec.json.encode(verdict.carried).decode()
+    yield None if carried == "{}" else carried
     yield _told(verdict.text)
-    yield None if verdict.exact is msgspec.UNSET else int(verdict.exact)
+    yield None if verdict.exact is msgspec.UNSET else verdict.exact
     yield _told(verdict.change)
     change_similarity = verdict.change_similarity
     yield None if change_similarity is msgspec.UNSET else change_similarity
@@ -85,5 +86,8 @@ def _told(value: str | msgspec.UnsetType) -> Cell:
     return None if value is msgspec.UNSET else str(value)
 
 
-def _as_text(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+def _shown(cell: Cell) -> Cell:
+    """Return what CSV has for a cell."""
+    if isinstance(cell, str):
+        return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    return int(cell) if isinstance(cell, bool) else cell

@@ -17,10 +17,11 @@ from streamer.compression import zstd
 from streamer.errors import InputError
 from streamer.model import Verdict
 from streamer.run.outputs import is_table, unpacked
+from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
 
 
 def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
-    """Yield the verdicts of a file, which may end in .gz or .zst, in its order.
+    """Yield the verdicts of a file of JSON lines (also .gz, .zst) or Parquet, in its order.
 
     Raises:
         InputError: the file cannot be read, or a line is not a verdict; the message has its number.
@@ -40,14 +41,21 @@ def read_verdicts(path: str | os.PathLike[str]) -> Iterator[Verdict]:
 
 @contextmanager
 def open_verdicts(path: Path) -> Iterator[BinaryIO]:
-    """Open a verdict file for reading; a compressed one is unpacked into a temporary file first.
+    """Open a verdict file as JSON lines; others than plain ones become a temporary file first.
 
     Raises:
-        InputError: the compressed file is damaged or cut off, or the file is CSV.
+        InputError: the file is damaged or cut off, or is CSV.
     """
     if is_table(path.name):
-        raise InputError(f"{path}: verdicts as CSV are not read; give a file of JSON lines")
+        raise InputError(
+            f"{path}: verdicts as CSV are not read; give a file of JSON lines or Parquet"
+        )
     with path.open("rb") as file, tempfile.TemporaryFile() as plain:
+        if is_parquet(path.name):
+            plain.writelines(lines_of_parquet(path))
+            plain.seek(0)
+            yield plain
+            return
         content = unpacked(file, path.name)
         if content is file:
             yield file

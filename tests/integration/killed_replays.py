@@ -5,7 +5,8 @@ Once an index has got through, its outputs are compared byte for byte with those
 
     PYTHONPATH=. python tests/integration/killed_replays.py FOLDER --kills 200 [--shards 3]
 
-With several shards, pages are held, and sets of shingles decide as well (--exact).
+With several shards, pages are held, sets of shingles decide as well (--exact), and verdicts are a
+Parquet file.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from streamer.index.settings import IndexSettings
 from streamer.index.shard import Shard
 from streamer.pages.chunk import PageBatch
 from streamer.run.stages import sign
+from streamer.run.verdict_files import open_verdicts
 from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.visible import ESCAPED, HTML
@@ -48,7 +50,7 @@ def start_replay(folder: Path, name: str, shards: int, memory: str) -> int:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     inputs = [str(folder / "a" / "pages.jsonl"), str(folder / "b" / "pages.jsonl")]
-    verdicts = str(folder / f"{name}.jsonl")
+    verdicts = str(folder / verdict_file(name, shards))
     sys.argv = ["streamer", "replay", *inputs, "--verdicts", verdicts]
     sys.argv += ["--index", str(folder / name), "--key-file", str(folder / "key")]
     sys.argv += ["--kept", str(folder / f"{name}.kept"), "--threads", "3"]
@@ -84,11 +86,19 @@ def wait(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def outputs(folder: Path, name: str) -> tuple[bytes, ...]:
+def verdict_file(name: str, shards: int) -> str:
+    """Return the name of the verdicts of a replay."""
+    return f"{name}.parquet" if shards > 1 else f"{name}.jsonl"
+
+
+def outputs(folder: Path, name: str, shards: int) -> tuple[bytes, ...]:
     """Return the verdicts, the dead letters and the pages of both kinds of a finished replay."""
-    names = (f"{name}.jsonl", f"{name}.jsonl.dead.jsonl", f"{name}.kept")
+    verdicts = verdict_file(name, shards)
+    with open_verdicts(folder / verdicts) as file:
+        lines = file.read()
     others = zstd.decompress((folder / f"{name}.others.zst").read_bytes())
-    return *((folder / each).read_bytes() for each in names), others
+    names = (f"{verdicts}.dead.jsonl", f"{name}.kept")
+    return lines, *((folder / each).read_bytes() for each in names), others
 
 
 def main() -> None:
@@ -109,7 +119,7 @@ def main() -> None:
         "the quiet replay failed"
     )
     duration = time.monotonic() - began
-    wanted = outputs(folder, "quiet")
+    wanted = outputs(folder, "quiet", options.shards)
     kills = rounds = 0
     while kills < options.kills:
         rounds += 1
@@ -122,7 +132,9 @@ def main() -> None:
             code = wait(child)
             assert code in {0, -signal.SIGKILL}, f"replay {rounds} ended with {code}"
             kills += code != 0
-        assert outputs(folder, f"killed-{rounds}") == wanted, f"replay {rounds} differs"
+        assert outputs(folder, f"killed-{rounds}", options.shards) == wanted, (
+            f"replay {rounds} differs"
+        )
     print(f"{kills} kills, {rounds} replays got through, all equal to the quiet one")  # noqa: T201 - the result
 
 

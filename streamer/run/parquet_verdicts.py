@@ -1,0 +1,166 @@
+"""Verdicts as Parquet: the columns of the table in CSV, with types.
+
+A Parquet file can be read only once its footer is there, behind all rows. So a run writes its
+verdicts as compressed JSON lines next to the file, exactly once as all outputs, and makes the
+Parquet file of all of these lines when it ends. That file replaces the one before in one step: a
+reader finds a whole file or none, whatever kill came between. An index needs the lines to continue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamer.errors import InputError, StoreUnavailable, needs_extra
+from streamer.model import VERDICT_SCHEMA, Verdict
+from streamer.pages.tables import arrow_errors, parquet_file, said_by
+from streamer.run.outputs import check_output, check_writable, lines_within
+from streamer.run.table import COLUMNS, cells
+
+_BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
+_NUMBERS = {
+    "page_partition": "int64", "page_offset": "int64", "similarity": "double",
+    "representative_partition": "int64", "representative_offset": "int64", "same_url": "bool",
+    "text_bytes": "int64", "exact": "bool", "change_similarity": "double",
+}  # fmt: skip
+_ALWAYS = {
+    "page_topic", "page_partition", "page_offset", "url", "verdict", "basis", "same_url",
+    "text_bytes", "index",
+}  # fmt: skip
+
+
+class _Line(Verdict, frozen=True):
+    """A verdict whose carried fields stay the JSON that they are."""
+
+    carried: msgspec.Raw = msgspec.Raw(b"{}")  # type: ignore[assignment]
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def is_parquet(name: str) -> bool:
+    """Tell by its name whether a verdict file is Parquet."""
+    return name.lower().endswith(".parquet")
+
+
+def lines_name(name: str) -> str:
+    """Return the name of the JSON lines of which the Parquet file of this name is made."""
+    return f"{name}.jsonl.zst"
+
+
+def check_parquet(name: str, known: int | None, *, index: Path | None, overwrite: bool) -> None:
+    """Find out before long work whether the file can be made; leave all as it was.
+
+    `known` is how much of its lines the index has written; None: nothing.
+
+    Raises:
+        SettingsError: it cannot, it exists and is not this index's, or pyarrow is not installed.
+    """
+    _schema()
+    check_output(name, None if known is None else 0, index=index, overwrite=overwrite)
+    if Path(name).exists():
+        check_writable(Path(name))
+
+
+def _schema() -> Any:  # noqa: ANN401 - a pyarrow.Schema
+    with needs_extra("parquet", "Verdicts as Parquet"):
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+    fields = [
+        pa.field(name, _NUMBERS.get(name, "string"), nullable=name not in _ALWAYS)
+        for name in COLUMNS
+    ]
+    return pa.schema(fields, {"schema": VERDICT_SCHEMA})
+
+
+def write_parquet(name: str) -> None:
+    """Make the Parquet file of this name from all of its lines.
+
+    Raises:
+        StoreUnavailable: it cannot be written.
+        InputError: the lines are damaged.
+    """
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
+    target = Path(os.path.realpath(name))
+    part, schema = target.with_name(f"{target.name}.part"), _schema()
+    try:
+        with part.open("wb") as file:
+            with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+                for group in _groups(Path(lines_name(name)), schema):
+                    writer.write_table(group)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        why = error.strerror or error
+        remedy = "Remedy that, and run the same command again"
+        raise StoreUnavailable(f"Cannot write {name}: {why}. {remedy}.") from error
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InputError(f"{lines_name(name)}: {error}; put the file back") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _groups(lines: Path, schema: Any) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables
+    """Yield the verdicts of a file of JSON lines as tables, a row group each."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    found = lines_within(lines, lines.stat().st_size)
+    rows = (list(cells(_decode(line))) for line in found)
+    group = []
+    while batch := list(islice(rows, _BATCH_ROWS)):
+        columns = zip(*batch, strict=True)
+        arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+        group.append(pa.record_batch(arrays, schema=schema))
+        if len(group) == _GROUP_BATCHES:
+            yield pa.Table.from_batches(group, schema)
+            group = []
+    if group:
+        yield pa.Table.from_batches(group, schema)
+
+
+def lines_of_parquet(path: Path) -> Iterator[bytes]:
+    """Yield the verdicts of a Parquet file as the lines of JSON that they were.
+
+    Raises:
+        InputError: the file cannot be read, or lacks a column of verdicts.
+    """
+    try:
+        with needs_extra("parquet", "Reading verdicts from Parquet"):
+            opened = parquet_file(str(path))
+        with closing(opened):
+            missing = [name for name in COLUMNS if name not in opened.schema_arrow.names]
+            if missing:
+                raise InputError(f"{path}: not a file of verdicts (no column {missing[0]!r})")
+            for batch in opened.iter_batches(_BATCH_ROWS, columns=[*COLUMNS]):
+                yield from (_encode(_nested(row)) + b"\n" for row in batch.to_pylist())
+    except arrow_errors() as error:
+        raise InputError(f"{path}: is damaged ({said_by(error)}); copy the file again") from error
+
+
+def _nested(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a verdict from its row, in their order."""
+    same = ("url", "verdict", "basis", "similarity", "representative", "same_url", "text_bytes")
+    other = None
+    if row["representative_topic"] is not None:
+        other = {"page": _place(row, "representative"), "url": row["representative_url"]}
+        if row["representative_index"] is not None:
+            other["index"] = row["representative_index"]
+    row["representative"] = other
+    found = {"page": _place(row, "page")} | {name: row[name] for name in (*same, "index")}
+    found["carried"] = msgspec.Raw((row["carried"] or "{}").encode())
+    for name in ("text", "change", "change_similarity", "exact"):
+        if row[name] is not None or (name == "change_similarity" and row["change"] is not None):
+            found[name] = row[name]
+    return found | {"schema": VERDICT_SCHEMA}
+
+
+def _place(row: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: row[f"{prefix}_{name}"] for name in ("topic", "partition", "offset")}

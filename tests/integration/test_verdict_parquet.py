@@ -1,0 +1,133 @@
+"""The verdicts of a replay as Parquet: the same as the JSON lines, and each once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from streamer import read_verdicts
+from streamer.compression import zstd
+from streamer.run.table import COLUMNS
+from streamer.run.verdict_files import open_verdicts
+from tests.integration.test_replay import Place, lines, page
+
+DIES = """
+import os, sys, unittest.mock
+from streamer.cli.main import app
+def die(*_arguments):
+    os.kill(os.getpid(), 9)
+with unittest.mock.patch(sys.argv.pop(1), die):
+    app(standalone_mode=False)
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--track-changes", "--exact"], ["--text", "main"]])
+def test_a_table_has_what_the_lines_have(tmp_path: Path, more: list[str]) -> None:
+    place = Place(tmp_path)
+    pages = [page(each, score={"a": [each, "ü", 1.50]}) for each in (1, 2, 1, 3, 2, 2)]
+    pages += [page(9, url="=cmd()"), b'{"url": "-a,\\"b\\"", "body": "b"}\n']
+    given = place.write("in.jsonl", *pages)
+    place.write("key", b"7" * 64).chmod(0o600)
+    options = [*more, "--key-file", str(tmp_path / "key"), "--carry", "score"]
+    names = ("v.jsonl", "v.parquet")
+    for name in names:
+        assert place.streamer("replay", given, "--verdicts", tmp_path / name, *options) == 0
+    plain, table = (tmp_path / name for name in names)
+    with open_verdicts(table) as file:
+        assert file.read() == plain.read_bytes()
+    assert list(read_verdicts(table)) == list(read_verdicts(plain))
+    found = parquet.read_table(table)
+    assert tuple(found.column_names) == COLUMNS
+    assert found["page_offset"].to_pylist() == list(range(8))
+    assert found["similarity"].to_pylist() == [each["similarity"] for each in lines(plain)]
+    assert found["carried"][0].as_py() == '{"score":{"a":[1,"ü",1.5]}}'
+    assert found.schema.field("same_url").type == pa.bool_()
+    assert not (tmp_path / "v.parquet.jsonl.zst").exists()
+
+
+def test_an_index_goes_on_in_a_table_that_a_command_reads(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    table = tmp_path / "v.parquet"
+    for run in (1, 2, 3):
+        given = place.write(f"{run}.jsonl", *([page(run), page(1)] if run < 3 else []))
+        assert place.streamer("replay", given, "--verdicts", table, "--index", place.index) == 0
+        whole = parquet.read_table(table)
+        assert whole.num_rows == 2 * min(run, 2)
+    assert whole["page_topic"].to_pylist() == [f"{tmp_path}/{n}.jsonl" for n in (1, 1, 2, 2)]
+    out = tmp_path / "clean.jsonl"
+    assert (
+        place.streamer("select", table, tmp_path / "1.jsonl", tmp_path / "2.jsonl", "--out", out)
+        == 0
+    )
+    assert [each["url"] for each in lines(out)] == ["http://a.example/1", "http://a.example/2"]
+
+
+def test_a_run_without_verdicts_makes_a_table_without_rows(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    table = tmp_path / "v.parquet"
+    assert place.streamer("replay", place.write("in.jsonl"), "--verdicts", table) == 0
+    assert tuple(parquet.read_schema(table).names) == COLUMNS
+    assert list(read_verdicts(table)) == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "streamer.run.replay.Replay._note_clusters",  # all is flushed
+        "streamer.cli.replay.write_parquet",
+        "streamer.run.parquet_verdicts.Path.replace",  # the new file is complete, and has no name
+    ],
+)
+def test_a_kill_leaves_the_table_before_and_the_next_run_makes_the_whole(
+    tmp_path: Path, where: str
+) -> None:
+    place = Place(tmp_path)
+    table, own = tmp_path / "v.parquet", ("--index", place.index)
+    first = place.write("1.jsonl", page(1), page(2))
+    assert place.streamer("replay", first, "--verdicts", table, *own) == 0
+    before = table.read_bytes()
+    second = place.write("2.jsonl", page(1), page(3))
+    command = ["replay", str(second), "--verdicts", str(table), "--index", str(place.index)]
+    killed = subprocess.run([sys.executable, "-c", DIES, where, *command], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert table.read_bytes() == before
+    assert place.streamer(*command) == 0
+    found = parquet.read_table(table)
+    assert found["page_offset"].to_pylist() == [0, 1, 0, 1]
+    assert found["verdict"].to_pylist() == ["unique", "unique", "duplicate", "unique"]
+    left = sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("v.parquet."))
+    assert left == [
+        "v.parquet.dead.jsonl", "v.parquet.dead.jsonl.index",
+        "v.parquet.jsonl.zst", "v.parquet.jsonl.zst.index",
+    ]  # fmt: skip
+    kept = zstd.decompress((tmp_path / "v.parquet.jsonl.zst").read_bytes())
+    with open_verdicts(table) as file:
+        assert file.read() == kept
+
+
+def test_files_of_others_are_not_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path)
+    given = place.write("in.jsonl", page(1))
+    table = place.write("v.parquet", b"PAR1")
+    run = ("replay", given, "--verdicts", table)
+    refused = {
+        (): "already exists",
+        ("--index", place.index): "was not written with this index",
+        ("--dead-letters", table): "--dead-letters and --verdicts must be different files",
+        ("--summary", table): "is an output already",
+    }
+    for more, why in refused.items():
+        assert place.streamer(*run, *more) == 2
+        assert why in " ".join(capfd.readouterr().err.split())
+        assert table.read_bytes() == b"PAR1"
+    assert place.streamer(*run, "--overwrite") == 0
+    assert parquet.read_table(table).num_rows == 1
+    assert place.streamer("replay", table, "--verdicts", table, "--overwrite") == 2

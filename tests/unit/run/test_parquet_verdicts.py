@@ -1,0 +1,85 @@
+"""Verdicts as Parquet, and back as the lines that they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from streamer.compression import zstd
+from streamer.errors import InputError
+from streamer.model import Basis, Change, Decision, Location, Representative, SignedText, Verdict
+from streamer.run import parquet_verdicts
+from streamer.run.parquet_verdicts import lines_name, write_parquet
+from streamer.run.verdict_files import open_verdicts, read_verdicts
+
+PAGE = Location("a b.jsonl", 0, 2**40 - 1)
+OTHER = Representative(Location("p", 3, 0), "http://a.example/é")
+PLAIN = Verdict(PAGE, "", Decision.UNIQUE, Basis.TOO_SHORT, None, None, False, 0, "f" * 16)
+COPY = msgspec.structs.replace(
+    PLAIN, verdict=Decision.DUPLICATE, similarity=0.8765, representative=OTHER, same_url=True,
+    carried={"n": 2**70, "x": [1.0, None, {"": "é"}]}, exact=False, text=SignedText.MAIN,
+)  # fmt: skip
+CHANGED = msgspec.structs.replace(
+    COPY, representative=msgspec.structs.replace(OTHER, index="clean"), exact=True,
+    change=Change.NEW, change_similarity=None,
+)  # fmt: skip
+EDITED = msgspec.structs.replace(PLAIN, change=Change.EDITED, change_similarity=1.0)
+
+
+def made(path: Path, verdicts: list[Verdict]) -> bytes:
+    """Make a Parquet file of verdicts; return their lines."""
+    lines = msgspec.json.Encoder().encode_lines(verdicts)
+    Path(lines_name(str(path))).write_bytes(zstd.compress(lines))
+    write_parquet(str(path))
+    return lines
+
+
+def test_verdicts_come_back_as_the_same_lines(tmp_path: Path) -> None:
+    path = tmp_path / "v.parquet"
+    verdicts = [PLAIN, COPY, CHANGED, EDITED]
+    lines = made(path, verdicts)
+    with open_verdicts(path) as file:
+        assert file.read() == lines
+    assert list(read_verdicts(path)) == verdicts
+
+
+def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_verdicts, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(parquet_verdicts, "_GROUP_BATCHES", 2)
+    path = tmp_path / "v.parquet"
+    lines = made(path, [PLAIN, COPY] * 10)
+    found = parquet.read_metadata(path)
+    assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [6, 6, 6, 2]
+    with open_verdicts(path) as file:
+        assert file.read() == lines
+
+
+def test_damaged_lines_make_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "v.parquet"
+    made(path, [PLAIN])
+    whole = path.read_bytes()
+    Path(lines_name(str(path))).write_bytes(b"no frame")
+    with pytest.raises(InputError, match=r"v\.parquet\.jsonl\.zst: damaged, .*; put the file back"):
+        write_parquet(str(path))
+    assert path.read_bytes() == whole
+    assert not (tmp_path / "v.parquet.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"), [({"url": ["a"]}, "no column 'page_topic'"), (None, "is damaged")]
+)
+def test_what_is_no_table_of_verdicts_is_refused(
+    tmp_path: Path, rows: dict[str, Any] | None, why: str
+) -> None:
+    path = tmp_path / "v.parquet"
+    if rows is None:
+        path.write_bytes(b"PAR1 and what is no table")
+    else:
+        parquet.write_table(pa.table(rows), path)
+    with pytest.raises(InputError, match=why):
+        list(read_verdicts(path))
