@@ -13,6 +13,7 @@ import pytest
 
 from streamer.errors import InputError, SettingsError
 from streamer.pages import remote
+from streamer.pages.chunk import Ending
 from streamer.pages.files import Source, open_sources
 from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up, name_of
 from tests.helpers.chunks import all_chunks
@@ -250,7 +251,10 @@ def test_chunks_are_those_of_the_same_file_here(tmp_path: Path, web: WebServer, 
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_tables_are_read_in_place(tmp_path: Path, web: WebServer, kind: str) -> None:
+def test_tables_are_read_in_place(
+    tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 20_000)
     pa = pytest.importorskip("pyarrow")
     from pyarrow import feather, parquet  # noqa: PLC0415 - an extra
 
@@ -265,6 +269,10 @@ def test_tables_are_read_in_place(tmp_path: Path, web: WebServer, kind: str) -> 
     there = [*all_chunks(only(url))]
     assert [chunk.mark for chunk in here] == [chunk.mark for chunk in there]
     assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
+    with only(url).open() as records:
+        web.put(f"/pages.{kind}", path.read_bytes(), "two")
+        with pytest.raises(InputError, match="has changed since it was looked up"):
+            list(records.chunks(0, Ending()))
     with pytest.raises(InputError, match=r"is no whole .* file"):
         only(web.put(f"/cut.{kind}", path.read_bytes()[:-9_000])).open()
     with pytest.raises(InputError, match=r"is empty, and so no"):
