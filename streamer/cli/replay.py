@@ -28,6 +28,7 @@ from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.files import folder_resolver, open_sources
 from streamer.pages.parse import PageParser
+from streamer.pages.remote import is_remote
 from streamer.run.catalogue import open_catalogue
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
@@ -103,7 +104,7 @@ class Targets:
         Dead letters are beside the verdicts, unless the options say otherwise.
 
         Raises:
-            SettingsError: two of them are one.
+            SettingsError: two of them are one, or one is a URL.
         """
         dead_letters = self.dead_letters
         if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
@@ -116,6 +117,11 @@ class Targets:
             DUPLICATES: self.duplicates,
         }
         named = {option: name for option, name in options.items() if name is not None}
+        if elsewhere := [option for option, name in named.items() if is_remote(name)]:
+            raise SettingsError(
+                f"--{elsewhere[0]} is a URL, but outputs are files of this machine. Name one, and "
+                "copy it when the run has ended."
+            )
         claimed = [*named.items(), (VERDICTS_OPTION, self.verdicts)]
         for (one, its), (other, name) in itertools.combinations(claimed, 2):
             if one != other and output_key(its) == output_key(name):
@@ -244,8 +250,8 @@ def replay(
         list[str] | None,
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, "
-            "or - for standard input.",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, their "
+            "URLs (s3://, gs://, az://, https://), or - for standard input.",
             show_default=False,
         ),
     ] = None,
@@ -274,6 +280,8 @@ def replay(
 
     Example: streamer replay crawl.jsonl.gz --also clean=corpus-index
     --key-file corpus-index/secret.key --verdicts verdicts.jsonl
+
+    Example: streamer replay s3://bucket/crawl/ --verdicts verdicts.jsonl --index my-index
 
     Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 

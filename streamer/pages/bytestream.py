@@ -33,6 +33,7 @@ import xxhash
 
 from streamer.compression import zstd
 from streamer.errors import InputError
+from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.spread_json import JsonLines, is_spread
 
 BUFFER_BYTES = 64 << 10  # larger reads go past the buffer, straight to their place
@@ -129,14 +130,16 @@ class _Inflate:
 class _Stored(io.RawIOBase):
     """A raw file that counts what is taken from it, also where it cannot tell its position."""
 
-    def __init__(self, file: io.FileIO, name: str) -> None:
+    def __init__(self, file: io.FileIO | RemoteFile, name: str) -> None:
         self._file = file
         self._name = name
         self._again = b""
         self.position = 0
         self.furthest = 0
         self.pauses = False  # a read returns None where a pipe has nothing for now
-        self.is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        self.is_regular = isinstance(file, RemoteFile) or stat.S_ISREG(
+            os.fstat(file.fileno()).st_mode
+        )
         self._base = file.tell() if self.is_regular else 0  # of standard input, maybe not the start
 
     def readable(self) -> bool:
@@ -182,6 +185,8 @@ class _Stored(io.RawIOBase):
 
     def at(self, start: int, size: int) -> bytes:
         """Return bytes of a regular file from anywhere."""
+        if isinstance(self._file, RemoteFile):
+            return self._file.at(start, size)
         try:
             return os.pread(self._file.fileno(), size, self._base + start)
         except OSError as error:
@@ -499,31 +504,53 @@ class Hurry:
         self._since = None
 
 
+def status_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what of a file's status is equal as long as nobody writes to it.
+
+    The time of the last change of the inode cannot be set, so a writer who restores the time of
+    modification is noticed too.
+    """
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _opened(path: str) -> io.FileIO:
+    """Open a file, or standard input for `-`.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    try:
+        if path != STANDARD_INPUT:
+            return io.FileIO(Path(path))
+        file = io.FileIO(sys.stdin.fileno(), closefd=False)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    _widen(file)
+    return file
+
+
 class ByteStream:
     """A source's decompressed bytes; a context manager that closes what it opened.
 
     Attributes:
         reader: the bytes; reading raises `InputError` where the disk fails.
-        status: the file's as it was opened.
+        status: the file's as it was opened, its size first (`status_of`).
         hurry: how long records may wait, if it is a pipe; if that is limited, `reader` pauses.
         is_converted: what is read was made of the file's bytes.
+        place: what opens the file for a reader that seeks: its path, or the open remote file.
     """
 
-    def __init__(self, path: str, chunk_seconds: float | None = None) -> None:
-        """Open `path`, or standard input for `-`.
+    def __init__(
+        self, path: str, chunk_seconds: float | None = None, remote: RemoteObject | None = None
+    ) -> None:
+        """Open `path`, or standard input for `-`; or the remote file of this name.
 
         Raises:
             InputError: it cannot be opened or read.
         """
-        try:
-            if path == STANDARD_INPUT:
-                self._file = io.FileIO(sys.stdin.fileno(), closefd=False)
-                _widen(self._file)
-            else:
-                self._file = io.FileIO(Path(path))
-            self.status = os.fstat(self._file.fileno())
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+        self._file = _opened(path) if remote is None else remote.open()
+        self.place: str | RemoteFile = path if isinstance(self._file, io.FileIO) else self._file
+        self.status = remote.status if remote else status_of(os.fstat(self._file.fileno()))
         self._stored = _Stored(self._file, path)
         self._members: _Members | None = None
         self._looked_at: _Again | None = None
@@ -551,6 +578,10 @@ class ByteStream:
     def close(self) -> None:
         """Close the file; standard input stays open."""
         self._file.close()
+
+    def beginning(self, size: int) -> bytes:
+        """Return the first `size` bytes of a regular file, as `first_bytes`; nothing is taken."""
+        return _expanded(self._stored.at(0, BUFFER_BYTES), size)
 
     @cached_property
     def first(self) -> bytes:
@@ -644,6 +675,11 @@ def first_bytes(path: str, size: int) -> bytes:
             stored = file.read(BUFFER_BYTES) or b""
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}; check the file") from error
+    return _expanded(stored, size)
+
+
+def _expanded(stored: bytes, size: int) -> bytes:
+    """Return up to `size` bytes of what stored bytes expand to, none where they are damaged."""
     with suppress(*_DAMAGED):
         if stored.startswith(GZIP_MAGIC):
             return zlib.decompressobj(31).decompress(stored, size)

@@ -66,7 +66,7 @@ class WarcPage:
 class Part(NamedTuple):
     """All records of a small file in a chunk of several: the records [first, end) of the chunk.
 
-    `mark` and `amount` are as in a chunk of the file alone, `status` as in `files.status_of`.
+    `mark` and `amount` are as in a chunk of the file alone, `status` as in `ByteStream`.
     """
 
     source: int

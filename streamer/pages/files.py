@@ -28,12 +28,15 @@ from streamer.pages.bytestream import (
     ZSTD_MAGIC,
     ByteStream,
     first_bytes,
+    status_of,
 )
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
+from streamer.pages.lists import expanded
 from streamer.pages.page_files import COMPRESSIONS, TYPES, PageFileRecords, small_page
 from streamer.pages.records import Format, InputFile, Records
+from streamer.pages.remote import is_remote, look_up, name_of
 from streamer.pages.rows import open_rows
 from streamer.pages.tables import needs_arrow, open_arrow, open_parquet
 from streamer.pages.wacz import open_wacz
@@ -127,7 +130,10 @@ _FOREIGN = (  # place, bytes, what it is, what to do
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes."""
+    """Which file it is: `head_digest` is BLAKE2b-128, in hex, of its first `head_bytes` bytes.
+
+    Of a remote file it is the version (`RemoteObject`), with no bytes.
+    """
 
     path: str
     size_bytes: int
@@ -149,6 +155,8 @@ def folder_resolver() -> Callable[[str], str]:
     folders: dict[str, str] = {}
 
     def resolve(path: str) -> str:
+        if is_remote(path):
+            return name_of(path)
         folder, _, name = path.rpartition("/")
         if name in {"", ".", ".."} or os.path.islink(path):  # noqa: PTH114 - of many thousand
             return os.path.realpath(path)
@@ -191,6 +199,8 @@ class Source(InputFile):
 
         `resolved` is as for `identify`.
         """
+        if self.remote is not None:
+            return FileIdentity(self.name, self.remote.size, self.remote.version, 0)
         return identify(self.name, resolved=resolved) if self.is_regular else None
 
     def status(self) -> tuple[int, ...]:
@@ -199,6 +209,8 @@ class Source(InputFile):
         Raises:
             InputError: the file cannot be read.
         """
+        if self.remote is not None:
+            return self.remote.status
         try:
             return status_of(os.stat(self.name))  # noqa: PTH116 - of many thousand
         except OSError as error:
@@ -210,7 +222,7 @@ class Source(InputFile):
         Raises:
             InputError: the file cannot be opened or read, or is of another kind.
         """
-        stream = ByteStream(self.name, chunk_seconds)
+        stream = ByteStream(self.name, chunk_seconds, self.remote)
         try:
             return self._format(stream).open(self, stream)
         except BaseException:
@@ -250,39 +262,53 @@ class Source(InputFile):
         kind = format_by_name(self.name)
         if kind is None or kind.small is None:
             return None
-        try:
-            file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                status = status_of(os.fstat(file))
-                data = os.read(file, kind.small_bytes_max + 1)
-            finally:
-                os.close(file)
-        except OSError as error:
-            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
+        status, data = self._begin(kind.small_bytes_max + 1)
         is_whole = len(data) == status[0] <= kind.small_bytes_max
         is_small = is_whole and format_of(self.name, data) is kind
         chunk = kind.small(self, data, complete) if is_small else None
         return None if chunk is None else (chunk, status)
 
+    def _begin(self, size: int) -> tuple[tuple[int, ...], bytes]:
+        """Return the status and the first bytes, as stored; none of a remote file with more."""
+        if self.remote is not None:
+            small = self.remote.size < size
+            return self.remote.status, self.remote.read(0, self.remote.size) if small else b""
+        try:
+            file = os.open(self.name, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return status_of(os.fstat(file)), os.read(file, size)
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise InputError(f"{self.name}: {error.strerror or error}; check the file") from error
+
+    def likely_format(self, size: int) -> Format | None:
+        """Return the format before anything is read, None of a pipe and of an empty file.
+
+        It is told by the first `size` bytes; of a remote file, which they would cost a request, by
+        its name.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        if self.remote is not None:
+            return format_by_name(self.name) if self.remote.size else None
+        head = first_bytes(self.name, size) if self.is_regular else b""
+        return format_of(self.name, head) if head else None
+
     def _format(self, stream: ByteStream) -> Format:
         """Return the format by the first bytes, or else by the name; of a pipe it is lines."""
         if self.is_regular:
-            return format_of(self.name, first_bytes(self.name, FIRST_BYTES))
+            head = stream.beginning(FIRST_BYTES)
+            if self.remote and (fault := _foreign(head, format_by_name(self.name))):
+                raise InputError(f"{self.name}: {fault}")
+            return format_of(self.name, head)
         head = stream.first
         if found := format_by_head(head):
             return found
         if fault := _foreign(head) or _binary(head):
             raise InputError(f"{self.name}: {fault}")
         return JSON_LINES
-
-
-def status_of(found: os.stat_result) -> tuple[int, ...]:
-    """Return what of a file's status is equal as long as nobody writes to it.
-
-    The time of the last change of the inode cannot be set, so a writer who restores the time of
-    modification is noticed too.
-    """
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 class Sources(NamedTuple):
@@ -300,6 +326,7 @@ def open_sources(
 ) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
 
+    A list of files stands for these, a folder and a prefix of a store for the page files below it.
     `columns` are as in `InputFile`. The URL of a file that is one page is its path; with a prefix
     it is this and the way down from the folder that was named.
 
@@ -308,11 +335,14 @@ def open_sources(
     """
     sources: dict[str, Source] = {}
     passed_over: list[str] = []
-    resolved = folder_resolver()
-    for path in paths:
+    resolved, paths = folder_resolver(), expanded(paths)
+    remote = look_up([path for path in paths if is_remote(path)])
+    for path in (name_of(path) if is_remote(path) else path for path in paths):
+        there = remote.get(path)
+        objects = {each.name: each for each in there.objects} if there else {}
         found = [path]
-        if is_folder := Path(path).is_dir():
-            found, others = files_below(path)
+        if is_folder := there.is_folder if there else Path(path).is_dir():
+            found, others = _chosen([*objects]) if there else files_below(path)
             passed_over += others
             if not found:
                 raise InputError(f"{path}: holds no page files; page files end in {_KNOWN_NAMES}")
@@ -321,7 +351,9 @@ def open_sources(
             if key not in sources:
                 regular = is_folder or _checked(name)
                 url = f"{url_prefix}{quote(_below(path, name))}" if url_prefix else name
-                sources[key] = Source(name, regular, page_bytes_max, url, columns)
+                sources[key] = Source(
+                    name, regular, page_bytes_max, url, columns, objects.get(name)
+                )
     return Sources([*sources.values()], passed_over)
 
 
@@ -398,7 +430,7 @@ _KNOWN_NAMES = "; ".join(
 
 
 class FolderFiles(NamedTuple):
-    """The files below a folder, sorted by name: page files, and the others."""
+    """The files of a folder, sorted by name: page files, and the others."""
 
     pages: list[str]
     others: list[str]
@@ -422,6 +454,11 @@ def files_below(folder: str) -> FolderFiles:
         )
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}; check the directory") from error
+    return _chosen(files)
+
+
+def _chosen(files: Sequence[str]) -> FolderFiles:
+    """Return which of the files of a folder are its pages."""
     kinds = {name: kind for name in files if (kind := _kind(name)) is not None}
     rank = min((kind.rank for kind in kinds.values()), default=0)
     found = FolderFiles([], [])
@@ -436,8 +473,8 @@ def files_below(folder: str) -> FolderFiles:
 def _kind(name: str) -> Format | None:
     """Return the format of a file; None: it is no page file, whatever its name says."""
     kind = format_by_name(name)
-    if kind is None:
-        return None
+    if kind is None or is_remote(name):
+        return kind
     head = _readable_head(name)
     is_other = _foreign(head, kind) or (kind is JSON_LINES and _binary(head))
     return None if is_other else format_of(name, head)
@@ -461,19 +498,27 @@ def _checked(name: str) -> bool:
     """Return whether the source `name` is a regular file, once it is known to be readable."""
     if name == STANDARD_INPUT:
         return False
+    if is_remote(name):
+        _checked_format(name, b"")
+        return True
     path = Path(name)
     if not path.exists():
         raise InputError(f"{name}: no such file; check the path")
     head = _readable_head(name)
     if not path.is_file():
         return False
+    _checked_format(name, head)
+    return True
+
+
+def _checked_format(name: str, head: bytes) -> None:
+    """Raise InputError unless a file of this name that begins so is a page file."""
     kind = format_by_name(name)
     if fault := _foreign(head, kind):
         raise InputError(f"{name}: {fault}")
     if kind is None:
         raise InputError(f"{name}: not a known kind of file; {_remedy(head)}")
     format_of(name, head).check()
-    return True
 
 
 def _remedy(head: bytes) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from streamer.pages.bytestream import ByteStream, Mark, Trail
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
-
-if TYPE_CHECKING:
-    import os
+from streamer.pages.remote import RemoteObject
 
 SMALL_BYTES_MAX = 64 << 10  # of a file that is read at once
 _STEP_BYTES = 1 << 20
@@ -32,6 +30,7 @@ class InputFile:
         page_bytes_max: the largest page.
         url: of a file that is one page.
         columns: the columns of a table that are wanted; None: all.
+        remote: where it is, if it is not on this machine.
     """
 
     name: str
@@ -39,6 +38,7 @@ class InputFile:
     page_bytes_max: int = PAGE_BYTES_MAX
     url: str = ""
     columns: frozenset[str] | None = None
+    remote: RemoteObject | None = None
 
 
 class Records(Protocol):
@@ -49,8 +49,8 @@ class Records(Protocol):
         """Why the file could not be read further, and where; None as long as it could."""
 
     @property
-    def status(self) -> os.stat_result:
-        """The file's status as it was opened."""
+    def status(self) -> tuple[int, ...]:
+        """The file's status as it was opened, as in `ByteStream`."""
 
     @property
     def is_converted(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamer.errors import InputError
+from streamer.pages.remote import RemoteObject
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
 
 GROUP_BYTES = 64 << 20  # of a row group that is written, before compression
@@ -19,10 +20,15 @@ _BATCH_ROWS = 1024
 Ordinals = npt.NDArray[np.uint64]
 
 
-def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes] | RawIOBase) -> None:
+def copy_rows(
+    chosen: Mapping[str, Ordinals],
+    out: IO[bytes] | RawIOBase,
+    remote: Mapping[str, RemoteObject | None] | None = None,
+) -> None:
     """Write rows of files, by their ascending ordinals, in the order of the files.
 
-    Columns, types and metadata are those of the first file.
+    Columns, types and metadata are those of the first file. `remote` has those of the files that
+    are not on this machine.
 
     Raises:
         InputError: a file cannot be read, or has other columns than the first one.
@@ -33,7 +39,7 @@ def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes] | RawIOBase) -> Non
     first, schema, writer = "", None, None
     try:
         for name, ordinals in chosen.items():
-            with closing(_opened(name)) as opened:
+            with closing(_opened(name, (remote or {}).get(name))) as opened:
                 if writer is None:
                     first, schema = name, opened.schema_arrow
                     writer = parquet.ParquetWriter(out, schema, compression="zstd")
@@ -49,9 +55,9 @@ def copy_rows(chosen: Mapping[str, Ordinals], out: IO[bytes] | RawIOBase) -> Non
             writer.close()
 
 
-def _opened(name: str) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
+def _opened(name: str, remote: RemoteObject | None) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
     try:
-        return parquet_file(name)
+        return parquet_file(remote.open() if remote else name)
     except arrow_errors() as error:
         raise _unreadable(name, error) from error
 

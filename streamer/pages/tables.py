@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -31,12 +32,11 @@ from streamer.pages.chunk import (
     Ending,
     over_limit,
 )
+from streamer.pages.remote import RemoteFile
 from streamer.pages.table_lines import batch_lines
 from streamer.text.slices import Slices
 
 if TYPE_CHECKING:
-    import os
-
     from streamer.pages.records import InputFile
 
 _BUFFER_BYTES = 1 << 20  # of a column, read at once
@@ -82,22 +82,24 @@ def open_parquet(file: InputFile, stream: ByteStream) -> TableRecords:
         InputError: it cannot be opened, or is a pipe.
         SettingsError: pyarrow is not installed.
     """
-    return TableRecords(file, stream, _opened(file, "Parquet", _parquet))
+    return TableRecords(file, stream, _opened(file, stream, "Parquet", _parquet))
 
 
 def open_arrow(file: InputFile, stream: ByteStream) -> TableRecords:
     """Return the rows of an Arrow IPC file or stream; else as `open_parquet`."""
-    return TableRecords(file, stream, _opened(file, "Arrow", _arrow))
+    return TableRecords(file, stream, _opened(file, stream, "Arrow", _arrow))
 
 
-def _opened(file: InputFile, kind: str, read: Callable[[str], _Table]) -> _Table:
+def _opened(
+    file: InputFile, stream: ByteStream, kind: str, read: Callable[[str | RemoteFile], _Table]
+) -> _Table:
     if not file.is_regular:
         raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
     needs_arrow()
-    if not Path(file.name).stat().st_size:
+    if not stream.status[0]:
         raise InputError(f"{file.name}: is empty, and so no {kind} file; copy the file again")
     try:
-        table = read(file.name)
+        table = read(stream.place)
     except arrow_errors() as error:
         why = said_by(error)
         raise InputError(f"{file.name}: is no whole {kind} file ({why}); copy it again") from error
@@ -106,8 +108,8 @@ def _opened(file: InputFile, kind: str, read: Callable[[str], _Table]) -> _Table
     return table
 
 
-def _parquet(path: str) -> _Table:
-    opened = parquet_file(path)
+def _parquet(place: str | RemoteFile) -> _Table:
+    opened = parquet_file(place)
     # What else is told of a group is told by column, where damage ends the process.
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
     parts = [_RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
@@ -115,29 +117,29 @@ def _parquet(path: str) -> _Table:
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         return iter(opened.iter_batches(batch_size=rows, row_groups=[part], columns=columns))
 
-    return _Table(opened.schema_arrow.names, parts, _footer_digest(path), read, opened.close)
+    return _Table(opened.schema_arrow.names, parts, _footer_digest(place), read, opened.close)
 
 
-def parquet_file(path: str) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
+def parquet_file(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
     """Open a Parquet file so that a column is read by its pages, not by whole row groups."""
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
-    return parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    return parquet.ParquetFile(place, buffer_size=_BUFFER_BYTES, pre_buffer=False)
 
 
-def _footer_digest(path: str) -> str:
+def _footer_digest(place: str | RemoteFile) -> str:
     """Return the digest of a Parquet file's footer, whose length stands at the end."""
-    with Path(path).open("rb") as file:
+    with Path(place).open("rb") if isinstance(place, str) else nullcontext(place) as file:
         file.seek(-8, 2)
         length = int.from_bytes(file.read(4), "little")
         file.seek(-8 - length, 2)
         return xxhash.xxh3_128_hexdigest(file.read(length))
 
 
-def _arrow(path: str) -> _Table:
+def _arrow(place: str | RemoteFile) -> _Table:
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    source = pa.memory_map(path)
+    source = pa.memory_map(place) if isinstance(place, str) else pa.PythonFile(place)
     batches = _ArrowBatches(source)
     # They may be compressed, so none is kept.
     parts = [_RowGroup(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
@@ -208,7 +210,7 @@ class TableRecords:
         self.look = stream.look
 
     @property
-    def status(self) -> os.stat_result:
+    def status(self) -> tuple[int, ...]:
         """As in `Records`."""
         return self._stream.status
 
@@ -232,7 +234,7 @@ class TableRecords:
     def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
         """As in `Records`; there is no record without an end."""
         del complete
-        scale = self.status.st_size / max(1, sum(part.bytes for part in self._table.parts))
+        scale = self.status[0] / max(1, sum(part.bytes for part in self._table.parts))
         for first, lines, done in self._one_ahead(self._all_rows(start)):
             yield from self._chunks_of(first, lines, int(scale * done))
         ending.damage = self.damage or ""

@@ -26,7 +26,7 @@ def open_wacz(file: InputFile, stream: ByteStream) -> WarcRecords:
     if not file.is_regular:
         raise InputError(f"{file.name}: a WACZ file cannot be read from a pipe; name the file")
     try:
-        opened = zipfile.ZipFile(file.name)
+        opened = zipfile.ZipFile(stream.place)
     except _DAMAGED as error:
         raise InputError(f"{file.name}: is no whole WACZ file ({error}); copy it again") from error
     names = (name for name in opened.namelist() if name.startswith(_FOLDER))

@@ -3,10 +3,11 @@
 A page ref holds its source's number, so numbers are given once and never again. A file is known by
 its path and beginning. A digest of all bytes that were judged tells whether they still are the
 same: then the file goes on where it ended; one that has changed is refused, since its records no
-longer are the ones that were judged. A pipe has no name of its own: it is known by the digests at
-the ends of its first records, and one that begins otherwise is another source. Each partition of a
-topic is a source; the topic is known by its name and its id, which it has only until it is made
-anew.
+longer are the ones that were judged. A file in an object store or on a web server is known by its
+URL, and as unchanged by its size and version; under another version what was judged is compared. A
+pipe has no name of its own: it is known by the digests at the ends of its first records, and one
+that begins otherwise is another source. Each partition of a topic is a source; the topic is known
+by its name and its id, which it has only until it is made anew.
 
 An index may be moved or restored at another place, with its inputs and outputs or without: a file
 under a new path is the one that was known under another if that is gone, or led to it from where
@@ -29,6 +30,7 @@ from streamer.index.codec import SOURCES, Entry, StoreMeta, entry_key
 from streamer.model import SOURCES_MAX, Location, split_ref
 from streamer.pages.bytestream import Mark, Trail
 from streamer.pages.files import FileIdentity, Source, folder_resolver
+from streamer.pages.remote import is_remote
 from streamer.run.outputs import STANDARD_OUTPUT, begun_by, content_digest, output_key
 from streamer.run.stages import Locate
 from streamer.run.totals import Totals
@@ -48,7 +50,7 @@ class SourceEntry(msgspec.Struct, omit_defaults=True):
 
     `position` is the ordinal of the first record that is not judged yet, `mark` the place in the
     expanded stream before it, and the digest of all bytes up to there. `finished` tells whether the
-    file had ended there, `status` is the file's as it was then (files.status_of). `heads` are the
+    file had ended there, `status` is the file's as it was then (`status_of`). `heads` are the
     places behind the first records of a pipe, and `partition` numbers pipes of one name.
 
     `topic_id` is "" for files; for a partition of a topic `name` is the topic's, and positions are
@@ -177,12 +179,13 @@ class Catalogue(msgspec.Struct, dict=True):  # a dict for what is cached
         identity = source.identity(path)
         assert identity is not None, source
         known = (identity.size_bytes, identity.head_digest, identity.head_bytes)
-        if identity.size_bytes:
+        if identity.size_bytes and source.remote is None:
             self._rename_source(identity, source)
         for number in self._by_path[identity.path]:
             entry = self.entries[number]
             if entry.identity:
-                _check_same(entry, source)
+                if source.remote is None:  # else its records are compared when they are read
+                    _check_same(entry, source)
                 self.to_change(number)
                 entry.finished, entry.identity = False, known
                 return number
@@ -359,6 +362,8 @@ def _ways(path: str) -> list[str]:
 
 def _exists(path: str) -> bool:
     """Return whether there is something at a path; where that cannot be told, there is."""
+    if is_remote(path):
+        return True
     try:
         os.stat(path)  # noqa: PTH116 - of many thousand
     except (FileNotFoundError, NotADirectoryError, ValueError):

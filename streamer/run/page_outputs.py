@@ -31,7 +31,7 @@ from streamer.index.messages import Verdicts
 from streamer.model import SEQUENCE_MASK
 from streamer.pages.bytestream import first_bytes
 from streamer.pages.chunk import Chunk, WarcPage
-from streamer.pages.files import JSON_LINES, Source, format_by_name, format_of
+from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
@@ -69,9 +69,8 @@ class PageOutputs:
             InputError: one of them cannot be read.
         """
         for source in sources:
-            if source.is_regular and (head := first_bytes(source.name, _HEAD_BYTES)):
-                kind = format_of(source.name, head).name
-                kind = _WRITTEN_AS.get(kind, kind)
+            if (found := source.likely_format(_HEAD_BYTES)) is not None:
+                kind = _WRITTEN_AS.get(found.name, found.name)
                 self._check(kind if kind in _ENDS else "", source.name)
 
     def check(self, chunk: Chunk, name: str) -> None:

@@ -17,7 +17,7 @@ from streamer.index.messages import Forget
 from streamer.index.settings import IndexSettings
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, Ending, PageBatch
-from streamer.pages.files import Source, status_of
+from streamer.pages.files import Source
 from streamer.pages.parse import PageParser
 from streamer.run.catalogue import Catalogue, SourceEntry, changed
 
@@ -215,7 +215,7 @@ class FileInput:
                 return
             if at == before_all:
                 self._tell_nothing_new(entry)
-            yield SourceEnd(number, after, status_of(records.status))
+            yield SourceEnd(number, after, records.status)
 
     def _tell_end(self, source: Source, ending: Ending, records: int) -> None:
         if ending.unended_bytes and not source.is_regular:

@@ -7,7 +7,6 @@ about to need a newer one.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-import obstore.store
 
 from streamer.errors import SettingsError, StoreUnavailable
+from streamer.object_store import check_credentials, open_store, said_by
 from streamer.upkeep.snapshot_places import (
     COPIED_BYTES,
     another_writes,
@@ -31,15 +30,6 @@ from streamer.upkeep.snapshot_places import (
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
 
-_PATIENCE = timedelta(minutes=1)  # with a store that fails
-_S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
-    {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
-    {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"},
-    {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"},
-    {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"},
-    {"AWS_METADATA_ENDPOINT"},
-    {"AWS_SKIP_SIGNATURE"},
-)
 _YOUNG = timedelta(days=1)  # no upload takes so long
 
 
@@ -55,21 +45,13 @@ class Bucket:
 
     def __init__(self, url: str) -> None:
         self.name = url.rstrip("/")
-        _check_credentials(url)
+        check_credentials(url, f"Snapshots in {url}")
         try:
             # A large file takes as long as it takes; a store that says nothing does not.
-            options: obstore.store.ClientConfig = {
-                "timeout": "1h",
-                "connect_timeout": "10s",
-                "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
-            }
-            retries: obstore.store.RetryConfig = {"max_retries": 5, "retry_timeout": _PATIENCE}
-            self._store = obstore.store.from_url(
-                self.name, client_options=options, retry_config=retries
-            )
+            self._store = open_store(self.name, timeout="1h", retries=5)
         except obstore.exceptions.BaseError as error:
             raise SettingsError(
-                f"Snapshots cannot be put to {url}: {_first_line(error)}. Name a folder, or "
+                f"Snapshots cannot be put to {url}: {said_by(error)}. Name a folder, or "
                 "s3://BUCKET/PATH."
             ) from error
 
@@ -147,32 +129,10 @@ class Bucket:
             yield
         except (obstore.exceptions.BaseError, OSError) as error:
             raise StoreUnavailable(
-                f"Snapshots in {self.name} cannot be used: {_first_line(error)} Check the name, "
+                f"Snapshots in {self.name} cannot be used: {said_by(error)}. Check the name, "
                 "the rights, and whether the store can be reached."
             ) from error
 
 
-def _check_credentials(url: str) -> None:
-    """Raise SettingsError where only the machine's metadata service could give credentials for S3.
-
-    Its address may be anyone's in the network that the process runs in, so it is asked only where
-    the environment names it.
-    """
-    if not url.startswith(("s3:", "s3a:")):
-        return
-    given = {name for name in os.environ if os.environ[name]}
-    if any(needed <= given for needed in _S3_CREDENTIALS):
-        return
-    raise SettingsError(
-        f"Snapshots in {url} need credentials, and the environment has none. Set AWS_ACCESS_KEY_ID "
-        "and AWS_SECRET_ACCESS_KEY; or AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN; or, to use "
-        "the role of the machine, AWS_METADATA_ENDPOINT=http://169.254.169.254."
-    )
-
-
 def _last(found: ObjectMeta) -> str:
     return found["path"].rpartition("/")[2]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

@@ -29,6 +29,8 @@ REFUSALS = {
     "verdicts of another index": (
         "pages.jsonl", "--verdicts", "foreign.jsonl", "--dead-letters", "new/d",
     ),
+    "verdicts at a URL": ("pages.jsonl", "--verdicts", "s3://bucket/v.jsonl"),
+    "a URL with a password": ("https://user:word@127.0.0.1/pages.jsonl",),
     "verdicts below a file": ("pages.jsonl", "--verdicts", "notes.txt/v.jsonl"),
     "dead letters below a file": ("pages.jsonl", "--dead-letters", "notes.txt/d.jsonl"),
     "dead letters are a folder": ("pages.jsonl", "--dead-letters", "empty"),

@@ -41,6 +41,7 @@ VERDICTS = b"".join(
         ),
         ("matplotlib", "plot", "tune --plot out.png"),
         ("obstore", "object-store", "snapshot index s3://bucket/place"),
+        ("obstore", "object-store", "replay https://a.example/a.jsonl --verdicts out.jsonl"),
     ],
 )
 def test_the_extra_is_named(tmp_path: Path, missing: str, extra: str, command: str) -> None:

@@ -270,7 +270,8 @@ def _write_rows(
             found[name].append(survivors.among(name, batch))
     survivors.check_found()
     none = np.empty(0, np.uint64)
-    copy_rows({name: np.concatenate([none, *own]) for name, own in found.items()}, _Sink(file))
+    chosen = {name: np.concatenate([none, *own]) for name, own in found.items()}
+    copy_rows(chosen, _Sink(file), {source.name: source.remote for source in sources})
 
 
 def _summary(grouping: Grouping, survivors: Survivors) -> Table:

@@ -1,0 +1,70 @@
+"""Object stores by their URLs: S3 and what speaks as it does, Google's, Azure's, and web servers.
+
+Credentials and the address of a store come from the environment, as AWS_* for S3; for Google's and
+Azure's also from the machine. The client is obstore, which an extra brings: so this module is
+imported where a URL is used, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+
+import obstore
+import obstore.store
+
+from streamer.errors import SettingsError
+
+_PATIENCE = timedelta(minutes=1)  # with a store that fails
+_S3_CREDENTIALS = (  # what must be set in the environment: all of one of these
+    {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+    {"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"},
+    {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"},
+    {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"},
+    {"AWS_METADATA_ENDPOINT"},
+    {"AWS_SKIP_SIGNATURE"},
+)
+_QUERY = re.compile(r"\?[^\s\"]*")  # of a URL, which may sign it
+
+
+def open_store(url: str, *, timeout: str, retries: int) -> obstore.store.ObjectStore:
+    """Return the store with a URL, or the place in it.
+
+    A request takes `timeout` at most, and is sent again so many times where the store fails.
+
+    Raises:
+        obstore.exceptions.BaseError: the URL cannot be used.
+    """
+    allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"}
+    options: obstore.store.ClientConfig = {
+        "timeout": timeout,
+        "connect_timeout": "10s",
+        "allow_http": allowed or url.startswith("http:"),
+    }
+    retry: obstore.store.RetryConfig = {"max_retries": retries, "retry_timeout": _PATIENCE}
+    return obstore.store.from_url(url, client_options=options, retry_config=retry)
+
+
+def check_credentials(url: str, what: str, more: str = "") -> None:
+    """Raise SettingsError where only the machine's metadata service could give credentials for S3.
+
+    Its address may be anyone's in the network that the process runs in, so it is asked only where
+    the environment names it. `what` is what needs them, `more` another remedy.
+    """
+    if not url.startswith(("s3:", "s3a:")):
+        return
+    given = {name for name in os.environ if os.environ[name]}
+    if any(needed <= given for needed in _S3_CREDENTIALS):
+        return
+    raise SettingsError(
+        f"{what} need credentials, and the environment has none. Set AWS_ACCESS_KEY_ID "
+        "and AWS_SECRET_ACCESS_KEY; or AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN; or, to use "
+        f"the role of the machine, AWS_METADATA_ENDPOINT=http://169.254.169.254{more}."
+    )
+
+
+def said_by(error: Exception) -> str:
+    """Return what a store says, in one line, without what signs a URL in it."""
+    line = str(error).partition("\n")[0].partition(": <?xml")[0].rstrip(": .")
+    return _QUERY.sub("", line)

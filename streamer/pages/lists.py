@@ -1,0 +1,65 @@
+"""Lists of page files: a file that is named .paths, with the path or URL of one file a line.
+
+So the archives of a crawl are named, as Common Crawl's warc.paths.gz does it. In a list that is
+read from a store or a web server, a line that is no URL is a path from the root of that: of the
+bucket, of the host. In a list on this machine it is a path from the folder of the list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from streamer.errors import InputError
+from streamer.pages.bytestream import ByteStream
+from streamer.pages.remote import RemoteObject, is_remote, look_up, name_of
+
+LIST_BYTES_MAX = 256 << 20
+_SUFFIXES = (".paths", ".paths.gz", ".paths.zst")
+
+
+def expanded(paths: Sequence[str]) -> list[str]:
+    """Return the paths and URLs that are named, with what lists name in place of the lists.
+
+    Raises:
+        InputError: a list cannot be read, or is empty.
+        SettingsError: the extra that a URL needs is not installed, or credentials are missing.
+    """
+    found = []
+    for path in paths:
+        name = name_of(path) if is_remote(path) else path
+        found += _listed(path, name) if name.lower().endswith(_SUFFIXES) else [path]
+    return found
+
+
+def _listed(path: str, name: str) -> list[str]:
+    """Return what a list names."""
+    remote: RemoteObject | None = None
+    root = os.path.dirname(name)  # noqa: PTH120 - as it was given, of many thousand
+    if is_remote(path):
+        there = look_up([path])[name]
+        if there.is_folder:
+            raise InputError(f"{name}: is no list but a prefix; name the prefix without .paths")
+        [remote] = there.objects
+        scheme, _, rest = name.partition("://")
+        root = f"{scheme}://{rest.partition('/')[0]}"
+    elif os.path.isdir(path):  # noqa: PTH112 - as above
+        return [path]
+    with ByteStream(name, remote=remote) as stream:
+        data = stream.look(LIST_BYTES_MAX + 1)
+        if stream.damage:
+            raise InputError(f"{name}: {stream.damage}; copy the file again")
+    if len(data) > LIST_BYTES_MAX:
+        raise InputError(f"{name}: is larger than {LIST_BYTES_MAX:,} bytes; give parts of it")
+    try:
+        lines = [line.strip() for line in data.decode().splitlines()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: is no UTF-8 text ({error}); is it a list of files?") from error
+    found = [line if is_remote(line) else _joined(root, line) for line in lines if line]
+    if not found:
+        raise InputError(f"{name}: names no file; give a list with the path of one a line")
+    return found
+
+
+def _joined(root: str, path: str) -> str:
+    return f"{root}/{path.lstrip('/')}" if is_remote(root) else os.path.join(root, path)  # noqa: PTH118 - as above

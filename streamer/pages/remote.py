@@ -1,0 +1,381 @@
+"""Page files in object stores and on web servers, read by ranges of bytes.
+
+A file is what it was when it was looked up: its size and its ETag, or the time of its last change.
+Each answer is held against these, so bytes of two versions are never read as one file. It is read
+in blocks, the next one ahead of its reader. Where a connection ends within a block the rest of the
+block is asked for, from the byte that was reached. So no more than `BLOCKS_KEPT` blocks are in
+memory, and a reader may go to any place of the file.
+
+A file's name is its URL without the part behind the question mark, which may sign it: this is what
+is shown and stored. A URL with a password in it is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamer.errors import InputError, SettingsError, needs_extra
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, ObjectMeta
+    from obstore.store import ObjectStore
+
+BLOCK_BYTES = 4 << 20
+BLOCKS_KEPT = 4  # of a file: one in hand and one ahead, for its reader and for who checks a member
+TRIES = 5  # that bring nothing, until a reader gives up
+_PART_BYTES = 16 << 10  # of a block; what arrived of the last part is lost with a connection
+_SCHEMES = ("s3", "gs", "az", "https", "http")
+_WEB = ("https", "http")
+_TIMEOUT = "30s"  # of a request, for a block at most: what it brought until then is kept
+_RETRIES = 10  # of a request, within a minute; the waits are doubled up to 15 seconds
+_LOOK_UPS = 16  # at the same time
+_STORES_KEPT = 64
+_END_OF_PLACE = re.compile("[/?#]")
+_PLACE = re.compile(r"(?:[^:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")  # a bucket, or a host and a port
+_PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_PIPE_IT = "download it, or pipe it: curl URL | streamer replay -"
+
+
+def is_remote(name: str) -> bool:
+    """Tell whether a name is a URL of a file that is not on this machine."""
+    return name.partition("://")[0] in _SCHEMES and "://" in name
+
+
+def name_of(url: str) -> str:
+    """Return the name of what a URL leads to: the URL without what signs it.
+
+    Raises:
+        InputError: it holds a password, or cannot be read.
+    """
+    scheme, _, rest = url.partition("://")
+    place = _END_OF_PLACE.split(rest)[0] if scheme in _WEB else rest.partition("/")[0]
+    if not place:
+        raise InputError(f"{scheme}://: has no bucket or host; give {scheme}://PLACE/PATH")
+    if not _PLACE.fullmatch(place):
+        raise InputError(
+            f"{scheme}://...: a URL with a user or a password is not taken, since names of files "
+            "are stored. Set the credentials in the environment, give a signed URL, or pipe the "
+            "file: curl --netrc URL | streamer replay -"
+        )
+    name = url.partition("#")[0].partition("?")[0] if scheme in _WEB else url
+    if not name.isprintable():
+        raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
+    return name
+
+
+class Stores:
+    """The stores that URLs lead to, opened once, so that connections are used again."""
+
+    def __init__(self) -> None:
+        self._open = lru_cache(_STORES_KEPT)(_opened)
+
+    def of(self, url: str) -> tuple[ObjectStore, str]:
+        """Return the store of a URL and the path in it.
+
+        A URL of a web server that is signed, or whose path may be written in many ways, is a store
+        itself, so that it is asked for as it is given.
+
+        Raises:
+            SettingsError: the extra is not installed, or credentials are missing or do not fit.
+        """
+        scheme, _, rest = url.partition("://")
+        place, _, path = rest.partition("/")
+        if scheme in _WEB and not _PLAIN_PATH.fullmatch(path):
+            return self._open(url), ""
+        return self._open(f"{scheme}://{place}"), path
+
+
+def _opened(root: str) -> ObjectStore:
+    name = name_of(root)
+    with needs_extra("object-store", f"Reading {name}"):
+        import obstore  # noqa: PLC0415 - an extra
+
+        from streamer import object_store  # noqa: PLC0415 - stands on it
+    check_credentials = object_store.check_credentials
+    check_credentials(root, f"Files in {name}", "; or, of a public bucket, AWS_SKIP_SIGNATURE=true")
+    try:
+        return object_store.open_store(root, timeout=_TIMEOUT, retries=_RETRIES)
+    except (obstore.exceptions.BaseError, ValueError) as error:
+        raise SettingsError(
+            f"{name} cannot be read: {object_store.said_by(error)}. Check the URL, and what the "
+            "environment says of the store."
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteObject:
+    """A file in an object store or on a web server, as it was when it was looked up.
+
+    Attributes:
+        name: its URL without what signs it.
+        size: in bytes.
+        version: its ETag, or the time of its last change.
+        url: with what signs it, so it is shown nowhere.
+    """
+
+    name: str
+    size: int
+    version: str
+    url: str = field(repr=False)
+    stores: Stores = field(repr=False, compare=False)
+
+    @property
+    def status(self) -> tuple[int, ...]:
+        """The size, and a number for the version: equal while nobody writes to it."""
+        digest = blake2b(self.version.encode(), digest_size=7).digest()
+        return self.size, int.from_bytes(digest, "big")
+
+    def open(self) -> RemoteFile:
+        """Return its bytes as a file."""
+        return RemoteFile(self)
+
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes [start, end), asking again where a connection ends before.
+
+        Raises:
+            InputError: they cannot be read, or the file is another one now.
+        """
+        data, tries = bytearray(), 0
+        while start + len(data) < end and self.size:
+            before = len(data)
+            failure = self._append(data, start, end)
+            tries = 0 if len(data) > before else tries + 1
+            if tries >= TRIES:
+                raise InputError(
+                    f"{self.name}: the connection ends at byte {start + len(data):,} again and "
+                    f"again ({failure}); run the same command again later"
+                )
+            if tries > 1:
+                time.sleep(0.1 * 2**tries)
+        return bytes(data)
+
+    def _append(self, data: bytearray, start: int, end: int) -> str:
+        """Append what one request brings; return why it ended, if it did not bring all."""
+        import obstore  # noqa: PLC0415 - an extra
+
+        store, path = self.stores.of(self.url)
+        options: GetOptions = {"range": (start + len(data), end)}
+        if not data and (start, end) == (0, self.size):
+            options = {}  # as any server understands it
+        with explained(self.name):
+            answer = obstore.get(store, path, options=options)
+        if (now := (answer.meta["size"], version_of(answer.meta))) != (self.size, self.version):
+            raise InputError(
+                f"{self.name}: has changed since it was looked up ({self.size:,} bytes then, "
+                f"{now[0]:,} now); run the same command again"
+            )
+        try:
+            for part in answer.stream(min_chunk_size=_PART_BYTES):
+                data += part
+        except (obstore.exceptions.BaseError, OSError) as error:
+            from streamer.object_store import said_by  # noqa: PLC0415 - stands on an extra
+
+            return said_by(error)
+        return "fewer bytes than it has announced"
+
+
+class RemoteFile(io.RawIOBase):
+    """The bytes of a remote file, for one reader that may seek; reading raises `InputError`."""
+
+    def __init__(self, remote: RemoteObject) -> None:
+        self._remote = remote
+        self._position = 0
+        self._blocks: dict[int, Future[bytes]] = {}  # the one that was used last comes last
+        self._pool = ThreadPoolExecutor(1, "remote-file")
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tell that it can be read from anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a place; return it."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._remote.size}
+        self._position = max(0, base[whence] + offset)
+        return self._position
+
+    def tell(self) -> int:
+        """Return the place of the next byte."""
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+        """Fill `buffer`; return how many bytes it got, fewer at the end."""
+        data = self.at(self._position, len(buffer))
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def at(self, start: int, size: int) -> bytes:
+        """Return up to `size` bytes from anywhere, fewer at the end."""
+        parts = []
+        end = min(start + size, self._remote.size)
+        while start < end:
+            number, begin = divmod(start, BLOCK_BYTES)
+            part = self._block(number)[begin : begin + end - start]
+            parts.append(part)
+            start += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Forget what was read."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._blocks.clear()
+        super().close()
+
+    def _block(self, number: int) -> bytes:
+        """Return a block; the next one is asked for too if the one before was read."""
+        is_next = number - 1 in self._blocks
+        found = self._asked(number)
+        if is_next and (number + 1) * BLOCK_BYTES < self._remote.size:
+            self._asked(number + 1)
+            self._asked(number)
+        return found.result()
+
+    def _asked(self, number: int) -> Future[bytes]:
+        """Return a block that is there, or on its way; the one that was not used longest goes."""
+        found = self._blocks.pop(number, None)
+        if found is None:
+            start = number * BLOCK_BYTES
+            end = min(start + BLOCK_BYTES, self._remote.size)
+            found = self._pool.submit(self._remote.read, start, end)
+        self._blocks[number] = found
+        while len(self._blocks) > BLOCKS_KEPT:
+            self._blocks.pop(next(iter(self._blocks))).cancel()
+        return found
+
+
+class LookedUp(NamedTuple):
+    """What a URL leads to: a file, or all files below it, sorted by name."""
+
+    objects: list[RemoteObject]
+    is_folder: bool = False
+
+
+def look_up(urls: Sequence[str]) -> dict[str, LookedUp]:
+    """Return what URLs lead to, by their names.
+
+    Raises:
+        InputError: one leads to nothing, cannot be read, or two are of one name.
+        SettingsError: the extra is not installed, or credentials are missing.
+    """
+    named: dict[str, str] = {}
+    for url in urls:
+        if named.setdefault(name := name_of(url), url) != url:
+            raise InputError(
+                f"{name}: two URLs differ only behind the question mark, and files are known "
+                "without that; give one of them, and pipe the other one into -"
+            )
+    stores, asked = Stores(), [*named.values()]
+    with ThreadPoolExecutor(_LOOK_UPS, "look-up") as pool:
+        try:
+            found = pool.map(lambda url: _looked_up(url, stores), asked)
+            return dict(zip(named, found, strict=True))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _looked_up(url: str, stores: Stores) -> LookedUp:
+    name = name_of(url)
+    store, path = stores.of(url)
+    is_web = url.startswith(_WEB)
+    if is_web and name.endswith("/"):
+        raise InputError(
+            f"{name}: web servers do not list their files; give each file's URL, or a list of "
+            "them in a file that is named .paths"
+        )
+    if path.endswith("/") or not (path or is_web):
+        return _below(name, stores)
+    import obstore  # noqa: PLC0415 - an extra
+
+    with explained(name):
+        try:
+            meta = obstore.head(store, path)
+        except FileNotFoundError:
+            if is_web or not (found := _below(f"{name}/", stores)).objects:
+                raise
+            return found
+        except obstore.exceptions.PermissionDeniedError:
+            if not is_web:
+                raise
+            # A URL may be signed for one way of asking only.
+            meta = obstore.get(store, path, options={"range": (0, 1)}).meta
+    return LookedUp([_object(meta, name, url, stores)])
+
+
+def _below(name: str, stores: Stores) -> LookedUp:
+    """Return the files below a place, whose name ends with a slash."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    store, path = stores.of(name)
+    root = "/".join(name.split("/")[:3])
+    with explained(name):
+        listed = [each for part in obstore.list(store, path.rstrip("/") or None) for each in part]
+    objects = [_object(each, url := f"{root}/{each['path']}", url, stores) for each in listed]
+    return LookedUp(sorted(objects, key=lambda each: each.name), is_folder=True)
+
+
+def _object(meta: ObjectMeta, name: str, url: str, stores: Stores) -> RemoteObject:
+    """Return a file as its store describes it.
+
+    Raises:
+        InputError: nothing tells whether it changes.
+    """
+    if not (version := version_of(meta)):
+        raise InputError(
+            f"{name}: the server gives neither ETag nor Last-Modified, so nobody could tell "
+            f"whether the file changes; {_PIPE_IT}"
+        )
+    return RemoteObject(name, meta["size"], version, url, stores)
+
+
+def version_of(meta: ObjectMeta) -> str:
+    """Return the ETag, or else the time of the last change in seconds; "" if there is neither."""
+    if tag := (meta["e_tag"] or "").removeprefix("W/").strip('"'):
+        return tag
+    seconds = int(meta["last_modified"].timestamp())
+    return f"modified {seconds}" if seconds else ""
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """Turn what a store says about a file into our errors."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    from streamer.object_store import said_by  # noqa: PLC0415 - stands on an extra
+
+    failures = obstore.exceptions
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{name}: is not there; check the URL") from error
+    except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
+        raise InputError(
+            f"{name}: no permission to read; check the credentials in the environment, or whether "
+            "the URL's signature has expired"
+        ) from error
+    except failures.NotSupportedError as error:
+        raise InputError(
+            f"{name}: the server gives whole files only, and no part of one, so a connection that "
+            f"breaks off could not be taken up; {_PIPE_IT}"
+        ) from error
+    except (failures.BaseError, ValueError, OSError) as error:
+        said = said_by(error)
+        is_lasting = "Content-Length" in said
+        remedy = _PIPE_IT if is_lasting else "check the URL and the network, and run it again"
+        if "416 Range Not Satisfiable" in said:
+            said = "it is shorter than when it was looked up"
+        raise InputError(f"{name}: cannot be read ({said}); {remedy}") from error

@@ -1,0 +1,122 @@
+"""A web server on loopback whose files a test changes, and that breaks off as it is told to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+
+@dataclass
+class WebServer:
+    """A running server: its files by path, and how it answers.
+
+    Attributes:
+        tags: the ETags of files; others have one of their own, with "" none.
+        modified: the Last-Modified header of all files; "" for none.
+        cuts: how many connections are still to be cut, each after `cut_bytes` of an answer.
+        broken: from which byte on nothing of a file is sent any more.
+        ranges: whether parts of files are given; `status`: an answer to all requests but 200.
+        asked: the requests, as "GET /path bytes=0-99".
+    """
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    modified: str = "Wed, 21 Oct 2015 07:28:00 GMT"
+    cuts: int = 0
+    cut_bytes: int = 50_000
+    broken: dict[str, int] = field(default_factory=dict)
+    ranges: bool = True
+    heads: bool = True
+    status: int = 200
+    lengths: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    def put(self, path: str, data: bytes, tag: str = "one") -> str:
+        """Set a file; return its URL."""
+        self.files[path], self.tags[path] = data, tag
+        return f"{self.url}{path}"
+
+
+@contextmanager
+def web_server() -> Iterator[WebServer]:
+    """Run a server."""
+    served = WebServer()
+
+    class Handler(_Handler):
+        web = served
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        served.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield served
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    web: WebServer
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        web, path = self.web, urlsplit(self.path).path
+        asked = self.headers.get("Range") or ""
+        web.asked.append(f"{self.command} {path} {asked}".rstrip())
+        data = web.files.get(path)
+        status = web.status if data is not None else 404
+        if self.command == "HEAD" and not web.heads:
+            status = 403
+        start, end = 0, len(data or b"")
+        if status == 200 and asked and web.ranges:
+            first, last = asked.removeprefix("bytes=").split("-")
+            start, end, status = int(first), min(int(last) + 1, end), 206
+            status = status if start < end else 416
+        if data is None or status not in {200, 206}:
+            data, start, end = b"", 0, 0
+        self._send(status, path, data, start, end)
+
+    def _send(self, status: int, path: str, data: bytes, start: int, end: int) -> None:
+        web = self.web
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        if web.lengths:
+            self.send_header("Content-Length", str(end - start))
+        if tag := web.tags.get(path):
+            self.send_header("ETag", tag if tag.startswith("W/") else f'"{tag}"')
+        if web.modified:
+            self.send_header("Last-Modified", web.modified)
+        self.close_connection = self.close_connection or not web.lengths
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        body = data[start:end]
+        if start >= web.broken.get(path, end + 1):
+            self.close_connection = True
+            return
+        if web.cuts and len(body) > web.cut_bytes:
+            web.cuts -= 1
+            self.wfile.write(body[: web.cut_bytes])
+            self.wfile.flush()
+            self.close_connection = True
+            return
+        try:
+            self.wfile.write(body)
+        except ConnectionError:  # who asked has enough
+            self.close_connection = True

@@ -1,0 +1,122 @@
+"""A replay of files in an object store and on a web server judges as one of files here."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.pages import remote
+from tests.helpers.object_store import ObjectStore, running_store
+from tests.helpers.web_server import WebServer, web_server
+from tests.integration.test_replay import Place, lines, page
+
+PAGES = [page(number - (number % 5 == 4)) for number in range(400)]
+SIGNED = "X-Amz-Signature=SECRET"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    pytest.importorskip("obstore")
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with web_server() as server:
+        yield server
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    with running_store(tmp_path / "objects") as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def judged(place: Place, name: str, *pages: str | Path) -> bytes:
+    """Return the verdicts on pages under one key, from an index of their own."""
+    own, index = place.folder / f"{name}.jsonl", place.folder / f"{name}-index"
+    outputs = "--verdicts", own, "--index", index, "--key-file", place.folder / "key"
+    assert place.streamer("replay", *pages, *outputs, "--complete") == 0
+    return own.read_bytes()
+
+
+def test_verdicts_are_those_of_the_file_here_though_the_connection_is_cut_ten_times(
+    place: Place, web: WebServer
+) -> None:
+    path = place.write("pages.jsonl", *PAGES)
+    url = web.put("/pages.jsonl", path.read_bytes())
+    web.cuts, web.cut_bytes = 10, path.stat().st_size // 15
+    there = judged(place, "there", f"{url}?{SIGNED}")
+    assert web.cuts == 0
+    assert there.replace(url.encode(), str(path).encode()) == judged(place, "here", path)
+    assert url.encode() in there
+    for made in place.folder.rglob("*"):
+        assert not made.is_file() or b"SECRET" not in made.read_bytes(), made
+
+
+def test_a_file_is_passed_over_while_its_tag_is_the_same_and_goes_on_where_it_ended(
+    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = web.put("/pages.jsonl.gz", gzip.compress(b"".join(PAGES[:300])))
+    assert place.replay(url) == 0
+    web.asked.clear()
+    assert place.replay(url) == 0
+    assert web.asked == ["HEAD /pages.jsonl.gz"]
+    web.put("/pages.jsonl.gz", gzip.compress(b"".join(PAGES)), "two")
+    assert place.replay(url) == 0
+    offsets = [each["page"]["offset"] for each in lines(place.verdicts)]
+    assert offsets == [*range(400)]
+    web.put("/pages.jsonl.gz", gzip.compress(b"".join([*PAGES[1:], *PAGES])), "three")
+    capsys.readouterr()
+    assert place.replay(url) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "has changed since the index read it: records that were judged are others" in told
+    assert len(lines(place.verdicts)) == 400
+
+
+def test_a_file_that_cannot_be_read_to_its_end_is_not_taken_for_read(
+    place: Place,
+    web: WebServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 30_000)
+    monkeypatch.setattr(remote, "TRIES", 2)
+    first, second = (web.put(f"/{name}.jsonl", b"".join(PAGES), "") for name in "ab")
+    web.broken = {"/b.jsonl": 100_000}
+    assert place.replay(first, second) == 1
+    assert "b.jsonl: the connection ends at byte 120,000 again" in capsys.readouterr().err
+    web.broken = {}
+    assert place.replay(first, second) == 0
+    assert [each["page"]["offset"] for each in lines(place.verdicts)] == 2 * [*range(400)]
+
+
+def test_a_prefix_stands_for_the_page_files_below_it(
+    place: Place, store: ObjectStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = store.files / "crawl"
+    for number in range(4):
+        path = below / f"{number % 2}" / f"pages {number}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(PAGES[number * 100 : number * 100 + 100]))
+    (below / "notes.csv").write_text("url,body\n")
+    bucket = store.url.rpartition("/")[0]
+    there = judged(place, "there", f"{bucket}/crawl")
+    assert "Passed over" in capsys.readouterr().out
+    assert judged(place, "again", f"{bucket}/crawl/") == there
+    assert there.replace(f"{bucket}/".encode(), f"{store.files}/".encode()) == judged(
+        place, "here", below
+    )
+    one = judged(place, "one", f"{bucket}/crawl/1/pages 3.jsonl")
+    assert len(one.splitlines()) == 100
+    shutil.rmtree(below)
+    assert place.replay(f"{bucket}/crawl") == 1
+    assert "is not there" in capsys.readouterr().err

@@ -1,0 +1,279 @@
+"""Remote files: the bytes of a file on a web server, whatever becomes of its connections."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import InputError, SettingsError
+from streamer.pages import remote
+from streamer.pages.chunk import Ending
+from streamer.pages.files import Source, open_sources
+from streamer.pages.remote import RemoteFile, RemoteObject, is_remote, look_up, name_of
+from tests.helpers.chunks import all_chunks
+from tests.helpers.pipes import line, warc_record
+from tests.helpers.web_server import WebServer, web_server
+
+DATA = random.Random(1).randbytes(700_000)
+BLOCK = 100_000
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    pytest.importorskip("obstore")
+    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(remote, "_RETRIES", 1)
+    with web_server() as server:
+        yield server
+
+
+def found(url: str) -> RemoteObject:
+    [one] = look_up([url])[name_of(url)].objects
+    return one
+
+
+def opened(url: str) -> RemoteFile:
+    return found(url).open()
+
+
+def only(url: str) -> Source:
+    [source] = open_sources([url]).sources
+    return source
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *((f"{scheme}://place/pages.jsonl", True) for scheme in ("s3", "gs", "az", "http")),
+        ("https://place/pages.jsonl?sig=x", True),
+        ("pages.jsonl", False),
+        ("s3:/place/pages.jsonl", False),
+        ("ftp://place/pages.jsonl", False),
+        ("s3", False),
+    ],
+)
+def test_a_url_is_told_from_a_path(name: str, is_one: bool) -> None:  # noqa: FBT001 - a case
+    assert is_remote(name) is is_one
+
+
+def test_a_file_is_read_in_blocks_from_anywhere(web: WebServer) -> None:
+    with opened(web.put("/a.jsonl", DATA)) as file:
+        assert file.read() == DATA
+        assert file.read(1) == b""
+        draw = random.Random(2)
+        for _ in range(50):
+            start, size = draw.randrange(len(DATA)), draw.randrange(2 * BLOCK)
+            assert file.seek(start) == start
+            assert file.read(size) == DATA[start : start + size]
+            assert file.at(start, size) == DATA[start : start + size]
+        assert file.seek(-5, io.SEEK_END) == len(DATA) - 5 == file.tell()
+        assert file.read() == DATA[-5:]
+
+
+def test_blocks_are_asked_for_once_and_only_so_many_are_kept(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "BLOCKS_KEPT", 3)
+    with opened(web.put("/a.jsonl", DATA)) as file:
+        web.asked.clear()
+        most = 0
+        while file.read(30_000):
+            most = max(most, len(file._blocks))  # noqa: SLF001 - what is in memory
+        assert len(web.asked) == 7
+        assert most == 3
+
+
+@pytest.mark.parametrize("tag", ["one", "W/weak", ""])
+def test_a_connection_that_is_cut_is_taken_up_at_its_byte(web: WebServer, tag: str) -> None:
+    url = web.put("/a.jsonl", DATA, tag)
+    web.cuts, web.cut_bytes = 10, 20_000
+    with opened(url) as file:
+        assert file.read() == DATA
+    assert web.cuts == 0
+
+
+def test_a_connection_that_never_brings_anything_is_given_up(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "TRIES", 2)
+    url = web.put("/a.jsonl", DATA, "")
+    web.cuts, web.cut_bytes = 100, 0
+    with opened(url) as file, pytest.raises(InputError, match=r"ends at byte 0 again and again"):
+        file.read()
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(web: WebServer) -> None:
+    url = web.put("/a.jsonl", DATA)
+    with opened(url) as file:
+        assert file.read(10) == DATA[:10]
+        web.put("/a.jsonl", DATA, "two")
+        with pytest.raises(InputError, match=r"has changed since it was looked up"):
+            file.read()
+    with opened(url) as file:
+        web.put("/a.jsonl", b"", "three")
+        with pytest.raises(InputError, match=r"shorter than when it was looked up"):
+            file.at(3 * BLOCK, 1)
+    web.put("/a.jsonl", DATA, "")
+    with opened(url) as file:
+        web.modified = "Thu, 22 Oct 2015 07:28:00 GMT"
+        with pytest.raises(InputError, match=r"has changed"):
+            file.read()
+
+
+def test_what_a_server_refuses_is_explained(web: WebServer) -> None:
+    url = web.put("/a.jsonl", DATA)
+    with pytest.raises(InputError, match=r"/b.jsonl: is not there"):
+        look_up([f"{web.url}/b.jsonl"])
+    with opened(url) as file:
+        web.files.clear()
+        with pytest.raises(InputError, match="is not there"):
+            file.read()
+    web.put("/a.jsonl", DATA)
+    for status, told in ((403, "no permission"), (401, "no permission"), (500, "cannot be read")):
+        web.status = status
+        with pytest.raises(InputError, match=told):
+            look_up([url])
+    web.status, web.lengths = 200, False
+    with pytest.raises(InputError, match=r"Content-Length.*curl URL \| streamer replay -"):
+        look_up([url])
+
+
+def test_a_server_that_gives_no_parts_gives_small_files(web: WebServer) -> None:
+    web.ranges = False
+    with opened(web.put("/small.jsonl", DATA[:BLOCK])) as file:
+        assert file.read() == DATA[:BLOCK]
+    with (
+        opened(web.put("/large.jsonl", DATA)) as file,
+        pytest.raises(InputError, match=r"gives whole files only.*curl URL"),
+    ):
+        file.read()
+
+
+def test_without_a_sign_of_changes_a_file_is_refused(web: WebServer) -> None:
+    web.modified = ""
+    with pytest.raises(InputError, match="neither ETag nor Last-Modified"):
+        look_up([web.put("/a.jsonl", DATA, "")])
+
+
+def test_an_empty_file_has_no_bytes(web: WebServer) -> None:
+    url = web.put("/a.jsonl", b"")
+    with opened(url) as file:
+        assert file.read() == b""
+    assert list(all_chunks(only(url))) == []
+
+
+def test_a_signed_url_is_read_and_shown_nowhere(web: WebServer) -> None:
+    url = web.put("/a b%C3%A9.jsonl", line(1) * 3).replace(" ", "%20")
+    web.files["/a%20b%C3%A9.jsonl"] = web.files["/a b%C3%A9.jsonl"]
+    web.tags["/a%20b%C3%A9.jsonl"] = "one"
+    web.heads = False  # as it is signed for GET
+    source = only(f"{url}?X-Amz-Signature=SECRET")
+    assert source.name == url
+    assert "SECRET" not in repr(source)
+    assert sum(len(chunk.lines) for chunk in all_chunks(source)) == 3
+    web.status = 500
+    with pytest.raises(InputError) as caught:
+        look_up([f"{url}?X-Amz-Signature=SECRET"])
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(InputError, match="differ only behind the question mark"):
+        look_up([f"{url}?sig=a", f"{url}?sig=b"])
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "https://user:SECRET@host/a.jsonl",
+        "https://user:SEC?RET@host/a.jsonl",
+        "https://user:SEC/RET@host/a.jsonl",
+        "s3://key:SECRET@b/a.jsonl",
+        "s3://key:SEC/RET@b/a.jsonl",
+    ],
+)
+def test_a_password_is_refused_and_not_shown(place: str) -> None:
+    with pytest.raises(InputError, match="a user or a password") as caught:
+        open_sources([place])
+    assert "SEC" not in str(caught.value)
+
+
+def test_what_leads_to_no_file_is_refused(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="web servers do not list their files"):
+        open_sources([f"{web.url}/folder/"])
+    with pytest.raises(InputError, match="not a known kind of file"):
+        open_sources([web.put("/a.doc", b"text")])
+    with pytest.raises(InputError, match="is a ZIP archive"):
+        list(all_chunks(only(web.put("/a.jsonl", b"PK\x03\x04" + bytes(600)))))
+    with pytest.raises(InputError, match="has no bucket or host"):
+        open_sources(["s3:///a.jsonl"])
+    for place in ("http://[::1]:80/a", "http://host:80/a", "s3://bucket/@:a", "https://host/@a"):
+        assert name_of(place) == place
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match=r"Files in s3://bucket need credentials.*SKIP_SIG"):
+        open_sources(["s3://bucket/a.jsonl"])
+
+
+def _wacz(records: list[bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/0.warc.gz", b"".join(map(gzip.compress, records)))
+    return file.getvalue()
+
+
+LINES = [*map(line, range(4_000))]
+FILES = {
+    "pages.jsonl": b"".join(LINES),
+    "pages.jsonl.gz": gzip.compress(b"".join(LINES)),  # one member, which is gone through twice
+    "pages.warc.gz": b"".join(gzip.compress(warc_record(number)) for number in range(2_000)),
+    "pages.wacz": _wacz([*map(warc_record, range(2_000))]),
+    "pages.csv": b"url,body\n" + b"".join(b"http://a.example/%d,text\n" % n for n in range(9_000)),
+    "page.html": b"<p>" + b"word " * 100,
+}
+
+
+@pytest.mark.parametrize("name", [*FILES])
+def test_chunks_are_those_of_the_same_file_here(tmp_path: Path, web: WebServer, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    url = web.put(f"/{name}", FILES[name])
+    web.cuts, web.cut_bytes = 3, 20_000
+    here = list(all_chunks(Source(str(path), is_regular=True, url=url)))
+    there = list(all_chunks(only(url)))
+    assert [chunk.mark for chunk in here] == [chunk.mark for chunk in there]
+    assert [chunk.pages for chunk in here] == [chunk.pages for chunk in there]
+    assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
+    assert here
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_tables_are_read_in_place(
+    tmp_path: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(remote, "BLOCK_BYTES", 20_000)
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import feather, parquet  # noqa: PLC0415 - an extra
+
+    rows = [{"url": f"http://a.example/{n}", "body": DATA[n : n + 40].hex()} for n in range(9_000)]
+    table, path = pa.Table.from_pylist(rows), tmp_path / f"pages.{kind}"
+    if kind == "parquet":
+        parquet.write_table(table, path, row_group_size=2_000)
+    else:
+        feather.write_feather(table, path)
+    url = web.put(f"/pages.{kind}", path.read_bytes())
+    here = [*all_chunks(Source(str(path), is_regular=True))]
+    there = [*all_chunks(only(url))]
+    assert [chunk.mark for chunk in here] == [chunk.mark for chunk in there]
+    assert [list(chunk.lines) for chunk in here] == [list(chunk.lines) for chunk in there]
+    with only(url).open() as records:
+        web.put(f"/pages.{kind}", path.read_bytes(), "two")
+        with pytest.raises(InputError, match="has changed since it was looked up"):
+            list(records.chunks(0, Ending()))
+    with pytest.raises(InputError, match=r"is no whole .* file"):
+        only(web.put(f"/cut.{kind}", path.read_bytes()[:-9_000])).open()
+    with pytest.raises(InputError, match=r"is empty, and so no"):
+        only(web.put(f"/none.{kind}", b"")).open()
