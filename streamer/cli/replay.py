@@ -278,12 +278,7 @@ def replay(
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
-    Example: streamer replay crawl.jsonl.gz --also clean=corpus-index
-    --key-file corpus-index/secret.key --verdicts verdicts.jsonl
-
     Example: streamer replay s3://bucket/crawl/ --verdicts verdicts.jsonl --index my-index
-
-    Example: streamer replay titles.jsonl --method short-texts --verdicts verdicts.jsonl
 
     Example: streamer replay verdicts.jsonl.dead.jsonl --fields '{"url": "/uri", "body": "/html"}'
     --fail-on-dead-letters 0.1 --verdicts again.jsonl --index my-index

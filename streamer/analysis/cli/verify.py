@@ -45,6 +45,22 @@ class OfFiles:
     ] = None
 
 
+@dataclass(frozen=True)
+class OfTopics:
+    """The options for an index in Kafka."""
+
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
+    ] = False
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds to wait, at most, until the index is there and all of it is judged.",
+        ),
+    ] = 0.0
+
+
 @command
 def verify(
     pages: Annotated[
@@ -57,32 +73,13 @@ def verify(
     ] = None,
     *,
     files: OfFiles,
-    settled: Annotated[
-        bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
-    ] = False,
-    wait: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Seconds to wait, at most, until the index is there and all of it is judged.",
-        ),
-    ] = 0.0,
+    topics: OfTopics,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
     settings: Annotated[
-        Settings,
-        "preset",
-        "fields",
-        "rules",
-        "also",
-        "carry",
-        "url_prefix",
-        "page_bytes_max",
-        "key_file",
-        "threads",
-        KAFKA,
-        SECURITY,
+        Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "page_bytes_max",
+        "key_file", "threads", KAFKA, SECURITY,
     ],
-) -> None:
+) -> None:  # fmt: skip
     """Hold an index against its promises; exit code 1 if one is broken.
 
     Of an index in Kafka it reads the pages, all logs, the verdicts and the dead letters, and folds
@@ -103,7 +100,7 @@ def verify(
     if files.index is not None:
         report, name = _verify_files(pages or [], files, settings), str(files.index)
     else:
-        report, name = _verify_topics(pages or [], files, settings, wait, settled=settled)
+        report, name = _verify_topics(pages or [], files, topics, settings)
     _print(report)
     if json is not None:
         data = msgspec.json.format(msgspec.json.encode(report.as_json())) + b"\n"
@@ -117,7 +114,7 @@ def verify(
 
 
 def _verify_topics(
-    pages: Sequence[str], files: OfFiles, settings: Settings, wait: float, *, settled: bool
+    pages: Sequence[str], files: OfFiles, topics: OfTopics, settings: Settings
 ) -> tuple[AuditReport, str]:
     if pages or files.verdicts or files.dead_letters:
         raise SettingsError("Give --index with PAGES and --verdicts, or none of the three.")
@@ -125,8 +122,8 @@ def _verify_topics(
         quiet_connection_of(settings),
         Names(settings.index_name, settings.input_topic),
         page_parser(settings),
-        settled=settled,
-        wait_s=wait,
+        settled=topics.settled,
+        wait_s=topics.wait,
         also=settings.also,
     )
     compile_with_bar()
