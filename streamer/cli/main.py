@@ -6,6 +6,7 @@ list of all of them is read from their sources, where a docstring's first line t
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -121,6 +122,9 @@ class Command(_InOurWords, TyperCommand):
         is_short = not self.shows_all and any(one.name == "help_all" for one in self.params)
         for option in rare if is_short else ():
             option.hidden = True
+        # A paragraph of a docstring is one line, which the help wraps to the terminal.
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
         super().format_help(ctx, formatter)
         if is_short:
             typer.echo(f" {len(rare)} more options: {ctx.command_path} --help-all\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 import streamer
-from streamer.cli.main import app
+from streamer.cli.main import COMMANDS, app
 from streamer.cli.options import command
 from streamer.config import KAFKA, SECURITY, VERDICTS, Declared, Settings, declared
 
@@ -128,6 +129,16 @@ def test_the_help_of_a_command_leaves_out_what_is_rarely_used(name: str, lines_m
     assert "--bucket-max" in left_out
     assert re.search(rf"\d+ more options: .*{name} --help-all", short)
     assert "more options" not in whole
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_text_of_a_help_is_wrapped_once(name: str) -> None:
+    width = 80
+    said = runner.invoke(app, [name, "--help"], env={"COLUMNS": str(width)}).stdout
+    lines = said.split("╭")[0].rstrip().splitlines()
+    for line, after in itertools.pairwise(lines):
+        if line.strip() and after.strip():
+            assert len(line.rstrip()) + 1 + len(after.split()[0]) >= width - 1, (line, after)
 
 
 def test_a_list_is_given_flag_by_flag_or_as_words() -> None:
