@@ -30,8 +30,8 @@ import numpy as np
 
 from streamer.config import Settings, load_settings
 from streamer.errors import InvalidPage, SettingsError
-from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
-from streamer.index.messages import Forget, Pages, Term, Verdicts
+from streamer.index.forgetting import terms_of
+from streamer.index.messages import Forget, Pages, Verdicts
 from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict, page_ref
 from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
@@ -218,14 +218,8 @@ class Deduplicator:
         Raises:
             SettingsError: nothing is named, or `host` is no name of a host.
         """
-        terms: list[Term] = [] if url is None else [(URL, url.encode())]
-        try:
-            terms += [(HOST, name) for name in (host_terms(host) if host is not None else ())]
-        except ValueError as error:
-            raise SettingsError(
-                f"host={host!r} is no name of a host: give one as example.org."
-            ) from error
-        terms += [] if before_ms is None else [(BEFORE, before_ms)]
+        hosts = () if host is None else (host,)
+        terms = terms_of(() if url is None else (url,), hosts, before_ms)
         if not terms:
             raise SettingsError("Say what to forget: url=, host= or before_ms=.")
         with self._lock:

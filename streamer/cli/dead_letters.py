@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
 
 from streamer.cli.main import Command, Group
 from streamer.cli.options import command, quiet_connection_of
-from streamer.cli.terminal import Terminal
+from streamer.cli.terminal import Terminal, opened
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
@@ -176,7 +176,7 @@ def tallied(letters: Iterable[DeadLetter]) -> list[CodeTally]:
 def list_letters(
     files: Files = None,
     *,
-    selection: LetterChoice,
+    choice: LetterChoice,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
@@ -189,7 +189,7 @@ def list_letters(
 
     Example: streamer dead-letters list --from-topic pages-dlt --brokers localhost:9092
     """
-    codes = tallied(selection.read(files, settings))
+    codes = tallied(choice.read(files, settings))
     with _ends_with_its_reader():
         if json:
             shown = [
@@ -243,7 +243,7 @@ class _Written:
 def show(
     files: Files = None,
     *,
-    selection: LetterChoice,
+    choice: LetterChoice,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="End after so many. \\[default: 10; all with --out or --json]"),
@@ -270,7 +270,7 @@ def show(
 
     Example: streamer dead-letters show --from-topic pages-dlt --out records.jsonl
     """
-    letters = selection.read(files, settings)
+    letters = choice.read(files, settings)
     if out is not None:
         check_distinct([out], map(str, files or []))
         if out != STANDARD_OUTPUT:
@@ -306,7 +306,7 @@ def _write(letters: Iterator[DeadLetter], out: str, *, as_json: bool) -> None:
     """Write records, or the dead letters themselves, and warn of what is no line or not whole."""
     first = next(letters, None)  # before the file is emptied
     written = _Written()
-    with _opened(out) as file:
+    with opened(out, StandardOutput(), "wb") as file:
         for letter in chain([first] if first else [], letters):
             file.write(msgspec.json.encode(letter) + b"\n" if as_json else _record(letter, written))
             written.records += 1
@@ -317,19 +317,6 @@ def _write(letters: Iterator[DeadLetter], out: str, *, as_json: bool) -> None:
         console.warn(f"{written.cut:,} of the records are cut: their dead letters have no more.")
     if written.not_lines:
         console.warn(f"{written.not_lines:,} of the records are no lines; --json keeps each apart.")
-
-
-@contextmanager
-def _opened(out: str) -> Iterator[BinaryIO | StandardOutput]:
-    """Open an output for writing."""
-    if out == STANDARD_OUTPUT:
-        yield StandardOutput()
-        return
-    try:
-        with Path(out).open("wb") as file:
-            yield file
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error
 
 
 def _record(letter: DeadLetter, written: _Written) -> bytes:
@@ -366,7 +353,7 @@ def _ends_with_its_reader() -> Iterator[None]:
 @command
 def retry(
     *,
-    selection: LetterChoice,
+    choice: LetterChoice,
     offsets: Annotated[
         str | None,
         typer.Option(
@@ -394,15 +381,15 @@ def retry(
     from streamer.kafka.retry import Which, send_again  # noqa: PLC0415 - Kafka's client
     from streamer.kafka.topic_input import parse_wanted  # noqa: PLC0415 - as above
 
-    if selection.from_topic is None:
+    if choice.from_topic is None:
         raise SettingsError(
             "Name a worker's topic of dead letters with --from-topic. To judge those of a file "
             "again, give it to `streamer replay`."
         )
-    which = Which(frozenset(selection.code or ()), selection.index_name, max_retries)
+    which = Which(frozenset(choice.code or ()), choice.index_name, max_retries)
     wanted = parse_wanted(None, offsets, None)
     connection = quiet_connection_of(settings)
-    done = asyncio.run(send_again(connection, selection.from_topic, wanted, which, dry_run=dry_run))
+    done = asyncio.run(send_again(connection, choice.from_topic, wanted, which, dry_run=dry_run))
     typer.echo(
         f"{'would be sent' if dry_run else 'sent':17} {done.sent:,} to {done.topic}\n"
         f"cut               {done.cut:,}\n"

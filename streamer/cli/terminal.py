@@ -7,11 +7,16 @@ sentences. Colour comes from styles and from `Text`. ruff refuses rich's own cla
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from streamer.errors import InputError
 
 
 def figures() -> Table:
@@ -39,3 +44,21 @@ class Terminal(Console):
     def fail(self, sentence: str) -> None:
         """Print an error in one line."""
         self.print(Text.assemble(("Error:", "red"), " ", sentence), soft_wrap=True)
+
+
+@contextmanager
+def opened(out: str, standard: Any, mode: str) -> Iterator[Any]:  # noqa: ANN401 - text or bytes
+    """Open a file for writing; for `-` it is `standard`.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if out == "-":
+        yield standard
+        return
+    encoding, newline = ("utf-8", "") if mode == "w" else (None, None)
+    try:
+        with Path(out).open(mode, encoding=encoding, newline=newline) as file:
+            yield file
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error

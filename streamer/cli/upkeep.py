@@ -21,7 +21,7 @@ from streamer.cli.options import (
 from streamer.cli.progress import amount_bar, compile_with_bar
 from streamer.config import KAFKA, SECURITY, Settings
 from streamer.errors import SettingsError, StoreMismatch, StoreUnavailable, StreamerError
-from streamer.index.forgetting import BEFORE, HOST, URL, host_terms
+from streamer.index.forgetting import BEFORE, HOST, URL, terms_of
 from streamer.index.messages import Forget, Term
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.log_upkeep import IndexNames, forget_in_log, reshard_worker, trim
@@ -177,7 +177,9 @@ def forget(
 
     Example: streamer forget --index-name streamer --brokers localhost:9092 --host .example.org
     """
-    terms = _terms(url or (), host or (), before)
+    terms = terms_of(url or (), host or (), None if before is None else _moment(before))
+    if not terms:
+        raise SettingsError("Say what to forget: --url, --host or --before.")
     if index is None and dry_run:
         raise SettingsError("--dry-run counts in a folder. Name that of an index.")
     if index is None:
@@ -187,20 +189,6 @@ def forget(
     what = "would be forgotten" if dry_run else "forgotten"
     typer.echo(f"{pages:,} kept {'page' if pages == 1 else 'pages'} {what}.")
     typer.echo(f"Looked for: {_shown(terms)}.")
-
-
-def _terms(urls: Sequence[str], hosts: Sequence[str], before: str | None) -> list[Term]:
-    """Return what the options name.
-
-    Raises:
-        SettingsError: nothing, or a value is of another form.
-    """
-    terms: list[Term] = [(URL, each.encode()) for each in urls]
-    terms += [(HOST, name) for each in hosts for name in _names(each)]
-    terms += [] if before is None else [(BEFORE, _moment(before))]
-    if not terms:
-        raise SettingsError("Say what to forget: --url, --host or --before.")
-    return terms
 
 
 def _in(index: Path, terms: Sequence[Term], settings: Settings, *, dry_run: bool) -> int:
@@ -229,17 +217,6 @@ def _in_log(settings: Settings, terms: Sequence[Term], wait_s: float) -> int:
     names = Names(settings.index_name, settings.input_topic)
     with amount_bar("waiting for the shards", None):
         return asyncio.run(forget_in_log(quiet_connection_of(settings), names, terms, wait_s))
-
-
-def _names(host: str) -> list[bytes]:
-    """Return the names that URLs may give a host."""
-    try:
-        return host_terms(host)
-    except ValueError as error:
-        raise SettingsError(
-            f"--host {host!r} is no name of a host. Give one as example.org, without a port or a "
-            "path; with a dot before it for all below it."
-        ) from error
 
 
 def _shown(terms: Sequence[Term]) -> str:

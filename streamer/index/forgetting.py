@@ -28,8 +28,9 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from streamer.errors import SettingsError
 from streamer.index.codec import PendingForget, Replaced
-from streamer.index.messages import Forget, Times
+from streamer.index.messages import Forget, Term, Times
 from streamer.index.ports import BEFORE_ALL, KeptRows
 from streamer.index.postings import ROWS_MAX
 
@@ -162,20 +163,31 @@ def names_of_host(url: bytes) -> Iterator[bytes]:
         yield b"." + b".".join(parts[i:])
 
 
-def host_terms(host: str) -> list[bytes]:
+def terms_of(urls: Iterable[str], hosts: Iterable[str], before_ms: int | None) -> list[Term]:
+    """Return what is to be forgotten: pages with these URLs, of these hosts, before this time.
+
+    Raises:
+        SettingsError: something is no name of a host.
+    """
+    terms: list[Term] = [(URL, each.encode()) for each in urls]
+    terms += [(HOST, name) for each in hosts for name in _host_names(each)]
+    return terms if before_ms is None else [*terms, (BEFORE, before_ms)]
+
+
+def _host_names(host: str) -> list[bytes]:
     """Return all names that URLs may give a host, or those below one that begins with a dot.
 
     A label outside ASCII is written as it is, in its `xn--` form, or with percent signs; there may
     be a dot at the end.
-
-    Raises:
-        ValueError: this is no name of a host.
     """
     is_below = host[:1] in set(_DOTS)
     name = unicodedata.normalize("NFKC", host).lower().strip(f"[]{_DOTS}")
     labels = re.split(f"[{_DOTS}]", name)
     if not all(labels) or re.search(r"[\s/@?#]|^[^:]*:[^:]*$", name):  # as a URL or a port have
-        raise ValueError(host)
+        raise SettingsError(
+            f"The host {host!r} is no name of a host. Give one as example.org, without a port or a "
+            "path; with a dot before it for all below it."
+        )
     forms = ["." * is_below + ".".join(form) for form in itertools.product(*map(_forms, labels))]
     return [f"{form}{dot}".encode() for form in forms for dot in ("", ".")]
 

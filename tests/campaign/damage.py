@@ -1,13 +1,12 @@
 """Damage to an index: a byte flipped, a file cut short or removed, and then used as ever.
 
 Half of the rounds are of an index made by `streamer replay`, which then judges a new file; half of
-one that a worker's owner has folded from a log, which then goes on with that. What they say must be
+the indexes of tests/property/test_index_damage.py, of judges and of a worker. What they say must be
 what the undamaged index says, or an error with exit code 3 (2 for a key that cannot be used).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -19,27 +18,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import numpy as np
 from typer.testing import CliRunner
 
 from streamer.cli.main import app
-from streamer.errors import StreamerError
-from streamer.index.messages import CONFIG, Record, Verdicts
-from streamer.index.settings import IndexSettings
-from streamer.kafka.owner import Owner
-from streamer.kafka.wire import LogIdentity, ShardLog, pack_record
-from streamer.run.index_folder import identity_of
-from streamer.sketch.settings import SignatureSettings
 from tests.campaign.campaign import Campaign, Outcome
 from tests.helpers.damage import Damage, digests, some_damage
-from tests.helpers.kafka_doubles import take
-from tests.helpers.serial_index import judged
-from tests.helpers.signed_pages import family_pages
+from tests.property.test_index_damage import Index, is_refused, make_indexes
 
 FLUSHES = 20
 PAGES_A_FLUSH = 12
-SECRET = bytes(range(32))
-SIGNATURE = SignatureSettings()
 BY_PROCESS = 50  # each so many rounds, the command runs in a process of its own
 
 Answer = Any
@@ -47,10 +34,9 @@ REFUSED = "refused"
 KEY_REFUSED = 2  # the exit code for a key that cannot be used
 
 
-class Subject(NamedTuple):
-    """An index that is damaged, and how it is asked: for its verdicts, or what refused it."""
+class Replayed(NamedTuple):
+    """An index that is damaged, how a replay is asked with a copy of it, and what it says."""
 
-    name: str
     folder: Path
     ask: Callable[[Path, bool], tuple[int, Answer]]
     wanted: Answer
@@ -58,23 +44,36 @@ class Subject(NamedTuple):
 
 def run(rounds: int, seed: int, folder: Path) -> Outcome:
     """Damage an index and use it, so many times."""
-    subjects = [_replayed(folder / "replay", seed), _folded(folder / "worker", seed)]
+    replayed, others = _replayed(folder / "replay", seed), make_indexes(folder)
     violations: list[str] = []
     ends: Counter[str] = Counter()
     for number in range(rounds):
         random = Random(f"{seed}/{number}")
-        subject = subjects[number % len(subjects)]
-        damage = some_damage(subject.folder, random)
-        apart = number % BY_PROCESS == BY_PROCESS - 2
-        end, broken = _round(subject, damage, apart=apart)
+        index = None if number % 2 == 0 else others[number // 2 % len(others)]
+        damage = some_damage(index.folder if index else replayed.folder, random)
+        if index is None:
+            apart = number % BY_PROCESS == BY_PROCESS - 2
+            end, broken = _round(replayed, damage, apart=apart)
+        else:
+            end, broken = _checked(index, damage)
         ends[end] += 1
         if broken:
-            violations.append(f"round {number}, seed {seed}: {subject.name}, {damage}: {broken}")
+            name = index.kind if index else "replay"
+            violations.append(f"round {number}, seed {seed}: {name}, {damage}: {broken}")
     figures: dict[str, float | int | str] = {f"indexes that {k}": n for k, n in ends.items()}
     return Outcome(rounds, violations, figures=figures)
 
 
-def _round(subject: Subject, damage: Damage, *, apart: bool) -> tuple[str, str]:
+def _checked(index: Index, damage: Damage) -> tuple[str, str]:
+    """Damage an index of a judge or a worker; return how it ended, and what was broken."""
+    try:
+        refused = is_refused(index, damage)
+    except AssertionError as error:
+        return REFUSED, str(error)
+    return "were refused" if refused else "stood as they were", ""
+
+
+def _round(subject: Replayed, damage: Damage, *, apart: bool) -> tuple[str, str]:
     """Damage a copy, and use it twice; return how it ended, and what was broken."""
     copy = subject.folder.parent / "damaged"
     shutil.copytree(subject.folder, copy)
@@ -92,7 +91,7 @@ def _round(subject: Subject, damage: Damage, *, apart: bool) -> tuple[str, str]:
         shutil.rmtree(copy)
 
 
-def _again(subject: Subject, damage: Damage, copy: Path, before: dict[str, str]) -> str:
+def _again(subject: Replayed, damage: Damage, copy: Path, before: dict[str, str]) -> str:
     """Return what is broken if a refused index is used again: it must be as refused as before.
 
     A damaged block of rows is met only when a verdict needs it, in the middle of the work; what was
@@ -105,10 +104,7 @@ def _again(subject: Subject, damage: Damage, copy: Path, before: dict[str, str])
     return "" if code in {3, KEY_REFUSED} else f"refused, then exit code {code}: {said}"
 
 
-# ---- by replay -----------------------------------------------------------------------------------
-
-
-def _replayed(folder: Path, seed: int) -> Subject:
+def _replayed(folder: Path, seed: int) -> Replayed:
     """Return an index of some runs over some files, as it lies after the last."""
     folder.mkdir(parents=True)
     random = Random(seed)
@@ -123,7 +119,7 @@ def _replayed(folder: Path, seed: int) -> Subject:
     copies = [_edited(random, text) for text in random.sample(texts, 60)]
     _page_file(probe, [*copies, *(random.choices(words, k=80) for _ in range(20))])
 
-    def ask(copy: Path, apart: bool) -> tuple[int, Answer]:  # noqa: FBT001 - as Subject
+    def ask(copy: Path, apart: bool) -> tuple[int, Answer]:  # noqa: FBT001 - as Replayed
         out = folder / "probe.verdicts"
         for old in folder.glob(f"{out.name}*"):
             old.unlink()
@@ -135,7 +131,7 @@ def _replayed(folder: Path, seed: int) -> Subject:
     code, wanted = ask(probed, False)
     assert code == 0, wanted
     assert {verdict for _, verdict, *_ in wanted} == {"unique", "duplicate"}
-    return Subject("replay", index, ask, wanted)
+    return Replayed(index, ask, wanted)
 
 
 def _page_file(path: Path, texts: list[list[str]]) -> Path:
@@ -173,54 +169,6 @@ def _replay(pages: Path, index: Path, verdicts: Path, *, apart: bool) -> tuple[i
     result = CliRunner().invoke(app, arguments)
     code = getattr(result.exception, "exit_code", result.exit_code)
     return code, f"{result.output}{result.exception!r}"
-
-
-# ---- by a worker ---------------------------------------------------------------------------------
-
-
-def _folded(folder: Path, seed: int) -> Subject:
-    """Return an index that an owner has folded, as a kill right after a flush leaves it."""
-    folder.mkdir(parents=True)
-    key = folder / "key"
-    key.write_text(SECRET.hex())
-    identity = LogIdentity(str(identity_of(SIGNATURE, 1, SECRET)["fingerprint"]), "origin")
-    pages = family_pages(Random(seed), PAGES_A_FLUSH * (FLUSHES + 6))
-    log = [pack_record(Record(CONFIG, 0, 1, np.array([0]), IndexSettings()), identity)]
-    for start in range(0, len(pages), PAGES_A_FLUSH):
-        numbers = np.arange(start, start + PAGES_A_FLUSH)
-        record = Record("pages:0", start, start + PAGES_A_FLUSH, numbers, pages.take(numbers))
-        log.append(pack_record(record, identity))
-
-    def go_on(index: Path, until: int) -> Answer:
-        """Fold the log from where the index stands, with a flush after each record."""
-        owner = Owner(index, ShardLog(0, 1, "log", identity), SIGNATURE, key)
-        shown: list[object] = []
-        try:
-            for offset in range(owner.offset, until):
-                for output in take(owner, offset, log[offset]):
-                    assert isinstance(output.items, Verdicts)
-                    shown.append((output.start, judged(output.items)))
-                owner.flush(owner.state())
-            if until < len(log):
-                shutil.copytree(index, folder / "index")
-        finally:
-            owner.close()
-        return shown
-
-    def ask(copy: Path, _apart: bool) -> tuple[int, Answer]:  # noqa: FBT001 - as Subject
-        try:
-            return 0, go_on(copy, len(log))
-        except StreamerError as error:
-            return error.exit_code, str(error)
-
-    go_on(folder / "made", FLUSHES)
-    asked = folder / "asked"
-    shutil.copytree(folder / "index", asked)
-    code, wanted = ask(asked, False)
-    assert code == 0, wanted
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(folder / "made")
-    return Subject("worker", folder / "index", ask, wanted)
 
 
 CAMPAIGN = Campaign(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -30,8 +29,8 @@ from streamer.analysis.clusters import (
 from streamer.analysis.sample.score import VerdictLine
 from streamer.cli.options import command
 from streamer.cli.progress import amount_bar
-from streamer.cli.terminal import Terminal, figures
-from streamer.errors import InputError, SettingsError
+from streamer.cli.terminal import Terminal, figures, opened
+from streamer.errors import SettingsError
 from streamer.run.large_clusters import SHARE_MIN, suspicion
 from streamer.run.outputs import STANDARD_OUTPUT, check_writable
 
@@ -158,7 +157,10 @@ def write_clusters(out: str, write: Writer, grouping: Grouping, table: Iterator[
     Raises:
         InputError: it cannot be written.
     """
-    with amount_bar("writing clusters", len(grouping.places)) as report, _output(out) as file:
+    with (
+        amount_bar("writing clusters", len(grouping.places)) as report,
+        opened(out, sys.stdout, "w") as file,
+    ):
         write(file, _counted(table, report))
 
 
@@ -177,19 +179,6 @@ def writer(out: str, verdicts: Path, option: str = "--out") -> Writer:
         raise SettingsError(f"{option} {out} is the file of the verdicts; name another one.")
     check_writable(path)
     return WRITERS[path.suffix.lower()]
-
-
-@contextmanager
-def _output(out: str) -> Iterator[TextIO]:
-    """Open the output for writing."""
-    if out == STANDARD_OUTPUT:
-        yield sys.stdout
-        return
-    try:
-        with Path(out).open("w", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror or error}; choose another file") from error
 
 
 def _counted(table: Iterator[Row], report: Callable[[int], None]) -> Iterator[Row]:

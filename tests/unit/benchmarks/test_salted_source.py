@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import corpus, salted_source
-from benchmarks.peers.shingles import shingles
 
 BASE_PAGES = 60
 PASSES = 4
@@ -50,29 +49,6 @@ def test_a_salted_page_is_its_base_page_with_vowels_shifted_and_nothing_else(bas
         assert page["url"] == original["url"].replace("/article-", f"/pass-{number:02}-")
         assert page.keys() == original.keys()
         assert page["content_type"] == original["content_type"]
-
-
-def test_pages_of_two_salts_share_no_shingle(base: Path) -> None:
-    body = json.loads(base.read_bytes().splitlines()[0])["body"]
-    sets = [set(shingles(shifted(body, salt).split())) for salt in range(6)]
-    for salt, one in enumerate(sets):
-        assert len(one) > 400
-        assert not any(one & other for other in sets[:salt])
-
-
-def test_copies_are_spread_over_all_passes_so_far_and_originals_are_new() -> None:
-    copies = np.arange(40_000) % 5 == 0
-    salts = salted_source.salts_of_pass(3, copies)
-    assert set(salts[~copies].tolist()) == {3}
-    shares = np.bincount(salts[copies], minlength=4) / copies.sum()
-    assert shares == pytest.approx(np.full(4, 0.25), abs=0.03)
-
-
-def test_where_blocks_end_does_not_show(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = salted(base, 2 * BASE_PAGES + 7)
-    monkeypatch.setattr(salted_source, "BLOCK_BYTES", 9_001)
-    assert salted(base, 2 * BASE_PAGES + 7) == whole
-    assert len(whole) == 2 * BASE_PAGES + 7
 
 
 @given(

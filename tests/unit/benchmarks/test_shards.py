@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import shards
-from benchmarks.corpus_file import PAGE_BYTES
 from benchmarks.shards import Costs, Measured, cpu_us, fitted, plan, predict
-from streamer.pages.chunk import CHUNK_BYTES_MAX
 
 CORES = range(2, 65)
 COSTS = Costs(sign_us=33, shard_us=24, hop_us=4)
@@ -24,20 +22,6 @@ def test_fitted_costs_hit_measured_points_on_a_line() -> None:
     assert costs.hop_us == pytest.approx(4)
     for one in points:
         assert cpu_us(costs, one.hops) == pytest.approx(one.cpu_us)
-
-
-def test_a_hop_costs_nothing_where_noise_is_more() -> None:
-    points = [Measured(1, 1.0, 60, 0.0), Measured(2, 1.0, 50, 1.0)]
-    costs = fitted(points, 0.5)
-    assert costs == Costs(27.5, 27.5, 0.0)
-    assert fitted(points[:1], 0.5) == Costs(30, 30, 0.0)
-
-
-@given(costs_drawn, st.integers(1, 16))
-def test_all_shards_together_take_what_was_measured(costs: Costs, number: int) -> None:
-    hop = min(costs.hop_us, costs.shard_us)
-    together = number * shards.one_shard_us(costs, number)
-    assert together == pytest.approx(costs.shard_us + (number - 1) * hop)
 
 
 @given(costs_drawn, st.integers(1, 16), st.sampled_from(CORES))
@@ -63,9 +47,3 @@ def test_the_bottleneck_is_named(number: int, cores: int, rate: float, bottlenec
     best = plan(COSTS, number, cores)
     assert best.rate == predict(COSTS, number, cores) == pytest.approx(rate)
     assert best.bottleneck == bottleneck
-
-
-def test_shards_are_measured_over_more_than_300_flushes() -> None:
-    pages_a_chunk = CHUNK_BYTES_MAX // PAGE_BYTES
-    assert 0.75 * pages_a_chunk > shards.HEAD_PAGES, "each chunk is a flush"
-    assert shards.PAGES / pages_a_chunk > 300

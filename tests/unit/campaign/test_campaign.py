@@ -58,70 +58,31 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     return start
 
 
-def test_the_command_tells_of_all_and_ends_with_0_where_all_holds(
+def test_what_is_broken_or_could_not_be_run_ends_it_with_1_and_stops_no_other(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(Scripted(one=Outcome(100), two=Outcome(100, worst_pause_seconds=2.25))) == 0
-    told = capsys.readouterr().out
-    assert "2.2 s" in told
-    assert "two" in told
+    assert "2.2 s" in capsys.readouterr().out
+    wrongs: dict[str, Outcome | NotRunError] = {
+        "one: round 7: lost": Outcome(100, ["round 7: lost"]),
+        "no such program": NotRunError("no such program"),
+    }
+    for said, wrong in wrongs.items():
+        scripted = Scripted(one=wrong, two=Outcome(100))
+        assert run(scripted, "--again") == 1
+        assert scripted.ran == [("one", 100), ("two", 100)]
+        assert said in capsys.readouterr().out
 
 
-def test_a_violation_ends_it_with_1_and_stops_no_other(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scripted = Scripted(one=Outcome(100, ["round 7: lost"]), two=Outcome(100))
-    assert run(scripted) == 1
-    assert scripted.ran == [("one", 100), ("two", 100)]
-    assert "one: round 7: lost" in capsys.readouterr().out
-
-
-def test_one_that_could_not_be_run_ends_it_with_1_and_stops_no_other(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scripted = Scripted(one=NotRunError("no such program"), two=Outcome(100))
-    assert run(scripted) == 1
-    assert scripted.ran == [("one", 100), ("two", 100)]
-    assert "no such program" in capsys.readouterr().out
-
-
-def test_what_has_an_outcome_is_passed_over_and_still_counts(run: Run) -> None:
-    first = Scripted(one=Outcome(100, ["lost"]), two=NotRunError("crashed"))
-    assert run(first) == 1
+def test_what_has_an_outcome_of_as_many_rounds_is_passed_over_and_still_counts(run: Run) -> None:
+    for option, rounds in (("--ci", 3), ("--short", 20)):
+        part = Scripted(one=Outcome(rounds), two=Outcome(rounds))
+        assert run(part, option) == 0
+        assert part.ran == [("one", rounds), ("two", rounds)]
+    assert run(Scripted(one=Outcome(100, ["lost"]), two=NotRunError("crashed"))) == 1
     second = Scripted(one=Outcome(100), two=Outcome(100))
     assert run(second) == 1
     assert second.ran == [("two", 100)]
-    third = Scripted(one=Outcome(100), two=Outcome(100))
-    assert run(third, "--again") == 0
-    assert third.ran == [("one", 100), ("two", 100)]
-
-
-def test_other_rounds_are_no_outcome_of_the_whole(run: Run) -> None:
-    slices = Scripted(one=Outcome(3))
-    assert run(slices, "--ci") == 0
-    whole = Scripted(one=Outcome(100))
-    assert run(whole) == 0
-    assert slices.ran == [("one", 3)]
-    assert whole.ran == [("one", 100)]
-
-
-def test_a_short_run_does_some_rounds_of_each(run: Run) -> None:
-    scripted = Scripted(one=Outcome(20), two=Outcome(20))
-    assert run(scripted, "--short") == 0
-    assert scripted.ran == [("one", 20), ("two", 20)]
-
-
-def test_the_page_is_of_one_commit(tmp_path: Path) -> None:
-    for name, commit in (("two", "new"), ("one", "old"), ("two", "old"), ("one", "new")):
-        conditions = machine.Machine("cpu", 2, 1 << 34, 0.1, "system", "3.11", {}, commit)
-        result = report.Result(name, 100, 1, conditions, "2026-01-01", 0, Outcome(100))
-        report.add(tmp_path, result)
-    known = {name: _campaign(name) for name in ("one", "two")}
-    report.write_page(report.read(tmp_path), known, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
-    assert "commit new" in text
-    assert "commit old" not in text
-    assert "**Missing: two.**" in text
 
 
 def test_the_page_has_figures_violations_and_what_is_missing(run: Run, tmp_path: Path) -> None:
@@ -135,26 +96,22 @@ def test_the_page_has_figures_violations_and_what_is_missing(run: Run, tmp_path:
         assert part in text, part
 
 
-def test_the_page_says_that_the_machine_was_busy(tmp_path: Path) -> None:
-    conditions = machine.Machine("cpu", 2, 1 << 34, 7.5, "system", "3.11", {}, "abc")
-    result = report.Result("one", 100, 1, conditions, "2026-01-01", 0, Outcome(100))
-    report.write_page({"one": result}, {"one": _campaign("one")}, tmp_path / "page.md")
-    assert "load before the run was 7.5" in (tmp_path / "page.md").read_text()
+def test_the_page_is_of_one_commit_and_says_that_the_machine_was_busy(tmp_path: Path) -> None:
+    for name, commit in (("two", "new"), ("one", "old"), ("two", "old"), ("one", "new")):
+        conditions = machine.Machine("cpu", 2, 1 << 34, 7.5, "system", "3.11", {}, commit)
+        result = report.Result(name, 100, 1, conditions, "2026-01-01", 0, Outcome(100))
+        report.add(tmp_path, result)
+    known = {name: _campaign(name) for name in ("one", "two")}
+    report.write_page(report.read(tmp_path), known, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "commit new" in text
+    assert "commit old" not in text
+    assert "**Missing: two.**" in text
+    assert "load before the run was 7.5" in text
 
 
-def test_a_campaign_that_crashes_is_told_with_what_it_printed(tmp_path: Path) -> None:
+def test_a_campaign_that_crashes_or_hangs_is_told_with_what_it_printed(tmp_path: Path) -> None:
     with pytest.raises(NotRunError, match=r"(?s)exit code 1\n.*KeyError: 'no-such'"):
         run_apart(_campaign("no-such"), 1, 1, tmp_path)
-
-
-def test_the_file_of_outcomes_keeps_those_of_others(tmp_path: Path) -> None:
-    conditions = machine.describe()
-    for name in ("one", "two"):
-        report.add(tmp_path, report.Result(name, 1, 1, conditions, "2026-01-01", 0, Outcome(1)))
-    assert list(report.read(tmp_path)) == ["one", "two"]
-
-
-def test_a_campaign_that_hangs_is_stopped(tmp_path: Path) -> None:
-    simulator = campaigns()["simulator"]
     with pytest.raises(NotRunError, match=r"stopped after 0\.5 s"):
-        run_apart(simulator, 100_000, 1, tmp_path, 0.5)
+        run_apart(campaigns()["simulator"], 100_000, 1, tmp_path, 0.5)
