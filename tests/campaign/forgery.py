@@ -42,7 +42,7 @@ from streamer.sketch.signer import NativeSigner, Signatures
 from streamer.text.tokens import tokens
 from tests.campaign.campaign import Campaign, Outcome
 from tests.campaign.judging import SETTINGS, THRESHOLD, Judge
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

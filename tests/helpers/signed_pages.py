@@ -13,7 +13,7 @@ from streamer.run.judge import Judge, replay_judge
 from streamer.sketch.hash_sets import pack_set
 from streamer.sketch.resemblance import DENSE_LEVEL, SKETCH_WORDS
 from streamer.sketch.settings import SignatureSettings
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,11 +24,10 @@ from streamer.sketch.hash_sets import (
 from streamer.sketch.method_signer import make_signer, resemblance_sketch
 from streamer.sketch.resemblance import similarity
 from streamer.sketch.scheme import choose
-from streamer.sketch.settings import SignatureSettings, derive_seeds
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import TOKENS_BLOCK, NativeSigner
-from streamer.text.tokens import tokens
 from tests.oracles import hash_sets as oracle
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 
 SECRET = bytes(range(32))
 EXACT = SignatureSettings(exact=True)
@@ -95,8 +94,8 @@ def signer() -> NativeSigner:
 
 def expected_set(text: str) -> list[int]:
     """Return the upper halves of the sketch hashes of a text's shingles."""
-    seeds = derive_seeds(SECRET, EXACT.shingle_width, EXACT.hashes)
-    hashed = [plain.murmur(token.encode(), seeds.token_seed) for token in tokens(text)]
+    seeds = plain.derive_seeds(SECRET, EXACT.shingle_width, EXACT.hashes)
+    hashed = [plain.murmur(token.encode(), seeds.token_seed) for token in plain.tokens(text)]
     hashes = plain.sketch_hashes(plain.shingle_set(hashed, seeds), seeds)
     return sorted({one >> 32 for one in hashes})
 

@@ -14,7 +14,7 @@ from streamer.sketch.resemblance import similarity
 from streamer.sketch.settings import SignatureSettings, derive_seeds
 from streamer.sketch.signer import DISTINCT_MAX, TOKENS_BLOCK, NativeSigner, Signatures
 from streamer.text.visible import ESCAPED, HTML
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 
 SECRET = bytes(range(32))
 DEFAULTS = SignatureSettings()
@@ -29,7 +29,13 @@ shapes = st.builds(
 words = st.sampled_from(
     ["alpha", "Beta", "gamma", "délta", "ελλ", "漢字", "ひらがな", "x", "1234", "ﷺ", "a" * 40]
 )
-texts = st.one_of(st.text(max_size=80), st.lists(words, max_size=60).map(" ".join))
+pieces = st.sampled_from(["a", "ß", "ᾳ", "한", "กำ", "हि", " ", "_", *"\u0301\u0323\u0345\u00ad漢"])
+texts = st.one_of(
+    st.text(max_size=80),
+    st.lists(words, max_size=60).map(" ".join),
+    st.lists(pieces, max_size=60).map("".join),
+)
+secrets = st.binary(min_size=32, max_size=32)
 
 
 @lru_cache
@@ -38,9 +44,9 @@ def signer(shape: SignatureSettings) -> NativeSigner:
 
 
 def assert_is_the_plain_signature(
-    signed: Signatures, page: int, text: str, shape: SignatureSettings
+    signed: Signatures, page: int, text: str, shape: SignatureSettings, secret: bytes = SECRET
 ) -> None:
-    keys = derive_seeds(SECRET, shape.shingle_width, shape.hashes)
+    keys = plain.derive_seeds(secret, shape.shingle_width, shape.hashes)
     expected = plain.sign(text, keys, shape.bands, shape.rows)
     assert signed.keys[page].tolist() == expected.keys
     assert signed.sketches[page].tolist() == expected.sketch
@@ -50,13 +56,12 @@ def assert_is_the_plain_signature(
 
 
 @settings(max_examples=200, deadline=None)
-@given(texts, shapes)
-def test_any_text_has_the_plain_signature_under_any_settings(
-    text: str, shape: SignatureSettings
+@given(texts, shapes, secrets)
+def test_any_text_has_the_plain_signature_under_any_settings_and_key(
+    text: str, shape: SignatureSettings, secret: bytes
 ) -> None:
-    assert_is_the_plain_signature(
-        NativeSigner(shape, SECRET).sign([text.encode()], [0]), 0, text, shape
-    )
+    signed = NativeSigner(shape, secret).sign([text.encode()], [0])
+    assert_is_the_plain_signature(signed, 0, text, shape, secret)
 
 
 @settings(max_examples=60, deadline=None)
@@ -121,7 +126,7 @@ def test_a_small_page_is_signed_alike_before_and_after_a_giant_one() -> None:
 )
 def test_flags_tell_what_is_undone_before_signing(flags: int, body: bytes, text: str) -> None:
     signed = signer(DEFAULTS).sign([body], [flags])
-    keys = derive_seeds(SECRET, DEFAULTS.shingle_width, DEFAULTS.hashes)
+    keys = plain.derive_seeds(SECRET, DEFAULTS.shingle_width, DEFAULTS.hashes)
     assert signed.keys[0].tolist() == plain.sign(text, keys, DEFAULTS.bands, DEFAULTS.rows).keys
 
 

@@ -22,7 +22,7 @@ from streamer.sketch.resemblance import (
     similarity,
     unpack_filled,
 )
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 
 Words = npt.NDArray[np.uint64]
 

@@ -28,6 +28,7 @@ from streamer.text.short_tokens import (
     token_tables,
 )
 from streamer.text.tokens import MARKS_MAX, SLACK, SPARE, hash_tokens, token_scratch, tokens
+from tests.oracles import plain_signature as plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +91,7 @@ def test_tokens_that_only_expansions_divide_stay_within_the_output(text: str, li
 def test_any_text_gives_the_hashes_of_the_plain_tokens(text: str, limit: int) -> None:
     page = text.encode("utf-8", "surrogatepass")
     assert kernel_hashes(page, limit) == hashes_of(tokens(text))
+    assert tokens(text) == plain.tokens(text)
 
 
 @settings(max_examples=600, deadline=None)
@@ -170,6 +172,7 @@ def test_every_assigned_code_point_between_letters_gives_the_plain_tokens() -> N
             for c in range(max(start, plane.start), min(start + 0x4000, plane.stop))
         )
         assert kernel_hashes(text.encode(), 1 << 17) == hashes_of(tokens(text)), hex(start)
+        assert tokens(text) == plain.tokens(text), hex(start)
 
 
 def decoded(page: bytes) -> tuple[int, int]:

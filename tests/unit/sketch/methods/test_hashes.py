@@ -19,7 +19,7 @@ from streamer.sketch.methods.hashes import (
     mix64,
     rabin64,
 )
-from tests.oracles.plain import fmix
+from tests.oracles.plain_signature import fmix
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyz1234567890"  # the collection's own test key
 WHOLE = 1 << DEGREE | POLYNOMIAL

@@ -17,10 +17,10 @@ from streamer.sketch.method import ABSENT_KEY, Measure, PageText, pack_slots, sk
 from streamer.sketch.method_signer import block_hashes, class_keys
 from streamer.sketch.methods.shingled import ShingleParameters, Shingler, megashingles_of
 from streamer.sketch.scheme import choose, method
-from streamer.sketch.settings import SignatureSettings, derive_seeds
+from streamer.sketch.settings import SignatureSettings
 from streamer.sketch.signer import NativeSigner
 from streamer.text.tokens import tokens
-from tests.oracles import plain
+from tests.oracles import plain_signature as plain
 from tests.unit.sketch.methods.test_shingled import SECRET
 
 OVER_SHINGLES = (
@@ -49,7 +49,7 @@ def test_minhash_in_python_is_the_native_signature_bit_for_bit(
     text = text.encode("utf-8", "replace").decode()
     native = NativeSigner(shape, SECRET).sign([text.encode()], [0])
     own = method("minhash", shape.identity(), SECRET).sign(PageText(text))
-    keys = derive_seeds(SECRET, width, bands * rows)
+    keys = plain.derive_seeds(SECRET, width, bands * rows)
     by_definition = plain.sign(text, keys, bands, rows)
     assert list(own.keys) == native.keys[0, :-1].tolist() == by_definition.keys[:-1]
     assert own.sketch.tolist() == native.sketches[0].tolist() == by_definition.sketch
@@ -137,7 +137,7 @@ def test_words_sign_the_set_of_words_and_how_often_each_came_before(
 ) -> None:
     text = text.encode("utf-8", "replace").decode()
     own = method("words", {"bands": bands, "rows": rows}, SECRET).sign(PageText(text))
-    seeds = derive_seeds(SECRET, 1, bands * rows)
+    seeds = plain.derive_seeds(SECRET, 1, bands * rows)
     found = tokens(text)
     bag = {
         plain.murmur(f"{word} {found[:place].count(word)}".encode(), seeds.token_seed)
