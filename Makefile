@@ -127,7 +127,7 @@ lock: $(VENV)/.dev ## Pin all dependencies again (UPGRADE=--upgrade: at their ne
 	$(LOCK) --extra analysis --extra object-store --extra parquet --extra bench --constraint requirements/dev.lock requirements/build.in --output-file requirements/bench.lock
 
 clean: ## Remove everything that these commands have made
-	rm -rf $(VENV) build .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) build examples/*/build .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made: requirements/installer.lock

@@ -32,7 +32,10 @@ FULL = (
     "tests/integration/test_install.py",
 )
 # What tests read or run. A test that passed with the same sources is not run again.
-SOURCES = (".ci", "benchmarks", "deploy", "docs", "requirements", "schemas", "streamer", "tests")
+SOURCES = (
+    ".ci", "benchmarks", "deploy", "docs", "examples", "requirements", "schemas", "streamer",
+    "tests",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

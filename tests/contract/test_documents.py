@@ -14,7 +14,7 @@ from streamer.config import settings_table
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
 
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 _FILE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.(?:py|md|toml))`")
@@ -33,12 +33,13 @@ def test_every_folder_stands_in_the_map_of_folders() -> None:
     assert folders - named == set()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_and_every_named_file_leads_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = [document.parent / link for link in _LINK.findall(text)]
     assert [str(link) for link in links if not link.exists()] == []
-    places = (ROOT, ROOT / "streamer", ROOT / "tests", ROOT / "tests" / "integration")
+    folders = ("", "streamer", "tests", "tests/integration")
+    places = (document.parent, *(ROOT / folder for folder in folders))
     missing = [name for name in _FILE.findall(text) if not any((p / name).exists() for p in places)]
     assert missing == []
 
