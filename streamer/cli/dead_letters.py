@@ -58,7 +58,7 @@ _decode = msgspec.json.Decoder(DeadLetter).decode
 
 dead_letters = typer.Typer(
     cls=Group,
-    help="Show why records could not be judged, get them back, and send them again.",
+    help="Show why records could not be judged, export them, and send them again.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -77,16 +77,20 @@ class LetterChoice:
         str | None,
         typer.Option(
             metavar="TOPIC",
-            help="Read a worker's topic of dead letters instead of files: INPUT-dlt, as pages-dlt.",
+            help="Read a worker's topic of dead letters instead of files, for example pages-dlt.",
         ),
     ] = None
     index_name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a topic: only those of the index with this name."),
+        typer.Option(
+            metavar="NAME", help="Index whose dead letters to read from a topic. \\[default: all]"
+        ),
     ] = None
     code: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODE", help="Only those with this code. Repeatable."),
+        typer.Option(
+            metavar="CODE", help="Code of the dead letters to read. Repeatable. \\[default: all]"
+        ),
     ] = None
 
     def read(self, files: list[Path] | None, settings: Settings) -> Iterator[DeadLetter]:
@@ -180,10 +184,10 @@ def list_letters(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
-    """Count dead letters by code and source, each with an example and what to do.
+    """Count dead letters by code and source, with an example and a remedy for each.
 
-    `streamer replay` judges the records of a file of dead letters again; `streamer dead-letters
-    retry` sends those of a worker again.
+    To judge them again, give a file of dead letters to `streamer replay`, or send those of a worker
+    with `streamer dead-letters retry`.
 
     Example: streamer dead-letters list verdicts.jsonl.dead.jsonl
 
@@ -246,13 +250,15 @@ def show(
     choice: LetterChoice,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="End after so many. \\[default: 10; all with --out or --json]"),
+        typer.Option(
+            min=1, help="Number of dead letters. \\[default: 10; all with --out or --json]"
+        ),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="File for the records byte for byte, a line each; - for standard output.",
+            help="File for the raw records, one per line; - for standard output.",
         ),
     ] = None,
     json: Annotated[
@@ -262,9 +268,9 @@ def show(
 ) -> None:
     """Show dead letters with their records, escaped and shortened; with --out, only the records.
 
-    Records of WARC and ARC files are no lines, so nothing is added to them. Once the mapping is
-    right, `streamer replay` judges the records of a file of dead letters again, and `streamer
-    dead-letters retry` sends those of a worker again.
+    Records of WARC and ARC files are not lines, so nothing is added to them. Once the mapping is
+    right, give a file of dead letters to `streamer replay`; use `streamer dead-letters retry` for
+    those of a worker.
 
     Example: streamer dead-letters show verdicts.jsonl.dead.jsonl --code missing_url --limit 3
 
@@ -358,12 +364,12 @@ def retry(
         str | None,
         typer.Option(
             metavar="RANGES",
-            help="Only these offsets of the topic, as 0:100-2000,1:50-; a run ends with those that "
-            "the next one begins at.",
+            help="Offsets of the topic to send, for example 0:100-2000,1:50-. A run prints those "
+            "for the next run. \\[default: all]",
         ),
     ] = None,
     max_retries: Annotated[
-        int, typer.Option(min=1, help="Leave out what was sent again so often already.")
+        int, typer.Option(min=1, help="Maximum number of times that a message is sent again.")
     ] = 3,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only count what would be sent.")
@@ -372,9 +378,9 @@ def retry(
 ) -> None:
     """Send dead letters of a worker to the topic of pages again, with their keys and bytes.
 
-    Use it once the workers have the right mapping. It names the offsets at which the next run is to
-    begin; without --offsets, a run sends all that the topic has. Dead letters of files are an input
-    of `streamer replay`.
+    Use it once the workers have the right mapping. It prints the offsets at which the next run must
+    begin; without --offsets, a run sends all that the topic has. For dead letters of files, use
+    `streamer replay`.
 
     Example: streamer dead-letters retry --from-topic pages-dlt --code missing_url --dry-run
     """

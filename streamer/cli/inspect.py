@@ -49,9 +49,9 @@ def inspect(
     index: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,  # noqa: FBT002 - a flag
 ) -> None:
-    """Show an index: format, fingerprint, position, pages kept, bytes, flushes, buckets.
+    """Show an index: format, fingerprint, position, kept pages, bytes, flushes, buckets.
 
-    DIR is the folder given as --index to a replay or a worker, or that of one shard of a worker.
+    DIR is the --index of a replay or a worker, or the folder of one shard of a worker.
 
     Example: streamer inspect my-index
     """
@@ -206,19 +206,21 @@ def _print(report: dict[str, Any]) -> None:
 @command
 def check(
     index: Annotated[
-        Path | None, typer.Option(help="Folder of the index to hold the settings against.")
+        Path | None, typer.Option(help="Folder of the index to compare the settings with.")
     ] = None,
     *,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Read every byte of the index instead; say what is damaged."),
+        typer.Option(
+            "--deep", help="Read every byte of the index instead, and name what is damaged."
+        ),
     ] = False,
     settings: Settings,
 ) -> None:
-    """Show the settings in force and whether they fit an index; exit code 3 if they do not.
+    """Show the settings in force, and whether they fit an index; exit code 3 if they do not.
 
-    With --deep, the settings are left aside: the whole index is read, beside a running writer if
-    there is one, and each damage is told; exit code 3 if there is any. Nothing is written.
+    With --deep, the settings are ignored. The whole index is read, even next to a running writer,
+    and each damage is reported; exit code 3 if there is any. Nothing is written.
 
     Example: streamer check --index my-index --bands 20 --rows 4
 

@@ -39,15 +39,17 @@ if TYPE_CHECKING:
 def worker(
     index: Annotated[
         Path,
-        typer.Option(help="Folder of the index, one below it a shard.", envvar="STREAMER_INDEX"),
+        typer.Option(
+            help="Folder of the index, with one folder per shard.", envvar="STREAMER_INDEX"
+        ),
     ] = Path("index"),
     *,
     settings: Settings,
 ) -> None:
-    """Judge pages as they come in: one verdict a page, whatever is killed meanwhile.
+    """Judge the pages of a topic as they arrive: exactly one verdict per page, even after kills.
 
     Workers of one index share the pages; each shard of the index has one owner. SIGTERM ends a
-    worker in order, and the next start goes on from there. It needs a key that all workers share.
+    worker in order, and the next start continues from there. All workers need the same key.
 
     Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
 
@@ -83,16 +85,18 @@ def produce(
         ),
     ],
     *,
-    topic: Annotated[str, typer.Option(help="Topic to send to; made where there is none.")],
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of a new topic.")] = 4,
-    replicas: Annotated[int, typer.Option(min=1, help="Copies of a new topic.")] = 1,
+    topic: Annotated[str, typer.Option(help="Topic to send to; created if it is missing.")],
+    partitions: Annotated[
+        int, typer.Option(min=1, help="Number of partitions of a new topic.")
+    ] = 4,
+    replicas: Annotated[int, typer.Option(min=1, help="Replication factor of a new topic.")] = 1,
     reader: PageReader,
     settings: Annotated[Settings, "brokers", SECURITY],
 ) -> None:
     """Send the pages of files to a Kafka topic, keyed by URL.
 
-    Lines are sent as they are, also malformed ones; WARC records become messages of the page
-    schema. If the first records of a source all fail in the same way, nothing of it is sent.
+    Lines are sent as they are, even malformed ones. WARC records become messages of the page
+    schema. If the first records of a source all fail in the same way, none of it is sent.
 
     Example: streamer produce crawl.jsonl.gz --topic pages --brokers localhost:9092
     """
@@ -117,14 +121,15 @@ def produce(
 def tail(
     *,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="End after so many. \\[default: at Ctrl-C]")
+        int | None,
+        typer.Option(min=1, help="Number of verdicts to print. \\[default: until Ctrl-C]"),
     ] = None,
     new_only: Annotated[
-        bool, typer.Option("--new-only", help="Leave out those that are there already.")
+        bool, typer.Option("--new-only", help="Print only verdicts that arrive from now on.")
     ] = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
 ) -> None:
-    """Show verdicts as JSON lines: those that there are, and those that come.
+    """Print verdicts as JSON lines, existing ones first, then new ones as they arrive.
 
     Example: streamer tail --limit 10 --index-name streamer
     """

@@ -223,12 +223,12 @@ EPILOG = """
   v.jsonl
 
 [bold]Exit codes[/bold]: 0 done, 1 failed, 2 usage or settings, 3 the index does not fit or is
-damaged, 4 too many dead letters; 130 interrupted, 141 nobody reads standard output any more.
+damaged, 4 too many dead letters; 130 interrupted, 141 standard output was closed.
 """
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="Find near-duplicate pages in a stream: one verdict a page, unique or duplicate of which.",
+    help="Find near-duplicate pages in a stream: one verdict per page, unique or duplicate.",
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",

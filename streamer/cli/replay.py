@@ -50,7 +50,7 @@ from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 
-FAULTS = "Input that is not as it should be"  # a panel of the help
+FAULTS = "Bad input"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
 INTERRUPTED = 130
 VERDICTS_OPTION, LETTERS_OPTION = "verdicts", "dead-letters"
@@ -64,8 +64,8 @@ class Targets:
     verdicts: Annotated[
         str,
         typer.Option(
-            help="Where verdicts go, as JSON lines, or by the name as CSV (.csv), as Parquet "
-            "(.parquet, made when the run ends), compressed (.gz, .zst); - for standard output."
+            help="File for verdicts: JSON lines, CSV (.csv) or Parquet (.parquet, written when the "
+            "run ends), compressed if named .gz or .zst; - for standard output."
         ),
     ]
     index: Annotated[
@@ -74,16 +74,14 @@ class Targets:
     dead_letters: Annotated[
         str | None,
         typer.Option(
-            help="Where records that cannot be judged go. \\[default: VERDICTS.dead.jsonl]"
+            help="File for records that cannot be judged. \\[default: VERDICTS.dead.jsonl]"
         ),
     ] = None
     kept: Annotated[
-        str | None, typer.Option(help="Where unique pages go, as they came: the clean data set.")
+        str | None, typer.Option(help="File for unique pages, as they came: the clean data set.")
     ] = None
-    duplicates: Annotated[str | None, typer.Option(help="Where the other judged pages go.")] = None
-    summary: Annotated[Path | None, typer.Option(help="Where the summary goes too, as JSON.")] = (
-        None
-    )
+    duplicates: Annotated[str | None, typer.Option(help="File for the other judged pages.")] = None
+    summary: Annotated[Path | None, typer.Option(help="File for the summary, as JSON.")] = None
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -145,30 +143,30 @@ class FromTopic:
     partitions: Annotated[
         str | None,
         typer.Option(
-            help="Partitions to read, as 0,2. \\[default: those of --offsets, else all]",
+            help="Partitions to read, for example 0,2. \\[default: those of --offsets, else all]",
             rich_help_panel=KAFKA,
         ),
     ] = None
     offsets: Annotated[
         str | None,
         typer.Option(
-            help="PARTITION:START-END with commas between, as 0:100-2000,1:50- ; the end is not "
-            "included. \\[default: what is there at the start]",
+            help="Offsets to read, PARTITION:START-END separated by commas, for example "
+            "0:100-2000,1:50- (END is excluded). \\[default: all messages at the start]",
             rich_help_panel=KAFKA,
         ),
     ] = None
     until: Annotated[
         str | None,
         typer.Option(
-            help="Read each partition up to its first message of this time, as 2026-01-31T12:00Z.",
+            help="Time up to which to read each partition, for example 2026-01-31T12:00Z.",
             rich_help_panel=KAFKA,
         ),
     ] = None
     order_of: Annotated[
         str | None,
         typer.Option(
-            help="Take the pages that the worker's index of this name has taken, in its order and "
-            "under its settings. Needs its --key-file.",
+            help="Name of a worker's index, whose order of pages and settings to use. Needs its "
+            "--key-file.",
             rich_help_panel=KAFKA,
         ),
     ] = None
@@ -200,8 +198,8 @@ class Handling:
         bool,
         typer.Option(
             "--complete",
-            help="Take files as whole: with --index, a last line without an end is left for a "
-            "later run otherwise. Without --index it always counts.",
+            help="Treat files as complete. By default, with --index, a last line without a newline "
+            "waits for a later run.",
             rich_help_panel=FAULTS,
         ),
     ] = False
@@ -209,8 +207,8 @@ class Handling:
         bool,
         typer.Option(
             "--keep-going",
-            help="Go on where the first records of a source all fail in the same way; else that "
-            "ends the run before any of them counts as read.",
+            help="Continue although the first records of a source all fail in the same way. By "
+            "default that ends the run before any of them counts as read.",
             rich_help_panel=FAULTS,
         ),
     ] = False
@@ -230,7 +228,7 @@ class Handling:
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Warn of a cluster with this share of a source.",
+            help="Warn of a cluster that holds this share of a source, 0 to 1.",
             rich_help_panel=FAULTS,
         ),
     ] = SHARE_MIN
@@ -261,18 +259,18 @@ def replay(
     topic: FromTopic,
     settings: Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY],
 ) -> None:
-    """Judge the pages of files, or of a topic: one verdict a page, unique or duplicate of which.
+    """Judge the pages of files or of a topic: one verdict per page, unique or duplicate.
 
-    With --index, a run that was interrupted goes on where its index stands, and a file that was
-    judged before is passed over; one that has grown goes on where it ended, and so does a pipe that
-    begins with the same records. A file or pipe whose judged records are others now is refused.
+    With --index, the same command continues after an interruption. Files that were judged before
+    are skipped. A file that has grown continues where it ended, and so does a pipe that begins with
+    the same records. A file or pipe whose judged records have changed is refused.
 
-    A file that is damaged or cut off is judged up to there, and the run ends with exit code 1 once
-    all others are judged; copied again, it goes on where its good part ended.
+    A damaged or truncated file is judged up to the damage, and the run ends with exit code 1 after
+    all other files. A repaired copy continues where the good part ended.
 
-    A topic is read one partition after the other, up to the end that it has at the start; messages
-    before the index's position are not taken again. With --order-of, verdicts are those of the
-    worker of that index, byte by byte if it has one shard.
+    A topic is read one partition after the other, up to its end at the start. Messages before the
+    index's position are skipped. With --order-of, verdicts are those of the worker of that index,
+    byte for byte if it has one shard.
 
     Example: streamer replay crawl.jsonl.gz --verdicts v.jsonl --kept clean.jsonl --index my-index
 
@@ -329,7 +327,7 @@ def _conclude(
         errors.warn(sentence)
     if outcome.interrupted:
         console.print(
-            "Interrupted. The same command goes on from here." if lasting else "Interrupted."
+            "Interrupted. The same command continues from here." if lasting else "Interrupted."
         )
         raise typer.Exit(INTERRUPTED)
     if incomplete := outcome.report.incomplete:

@@ -39,18 +39,19 @@ from streamer.upkeep.snapshots import SnapshotFolder, take_snapshot
 def snapshot(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
     to: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder of its snapshots, or s3://BUCKET/PATH.")
+        str, typer.Argument(metavar="DIR", help="Folder for its snapshots, or s3://BUCKET/PATH.")
     ],
     *,
     keep: Annotated[
-        int, typer.Option(min=0, help="Snapshots to leave in DIR, the newest ones; 0: all.")
+        int,
+        typer.Option(min=0, help="Number of snapshots to keep in DIR, the newest ones; 0: all."),
     ] = 0,
 ) -> None:
-    """Copy an index as of its newest flush; what DIR has of it already is not copied again.
+    """Copy an index as of its newest flush; files that DIR already has are not copied again.
 
-    Nobody may write the index meanwhile: a running worker takes snapshots itself, with
-    --snapshot-to. Of a worker's folder each shard goes to a folder of its own below DIR. A key
-    that lies with the index is copied too: keep DIR from others then.
+    No process may write the index meanwhile; a running worker takes snapshots itself, with
+    --snapshot-to. If INDEX is a worker's folder, each shard gets its own folder in DIR. A key in
+    the index is copied too: then protect DIR.
 
     Example: streamer snapshot my-index /backup/my-index --keep 7
     """
@@ -69,20 +70,20 @@ def restore(
         str, typer.Argument(metavar="DIR", help="Folder of snapshots, or s3://BUCKET/PATH.")
     ],
     index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="Folder to make; it must be empty, or missing.")
+        Path, typer.Argument(metavar="INDEX", help="Folder to create; it must be empty or missing.")
     ],
     *,
     snapshot: Annotated[
         int | None, typer.Option(min=1, help="Number of the snapshot. \\[default: the newest]")
     ] = None,
 ) -> None:
-    """Make an index of a snapshot: all of it, or nothing. Every byte is compared with its digest.
+    """Create an index from a snapshot, all or nothing; compare every byte with its digest.
 
-    While it is written it is in INDEX.restoring. The next command removes what a killed one has
-    left there, and refuses a folder of this name that is not from such a command.
+    The index is written to INDEX.restoring and renamed at the end. The next command removes what a
+    killed one left there, and refuses a folder of this name from elsewhere.
 
-    A worker that is started with it goes on in its log where the snapshot was taken; a replay goes
-    on in its files. Of a worker's snapshots each shard is made, below INDEX.
+    A worker that starts with the index continues in its log where the snapshot was taken; a replay
+    continues in its files. If DIR has a worker's snapshots, each shard is created in INDEX.
 
     Example: streamer restore /backup/my-index my-index
     """
@@ -97,18 +98,18 @@ def restore(
 def trim_log(
     *,
     snapshots: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder of snapshots, as --snapshot-to names it.")
+        str, typer.Option(metavar="DIR", help="Folder of snapshots: the value of --snapshot-to.")
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
     ] = False,
     settings: Annotated[Settings, "index_name", "brokers", SECURITY],
 ) -> None:
-    """Delete what lies before the oldest snapshot from an index's logs.
+    """Delete the part of an index's logs before the oldest snapshot.
 
-    First every byte of that snapshot is read, its index is opened, and compared with the log. From
-    then on a lost index is restored from a snapshot, not from the log alone; and what folds whole
-    logs, as `streamer verify`, cannot do so any more. Workers may run beside it.
+    First, every byte of that snapshot is read, and its index is opened and compared with the log.
+    Afterwards a lost index needs a snapshot, and commands that read whole logs, such as `streamer
+    verify`, do not work any more. Workers may run meanwhile.
 
     Example: streamer trim-log --snapshots /backup/my-index --dry-run
     """
@@ -132,44 +133,43 @@ def forget(
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Folder of an index of files. Without it, the index of workers is meant.",
+            help="Folder of an index of files. Without it, the index of running workers.",
         ),
     ] = None,
     *,
     url: Annotated[
-        list[str] | None, typer.Option(help="Forget the pages with this URL. Repeatable.")
+        list[str] | None, typer.Option(help="URL whose pages to forget. Repeatable.")
     ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Forget the pages of this host; of those below it, too, where it begins with a "
-            "dot. Repeatable."
+            help="Host whose pages to forget; with a leading dot, also of all hosts below it. "
+            "Repeatable."
         ),
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option(help="Forget the pages with a time before this one, as 2026-01-31T12:00Z."),
+        typer.Option(help="Time before which to forget all pages, for example 2026-01-31T12:00Z."),
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
-            help="Only count these pages, in DIR; it may be the folder of a worker, while that "
-            "runs.",
+            help="Only count the pages, in DIR, which may be the folder of a running worker.",
         ),
     ] = False,
     wait: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait, at most, for the workers to be done.")
+        float, typer.Option(min=0, help="Maximum time in seconds to wait for the workers.")
     ] = 600.0,
     settings: Annotated[Settings, "index_name", "brokers", "convert", SECURITY],
 ) -> None:
-    """Forget kept pages: they answer no page any more, and are gone from the index's disks.
+    """Forget kept pages: they match no page any more and are deleted from the index's disks.
 
-    With workers it goes through their log, where it concerns all pages before it; they go on
-    meanwhile, and the command ends when all shards are done. Nobody may write a DIR meanwhile;
-    where no page is named, nothing in it is changed. What is forgotten still stands in verdicts
-    that were given, in the pages that were judged, in logs and in snapshots: docs/operations.md
-    tells how it goes from there.
+    With workers, the command goes through their log and concerns all earlier pages. Workers
+    continue meanwhile, and the command ends when all shards are done. With DIR, no process may
+    write the folder meanwhile; if no page is affected, nothing in it changes. Published verdicts,
+    input pages, logs and snapshots still contain the pages: docs/operations.md says how to remove
+    them there.
 
     Example: streamer forget my-index --host example.org --dry-run
 
@@ -245,33 +245,31 @@ def _moment(text: str) -> int:
 def reshard(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")],
     *,
-    to: Annotated[int, typer.Option(min=1, help="Shards that it is to have.")],
+    to: Annotated[int, typer.Option(min=1, help="New number of shards.")],
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where the new index goes. \\[default: in the place of the old one, which is then "
-            "INDEX.before]",
+            help="Folder for the new index. \\[default: INDEX; the old one becomes INDEX.before]",
         ),
     ] = None,
     new_name: Annotated[
         str | None,
         typer.Option(
-            help="Of a worker's index: how the new topics and groups begin, as --index-name does "
-            "from then on.",
+            help="New --index-name of a worker's index: the prefix of the new topics and groups.",
             rich_help_panel=KAFKA,
         ),
     ] = None,
     settings: Annotated[Settings, "index_name", "input_topic", "brokers", "replicas", SECURITY],
 ) -> None:
-    """Write an index anew with another number of shards; verdicts go on as if it always had them.
+    """Rewrite an index with another number of shards; verdicts continue as if it always had that.
 
-    Nobody may write the index meanwhile. The disk must have room for both: the new one has a copy
-    of each row for each shard, and takes a fourth more while it is written. A kill leaves the old
-    or the new index, and the same command goes on.
+    No process may write the index meanwhile. The disk needs room for both: the new one has a copy
+    of each row for each shard, and takes a quarter more while it is written. A kill leaves the old
+    or the new index, and the same command continues.
 
-    Of a worker's index INDEX has the folders of all shards, with all of their logs read, and all
-    workers are stopped. Its logs go on as those of --new-name, verdicts too; the old ones end.
+    For a worker's index, stop all workers once all logs are read; INDEX contains the folders of all
+    shards. Logs and verdicts continue under --new-name; the old logs end.
 
     Example: streamer reshard my-index --to 4
 
@@ -330,9 +328,9 @@ async def _reshard_worker(
 
 @command
 def warm(*, settings: Annotated[Settings, "text"]) -> None:
-    """Compile the kernels and keep them on disk; later runs of this version start at once.
+    """Compile the kernels and store them on disk, so that later runs of this version start at once.
 
-    What only main text needs is left out unless it is asked for.
+    Kernels for main text are compiled only with --text main.
 
     Example: streamer warm --text main
     """

@@ -420,7 +420,7 @@ def test_an_interrupt_ends_cleanly_and_the_next_run_goes_on(place: Place) -> Non
             process.send_signal(2)
             assert process.wait() == 130
         assert process.stdout is not None
-        assert "goes on from here" in process.stdout.read()
+        assert "continues from here" in process.stdout.read()
     done = len(lines(place.verdicts))
     assert done < 9000
     pages = b"".join(map(page, range(9000)))

@@ -44,17 +44,17 @@ class Preferences:
     policy: Annotated[
         Policy,
         typer.Option(
-            help="Which page survives: the earliest in the file; the one with the longest text; "
-            "an https one, then the earliest; or, as Nutch, the highest score, then the newest "
-            "fetch, then the shortest URL."
+            help="Page that survives: the earliest in the file; the longest text; https, then the "
+            "earliest; or, as in Nutch, the highest score, then the newest fetch, then the "
+            "shortest URL."
         ),
     ] = Policy.EARLIEST
     prefer: Annotated[
         str | None,
         typer.Option(
             metavar="FIELD:max|min",
-            help="Take the page with the greatest or least value of a carried field, a number or a "
-            "time; --policy decides among equal ones.",
+            help="Carried field (a number or a time) whose greatest or least value survives; "
+            "--policy decides among equal ones.",
         ),
     ] = None
     score_field: Annotated[
@@ -117,7 +117,7 @@ def clusters(
     ] = STANDARD_OUTPUT,
     preferences: Preferences,
     scope: Annotated[
-        Scope, typer.Option(help="Pages stay in one cluster within: anything, a host, a domain.")
+        Scope, typer.Option(help="Clusters stay within a host or a domain, or are not split.")
     ] = Scope.NONE,
     every: Annotated[
         bool,
@@ -125,14 +125,16 @@ def clusters(
     ] = False,
     warn_share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Warn of a cluster with this share of a source."),
+        typer.Option(
+            min=0.0, max=1.0, help="Warn of a cluster that holds this share of a source, 0 to 1."
+        ),
     ] = SHARE_MIN,
 ) -> None:
-    """Write the clusters of a verdict file, a line a page, the survivor of each cluster first.
+    """Write the clusters of a verdict file, one line per page, the survivor of each cluster first.
 
-    The file is read twice, and the pages that are written once more. Only pages that are listed
-    take memory, up to 100 bytes each. `nutch` and --prefer need verdicts with the fields that they
-    look at, as made with --carry score --carry fetched_at.
+    The file is read twice, and listed pages once more. Only listed pages take memory, up to 100
+    bytes each. `nutch` and --prefer need verdicts with the fields that they use, written with
+    --carry score --carry fetched_at.
 
     Example: streamer clusters verdicts.jsonl --policy https --scope domain --out clusters.csv
     """

@@ -58,19 +58,21 @@ COLOURS = ("green", "yellow", "cyan", "magenta", "blue", "red")
 
 Canonical = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="A step to canonical form, as stem=english."),
+    typer.Option(
+        metavar="NAME=VALUE", help="Option of the canonical form, for example stem=english."
+    ),
 ]
-Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words a shingle.")]
+Width = Annotated[int, typer.Option("--shingle-width", min=1, max=32, help="Words per shingle.")]
 Pairs = Annotated[
     Path | None,
     typer.Option(
-        help='File of pairs of texts: a line each, parted by a tab, or JSON with "a" and "b".'
+        help='File with one pair of texts per line, separated by a tab, or JSON with "a" and "b".'
     ),
 ]
 Exact = Annotated[
-    bool, typer.Option("--exact", help="Have methods decide as an index with --exact does.")
+    bool, typer.Option("--exact", help="Let methods decide as in an index with --exact.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one object a pair.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per pair.")]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Form:
     ] = False
     text: Annotated[
         Literal["visible", "main"],
-        typer.Option(help="What of HTML is compared: all visible text or the page's main text."),
+        typer.Option(help="Text of HTML that is compared: all visible text, or the main text."),
     ] = "visible"
 
     def steps(self) -> list[str]:
@@ -110,7 +112,7 @@ class Methods:
 @command
 def compare(  # noqa: PLR0913 - the options of the command
     a: Annotated[Path | None, typer.Argument(help="A text, an HTML file or a page file.")] = None,
-    b: Annotated[Path | None, typer.Argument(help="Another one.")] = None,
+    b: Annotated[Path | None, typer.Argument(help="Another text, HTML file or page file.")] = None,
     *,
     pairs: Pairs = None,
     methods: Methods,
@@ -122,12 +124,12 @@ def compare(  # noqa: PLR0913 - the options of the command
     as_json: AsJson = False,
     reader: PageReader,
 ) -> None:
-    """Compare two texts: exact shares, what each method says, and the fragments they share.
+    """Compare two texts: exact shares, the decision of each method, and the shared fragments.
 
-    Shares are of shingles, fit to a text shorter than one. Methods have their default parameters
-    unless told otherwise, and call two texts duplicates as the stream would.
+    Shares are of shingles; a text shorter than one is one shingle. Methods have their default
+    parameters unless --method-option sets others, and decide as in the stream.
 
-    With --text main, what belongs to the site and does not count is shown too, in grey.
+    With --text main, text that does not count is shown too, in grey.
 
     Example: streamer compare old.html new.html --html difference.html
 
@@ -252,19 +254,19 @@ def uniqueness(  # noqa: PLR0913 - the options of the command
     *,
     against: Annotated[
         list[Path] | None,
-        typer.Option(help="A file or folder of the collection; give it as often as needed."),
+        typer.Option(help="File or folder of the collection. Repeatable."),
     ] = None,
     index: Annotated[
-        Path | None, typer.Option(help="An index instead: the kept pages nearest to the text.")
+        Path | None, typer.Option(help="Index to search for the nearest kept pages.")
     ] = None,
     canonical: Canonical = None,
     shingle_width: Width = 5,
-    sources: Annotated[int, typer.Option(min=1, help="Sources to show, most first.")] = 20,
+    sources: Annotated[int, typer.Option(min=1, help="Sources to show, largest first.")] = 20,
     as_json: AsJson = False,
     reader: PageReader,
     settings: Annotated[Settings, "key_file"],
 ) -> None:
-    """Tell which share of a text's shingles is found nowhere in a collection.
+    """Show the share of a text's shingles that a collection does not contain.
 
     The sources of the others are listed. The text's own file does not count as a source.
 
@@ -369,7 +371,7 @@ def _near_report(near: Sequence[Near], method: str, limit: int) -> dict[str, Any
 
 collection = typer.Typer(
     cls=Group,
-    help="Count in how many pages each word stands, for methods that weigh words.",
+    help="Count on how many pages each word occurs, for methods that weigh words.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -389,15 +391,16 @@ def build(
     *,
     out: Annotated[Path, typer.Option(help="File to write.", dir_okay=False)],
     min_pages: Annotated[
-        int, typer.Option(min=1, help="Leave out words on fewer pages; they count as unseen.")
+        int,
+        typer.Option(min=1, help="Minimum number of pages of a word; rarer words count as unseen."),
     ] = 1,
     reader: PageReader,
     settings: Annotated[Settings, "canonical"],
 ) -> None:
-    """Count on how many pages each word stands, and write that to a file.
+    """Count on how many pages each word occurs, and write the counts to a file.
 
     Methods that weigh words take it as --method-option collection=FILE, with the same --canonical.
-    The same pages give the same file, whatever their order.
+    The same pages give the same file in any order.
 
     Example: streamer collection build crawl/ --out words.json
     """
@@ -422,7 +425,7 @@ def build(
 def show(
     file: Annotated[Path, typer.Argument(help="File that `collection build` wrote.")],
 ) -> None:
-    """Show what a collection's file holds.
+    """Show what a collection file contains.
 
     Example: streamer collection show words.json
     """

@@ -60,14 +60,14 @@ def evaluate(
     methods: Annotated[
         list[str] | None,
         typer.Option(
-            help="Methods, by commas: NAME, NAME+ACCEPT, each with :PARAMETER=VALUE, or with "
-            ":exact for --exact. "
+            help="Methods, separated by commas: NAME or NAME+ACCEPT, each with :PARAMETER=VALUE, "
+            "or :exact for --exact. "
             "\\[default: all]"
         ),
     ] = None,
     threshold: Annotated[
         float,
-        typer.Option(min=0.01, max=1, help="Of true duplicates, exact; methods keep theirs."),
+        typer.Option(min=0.01, max=1, help="Minimum exact resemblance of true duplicates."),
     ] = THRESHOLD,
     own_collection: Annotated[
         bool,
@@ -76,18 +76,18 @@ def evaluate(
             help="Count the words of each dataset for the methods that weigh words.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the hash functions.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the hash functions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
     plot: Annotated[
         Path | None, typer.Option(help="File for a plot, .png or .svg.", dir_okay=False)
     ] = None,
     reader: PageReader,
 ) -> None:
-    """Judge labelled pages by all methods: how right, how fast, how large.
+    """Judge labelled pages by all methods; show accuracy, speed and memory.
 
     Each method makes one pass through the stream code with a temporary index. True duplicates are
-    those of exact resemblance, computed by a plain reference; all pages are held in memory for
-    that. A method that decides by anything else is measured by how far it comes to the same.
+    those by exact resemblance, from a plain reference implementation that holds all pages in
+    memory. Methods that decide by anything else are measured against the same.
 
     Example: streamer evaluate crawl/ --methods minhash,simhash,simhash+minhash --plot quality.svg
     """
@@ -152,20 +152,22 @@ CAPTION = "* the default"
 def tune(
     *,
     threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Least resemblance of duplicates.")
+        float, typer.Option(min=0.01, max=0.99, help="Minimum resemblance of duplicates.")
     ] = 0.8,
     hashes: Annotated[
-        int, typer.Option(min=1, max=HASHES_MAX, help="Min-hashes a page, at most.")
+        int, typer.Option(min=1, max=HASHES_MAX, help="Maximum number of min-hashes per page.")
     ] = 84,
     weight_fp: Annotated[
         float,
         typer.Option(
-            min=0.0, max=1.0, help="Weight of false positives; that of false negatives is the rest."
+            min=0.0,
+            max=1.0,
+            help="Weight of false positives, 0 to 1; false negatives have the rest.",
         ),
     ] = WEIGHT_FP,
     sample: Annotated[
         list[str] | None,
-        typer.Option(help="Page files or folders, as for replay, to count candidates on."),
+        typer.Option(help="Page files or folders on which to count candidates."),
     ] = None,
     shingle_width: Annotated[
         int, typer.Option(min=1, max=32, help="Tokens a shingle, on the sample.")
