@@ -17,7 +17,7 @@ from streamer.analysis.cli import write_file
 from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import KAFKA, SECURITY, Settings
+from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
 from streamer.deduplicator import page_parser
 from streamer.errors import StreamerError
 from streamer.kafka.topics import Names
@@ -37,13 +37,14 @@ def verify(
         ),
     ] = 0.0,
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
-    settings: Annotated[Settings, "preset", "fields", "rules", "also", KAFKA, SECURITY],
+    settings: Annotated[Settings, "preset", "fields", "rules", "also", KAFKA, SECURITY, REGISTRY],
 ) -> None:
     """Hold an index in Kafka against its promises; exit code 1 if one is broken.
 
     Reads the pages, all logs, the verdicts and the dead letters, and folds the logs afresh. It
     writes nothing to Kafka, needs no key, and may run beside workers. Give it the worker's --preset
-    or --fields, --rules and --also. Its scratch files, about 1 kB a kept page, go to TMPDIR.
+    or --fields, --rules, --also and --registry-url. Its scratch files, about 1 kB a kept page, go
+    to TMPDIR.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
     """
