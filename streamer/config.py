@@ -51,6 +51,7 @@ RUNNING = "Running"
 KAFKA = "Kafka"
 WORKER = "Worker"
 SECURITY = "Security"
+REGISTRY = "Schema registry"
 
 # Variables that are no settings: of kernel.py, of a worker's --index, of the tests and their tools.
 OTHER_VARIABLES = (
@@ -455,6 +456,28 @@ class Settings(BaseSettings):
         flag=False,
     )
 
+    registry_url: str = _setting(
+        REGISTRY,
+        "Schema registry of the messages that name their schema (Avro, Protobuf, JSON), as "
+        "https://registry.example.org; of Apicurio with /apis/ccompat/v7 behind.",
+        "",
+        shown="none",
+        form="URL",
+    )
+    registry_cafile: Path | None = _setting(
+        REGISTRY, "Certificates that the registry may show.", None
+    )
+    registry_username: str | None = _setting(REGISTRY, "User to log in as.", None)
+    registry_password_file: Path | None = _setting(
+        REGISTRY, "File with the password; STREAMER_REGISTRY_PASSWORD is another way.", None
+    )
+    registry_password: SecretStr | None = _setting(
+        REGISTRY,
+        "The password itself. It is no flag, since command lines are seen by others.",
+        None,
+        flag=False,
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -548,16 +571,28 @@ class Settings(BaseSettings):
         Raises:
             SettingsError: the file cannot be read, or both are given.
         """
-        if self.sasl_password_file is None:
-            return self.sasl_password.get_secret_value() if self.sasl_password else None
-        if self.sasl_password is not None:
-            raise SettingsError("Give sasl_password or sasl_password_file, not both.")
+        return self._password("sasl_password")
+
+    @property
+    def password_of_registry(self) -> str | None:
+        """Return the password for the schema registry, as `password`.
+
+        Raises:
+            SettingsError: as `password`.
+        """
+        return self._password("registry_password")
+
+    def _password(self, name: str) -> str | None:
+        given: SecretStr | None = getattr(self, name)
+        file: Path | None = getattr(self, f"{name}_file")
+        if file is None:
+            return given.get_secret_value() if given else None
+        if given is not None:
+            raise SettingsError(f"Give {name} or {name}_file, not both.")
         try:
-            return self.sasl_password_file.read_text(encoding="utf-8").strip()
+            return file.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
-            raise SettingsError(
-                f"The password file {self.sasl_password_file} cannot be read: {error}."
-            ) from error
+            raise SettingsError(f"The password file {file} cannot be read: {error}.") from error
 
     @property
     def snapshot_seconds(self) -> float:
@@ -572,7 +607,7 @@ class Settings(BaseSettings):
     @property
     def in_force(self) -> dict[str, Any]:
         """Return what is set, by name, as JSON has it: defaults included, secrets left out."""
-        values = self.model_dump(mode="json", exclude={"sasl_password"})
+        values = self.model_dump(mode="json", exclude={"sasl_password", "registry_password"})
         values |= {
             "threshold": self.index.threshold,
             "min_shingles": self.index.shingles_min,

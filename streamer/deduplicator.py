@@ -36,6 +36,7 @@ from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict,
 from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, PageBatch
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
 from streamer.pages.parse import PageParser
+from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
 from streamer.run.catalogue import (
     Catalogue,
     open_catalogue,
@@ -430,10 +431,22 @@ def page_parser(settings: Settings) -> PageParser:
         raise SettingsError("--track-changes needs URLs. Name where they are in --fields.")
     try:
         return PageParser(
-            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text
-        )
+            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text,
+            _registry(settings),
+        )  # fmt: skip
     except ValueError as error:
         raise SettingsError(f"--carry cannot be used: {error}.") from error
+
+
+def _registry(settings: Settings) -> SchemaRegistry | None:
+    """Return the client of the schema registry, if there is one."""
+    login = settings.registry_username, settings.password_of_registry
+    if settings.registry_url:
+        address = RegistryAddress(settings.registry_url, settings.registry_cafile, *login)
+        return SchemaRegistry(address)
+    if any((*login, settings.registry_cafile)):
+        raise SettingsError("The settings of a schema registry need --registry-url too. Give it.")
+    return None
 
 
 @contextmanager

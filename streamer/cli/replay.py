@@ -19,7 +19,16 @@ from streamer.cli.options import command, warn_of_conversion
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
-from streamer.config import FIELDS, KAFKA, RUNNING, SECURITY, SIGNATURE, VERDICTS, Settings
+from streamer.config import (
+    FIELDS,
+    KAFKA,
+    REGISTRY,
+    RUNNING,
+    SECURITY,
+    SIGNATURE,
+    VERDICTS,
+    Settings,
+)
 from streamer.deduplicator import open_index, page_parser, without_empty_folders
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import freeze_gc
@@ -242,6 +251,9 @@ class Handling:
 MakeInput = Callable[[str], tuple[Input, AbstractContextManager[Progress]]]
 
 
+_Settings = Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY, REGISTRY]
+
+
 @command
 def replay(
     pages: Annotated[
@@ -257,7 +269,7 @@ def replay(
     targets: Targets,
     handling: Handling,
     topic: FromTopic,
-    settings: Annotated[Settings, VERDICTS, SIGNATURE, FIELDS, RUNNING, "brokers", SECURITY],
+    settings: _Settings,
 ) -> None:
     """Judge the pages of files or of a topic: one verdict per page, unique or duplicate.
 
@@ -289,7 +301,7 @@ def replay(
     _check(pages or [], targets, topic, settings)
     with ExitStack() as stack:
         make_input = (
-            stack.enter_context(_topic_input(topic, settings, errors))
+            stack.enter_context(_topic_input(topic, settings, parser, errors))
             if topic.from_topic is not None
             else _file_input(pages or [], targets, handling, settings, parser, errors)
         )
@@ -362,10 +374,12 @@ def _check_summary(summary: Path, outputs: Iterable[str]) -> None:
 
 
 def _topic_input(
-    topic: FromTopic, settings: Settings, console: Terminal
+    topic: FromTopic, settings: Settings, parser: PageParser, console: Terminal
 ) -> AbstractContextManager[MakeInput]:
     from streamer.cli.kafka_commands import topic_input  # noqa: PLC0415 - imports the Kafka client
 
+    if parser.registry:
+        parser.registry.check()
     return topic_input(topic, settings, console)
 
 

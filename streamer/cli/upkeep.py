@@ -143,8 +143,7 @@ def forget(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Host whose pages to forget; with a leading dot, also of all hosts below it. "
-            "Repeatable."
+            help="Host whose pages to forget; with a leading dot, of all below it too. Repeatable."
         ),
     ] = None,
     before: Annotated[

@@ -26,6 +26,7 @@ from streamer.kafka.topic_input import WaitingLoop
 from streamer.kafka.topics import HEADERS_BYTES_MAX, Names
 from streamer.model import DeadLetter, Location
 from streamer.pages.chunk import KEPT_BYTES_MAX, Rejected
+from streamer.pages.schema_registry import HEADER, schema_in
 
 CODE = "streamer.code"
 INDEX = "streamer.index"
@@ -69,7 +70,13 @@ def dead_letter_message(
     if retries := retries_of(dict(original.headers)):
         about[RETRIES] = str(retries)
     headers = [(name, text.encode()) for name, text in about.items()]
+    headers += schema_header(original)
     return key, value, headers, None
+
+
+def schema_header(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - as above
+    """Return the header that names the schema of a message's value, without which it is lost."""
+    return [(HEADER, value)] if (value := schema_in(message.headers)) else []
 
 
 def _fits(key: bytes, value: bytes, bytes_max: int) -> bool:

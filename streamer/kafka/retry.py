@@ -26,6 +26,7 @@ from streamer.kafka.dead_letters import (
     VALUE_BYTES,
     WHOLE_BYTES_MAX,
     retries_of,
+    schema_header,
 )
 from streamer.kafka.reader import Fetched, open_reader, reach
 from streamer.kafka.topic_input import Wanted, resolve
@@ -130,7 +131,8 @@ async def _send(
 
 
 def _headers(message: Any) -> list[tuple[str, bytes]]:  # noqa: ANN401 - the client library's
-    return [(RETRIES, b"%d" % (retries_of(dict(message.headers)) + 1))]
+    retries = retries_of(dict(message.headers)) + 1
+    return [(RETRIES, b"%d" % retries), *schema_header(message)]
 
 
 def _is_wanted(message: Any, which: Which, done: Retried) -> bool:  # noqa: ANN401 - as above

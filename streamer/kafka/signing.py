@@ -18,6 +18,7 @@ from streamer.kafka.topics import LOG_BYTES_MAX
 from streamer.kafka.wire import LogIdentity, pack_record
 from streamer.pages.chunk import Rejected
 from streamer.pages.parse import PageParser, tombstones_in
+from streamer.pages.schema_registry import framed
 from streamer.run.stages import OneAThread, sign
 from streamer.sketch.signer import PageSigner
 
@@ -66,7 +67,10 @@ class ChunkSigner:
 
         A page with a key over KEY_BYTES_MAX is taken for one without a key.
         """
-        messages = ((each.offset, _carried_key(each.key), each.value) for each in chunk.records)
+        messages = (
+            (each.offset, _carried_key(each.key), framed(each.value, each.headers))
+            for each in chunk.records
+        )
         times = (max(0, each.timestamp) for each in chunk.records)
         batch = self._parser.parse_messages(chunk.start, chunk.end, messages, times)
         pages = sign(self._signers.get(), chunk.partition, batch)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -234,7 +235,9 @@ class Worker:
         reasons += [f"shard {number} is not open yet" for number in sorted(wanted)]
         if self.options.signs and not (self.signers and self.signers.joined):
             reasons.append("the signers have not joined their group yet")
-        return [each for each in (self._brokers.complaint, *reasons) if each]
+        registry = self.options.parser.registry
+        complaints = self._brokers.complaint, registry.complaint if registry else ""
+        return [each for each in (*complaints, *reasons) if each]
 
     def stop(self) -> None:
         """End `run` in order, or the process if that takes too long; for signal handlers.
@@ -453,6 +456,9 @@ async def run_worker(options: WorkerOptions) -> None:
     await health.start()
     try:
         await reach(options.connection)
+        if options.signs and (registry := options.parser.registry):
+            await asyncio.to_thread(registry.check)
+            registry.patience_s = math.inf
         # Before the group counts on this worker.
         main_text = settings.signature.takes_main_text
         if not all_compiled(main_text=main_text):

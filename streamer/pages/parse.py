@@ -36,6 +36,7 @@ from streamer.pages.extract import (
     read_message,
 )
 from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, FieldMapping, epoch_ms
+from streamer.pages.schema_registry import SchemaRegistry, decode_without_registry, is_framed
 from streamer.pages.warc import fields_and_body
 from streamer.rules import BY_RULE, VISIBLE, Rule, Text, rule_finder
 from streamer.sketch.method_signer import OTHER_TEXT
@@ -113,6 +114,7 @@ class PageParser:
 
     Attributes:
         mapping: where a message has its fields.
+        registry: decodes messages that name a schema; None: those that are no JSON are refused.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class PageParser:
         page_bytes_max: int = PAGE_BYTES_MAX,
         rules: Sequence[Rule] = (),
         text: Text = VISIBLE,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         """Prepare a parser.
 
@@ -131,7 +134,8 @@ class PageParser:
         Raises:
             ValueError: a name in `carry` begins with `/` and is no JSON Pointer.
         """
-        self.mapping = mapping
+        self.mapping, self.registry = mapping, registry
+        self._decode = registry.decode if registry else decode_without_registry
         self._rules, self._text = rules, text
         self._rule_for = rule_finder(tuple(rules))
         self._limit = page_bytes_max
@@ -153,16 +157,21 @@ class PageParser:
     def parse(self, chunk: Chunk) -> PageBatch:
         """Return the batch for a chunk of a file, of standard input, or of a topic.
 
-        A message without a value, or with an empty one, is skipped as `deletion`.
+        A message without a value, or with an empty one, is skipped as `deletion`. One that names a
+        schema is replaced in the chunk by the JSON that it stands for.
+
+        Raises:
+            StreamerError: the schema registry cannot be used.
         """
         batch = PageBatch(
             chunk.start, chunk.end, dead=list(chunk.dead), skipped=chunk.skipped.copy()
         )
         if chunk.messages:
-            values = Slices.joined([value or b"" for _, _, value in chunk.messages])
+            messages = self._without_schemas(batch, chunk.messages)
+            values = Slices.joined([value or b"" for _, _, value in messages])
             bodies = BodySlices(values)
-            ordinals = [ordinal for ordinal, _, _ in chunk.messages]
-            keys = [key for _, key, _ in chunk.messages]
+            ordinals = [ordinal for ordinal, _, _ in messages]
+            keys = [key for _, key, _ in messages]
             self._add_messages(batch, bodies, values, ordinals, keys, "deletion")
         else:
             bodies = BodySlices(chunk.lines)
@@ -178,9 +187,28 @@ class PageParser:
             batch.times = [told[sequence] for sequence in batch.sequences]
         whole = bodies.slices()
         batch.bodies = self._apply_rules(batch, whole) if self._rules else whole
-        if chunk.dead:
-            batch.dead.sort(key=lambda letter: letter.sequence)
+        batch.dead.sort(key=lambda letter: letter.sequence)
         return batch
+
+    def _without_schemas(self, batch: PageBatch, messages: list[Message]) -> list[Message]:
+        """Replace what names a schema by JSON; return all but what becomes a dead letter for it."""
+        framed = [
+            place
+            for place, (_, _, value) in enumerate(messages)
+            if is_framed(value) and len(value or b"") <= self._limit
+        ]
+        refused = set()
+        for place in framed:
+            ordinal, key, value = messages[place]
+            assert value is not None, ordinal
+            try:
+                messages[place] = ordinal, key, self._decode(value)
+            except InvalidPage as fault:
+                batch.dead.append(_rejected(ordinal, fault, key, value))
+                refused.add(place)
+        if not refused:
+            return messages
+        return [each for place, each in enumerate(messages) if place not in refused]
 
     def _apply_rules(self, batch: PageBatch, bodies: Slices) -> Slices:
         """Mark the pages of which the other text counts; count and leave out those to be skipped.

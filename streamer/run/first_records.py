@@ -30,6 +30,8 @@ _FIELD_CODES = {"missing_url": "url", "missing_body": "body", "bad_base64": "bod
 _REASONS = {
     "invalid_json": "it is probably not what it is taken for, JSON with one object a record",
     "not_an_object": "it is probably not what it is taken for, JSON with one object a record",
+    "no_registry": "its messages name their schema; give the registry with --registry-url",
+    "unknown_schema": "--registry-url is probably that of another registry",
     "empty_body": "its pages have no text, or --fields or --preset looks in the wrong place",
 }
 

@@ -21,7 +21,7 @@ from streamer.analysis.cli import write_file
 from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
-from streamer.config import KAFKA, SECURITY, Settings
+from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
 from streamer.deduplicator import page_parser
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
@@ -77,15 +77,15 @@ def verify(
     json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
     settings: Annotated[
         Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "page_bytes_max",
-        "key_file", "threads", KAFKA, SECURITY,
+        "key_file", "threads", KAFKA, SECURITY, REGISTRY,
     ],
 ) -> None:  # fmt: skip
     """Hold an index against its promises; exit code 1 if one is broken.
 
     Of an index in Kafka it reads the pages, all logs, the verdicts and the dead letters, and folds
     the logs afresh. It writes nothing to Kafka, needs no key, and may run beside workers. Give it
-    the worker's --preset or --fields, --rules and --also. Its scratch files, about 1 kB a kept
-    page, go to TMPDIR.
+    the worker's --preset or --fields, --rules, --also and --registry-url. Its scratch files, about
+    1 kB a kept page, go to TMPDIR.
 
     With --index it does so for an index that `replay` has written: it judges the PAGES again in an
     index of its own, and compares each line of the verdicts and dead letters, and each row of the

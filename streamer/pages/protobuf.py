@@ -1,0 +1,202 @@
+"""Protobuf messages: a message becomes a JSON object, and is read as a line of JSON is.
+
+The object is as Protobuf's own JSON has it, under the names of the schema, and fields that are not
+set are not there. Bytes are as in avro.py.
+
+A registry has a schema as text or as a descriptor, which is what the library takes. Text is
+compiled by protoc, as grpcio-tools brings it, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from streamer.errors import InvalidPage
+from streamer.pages.avro import (
+    DEPTH_MAX,
+    MISMATCH,
+    TOO_MANY,
+    UNUSABLE,
+    VALUES_MAX,
+    Decode,
+    json_object,
+)
+
+MAIN = "streamer-main.proto"  # what a schema is called that others do not name
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_LOGGED = re.compile(r"WARNING: |[IWE]\d{4} ")
+_COMPILE_SECONDS_MAX = 60
+_VARINT_BYTES_MAX = 5
+_Message = Any  # google.protobuf.message.Message: the library has no types
+
+
+def protobuf_decoder(text: str, references: Mapping[str, str]) -> Decode:
+    """Return the decoder for a schema; `references` are the files that it imports, by name.
+
+    What it decodes begins with the indexes of the message's type, as registries have it.
+
+    Raises:
+        InvalidPage: `unusable_schema`.
+    """
+    from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415 - an extra
+
+    try:
+        file = _pool_file({**references, MAIN: text})
+    except InvalidPage:
+        raise
+    except Exception as error:  # whatever a descriptor can be
+        raise InvalidPage(UNUSABLE, " ".join(f"Protobuf: {error}".split())[:200]) from error
+    classes: dict[tuple[int, ...], Any] = {}
+
+    def decode(payload: bytes) -> bytes:
+        indexes, start = _indexes(payload)
+        if indexes not in classes:
+            classes[indexes] = GetMessageClass(_type_at(file, indexes))
+        try:
+            message = classes[indexes].FromString(payload[start:])
+        except Exception as error:  # whatever bytes of something else lead to
+            raise InvalidPage(MISMATCH, type(error).__name__) from error
+        return _as_json(message)
+
+    return decode
+
+
+def _as_json(message: _Message) -> bytes:
+    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415 - an extra
+
+    if _values_in(message, VALUES_MAX) > VALUES_MAX:
+        raise InvalidPage(TOO_MANY, f"more than {VALUES_MAX:,} values")
+    try:
+        record = MessageToDict(message, preserving_proto_field_name=True)
+    except Exception as error:  # a time of the year 10,000, an Any of an unknown type
+        raise InvalidPage(MISMATCH, type(error).__name__) from error
+    for field, value in message.ListFields():
+        if isinstance(value, bytes):
+            record[field.name] = value
+    return json_object(record)
+
+
+def _values_in(message: _Message, limit: int) -> int:
+    """Return how many values a message has; or any number over the limit."""
+    count = 0
+    for field, value in message.ListFields():
+        if not (is_map := hasattr(value, "items")) and not field.is_repeated:
+            parts = [value]
+        elif len(value) > limit - count:
+            return limit + 1
+        else:
+            parts = value.values() if is_map else value
+        if field.message_type is None:
+            count += len(parts)
+            continue
+        for part in parts:
+            count += 1 + (_values_in(part, limit - count) if hasattr(part, "ListFields") else 1)
+            if count > limit:
+                return count
+    return count
+
+
+def _indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the indexes of the message's type, and where they end: a count, and each of them."""
+    count, at = _varint(payload, 0)
+    if not count:
+        return (0,), at  # short for the first type of a file
+    if not 0 < count <= DEPTH_MAX:
+        raise InvalidPage(MISMATCH, "its message indexes cannot be read")
+    found = []
+    for _ in range(count):
+        index, at = _varint(payload, at)
+        found.append(index)
+    return tuple(found), at
+
+
+def _varint(payload: bytes, at: int) -> tuple[int, int]:
+    """Return the zigzag number at a place, and where it ends."""
+    number = 0
+    for place, byte in enumerate(payload[at : at + _VARINT_BYTES_MAX]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:  # noqa: PLR2004 - the last one
+            return (number >> 1) ^ -(number & 1), at + place + 1
+    raise InvalidPage(MISMATCH, "its message indexes cannot be read")
+
+
+def _type_at(file: Any, indexes: tuple[int, ...]) -> Any:  # noqa: ANN401 - descriptors
+    """Return the descriptor of the message type that indexes lead to."""
+    types, found = [*file.message_types_by_name.values()], None
+    for index in indexes:
+        if not 0 <= index < len(types):
+            raise InvalidPage(MISMATCH, f"the schema has no message {list(indexes)}")
+        found = types[index]
+        types = [*found.nested_types]
+    return found
+
+
+def _pool_file(files: Mapping[str, str]) -> Any:  # noqa: ANN401 - a FileDescriptor
+    """Return the descriptor of the file MAIN, with all that it imports of `files`."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - an extra
+    from google.protobuf.descriptor_pool import DescriptorPool  # noqa: PLC0415
+
+    if not all(_BASE64.fullmatch(text) for text in files.values()):
+        protos = _compiled(files)
+    else:
+        protos = {}
+        for name, text in files.items():
+            protos[name] = FileDescriptorProto.FromString(base64.b64decode(text))
+            protos[name].name = name
+    pool, added = DescriptorPool(), set[str]()
+
+    def add(name: str) -> None:
+        if name in added:
+            return
+        added.add(name)
+        proto = protos.get(name) or _known_file(name)
+        for needed in proto.dependency:
+            add(needed)
+        pool.Add(proto)
+
+    add(MAIN)
+    return pool.FindFileByName(MAIN)
+
+
+def _known_file(name: str) -> Any:  # noqa: ANN401 - a FileDescriptorProto
+    """Return one of the files that come with Protobuf, as google/protobuf/timestamp.proto."""
+    from importlib import import_module  # noqa: PLC0415 - seldom needed
+
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415 - an extra
+
+    if not re.fullmatch(r"google/protobuf/[a-z_]+\.proto", name):
+        raise InvalidPage(UNUSABLE, f"Protobuf: it imports {name[:100]!r}, which is no reference")
+    module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    return FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+
+
+def _compiled(files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the descriptors of files of text, and of what comes with Protobuf, by name."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet  # noqa: PLC0415 - an extra
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or _BASE64.fullmatch(text):
+                raise InvalidPage(UNUSABLE, f"Protobuf: the reference {name[:100]!r} has no text")
+            Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+            Path(folder, path).write_text(text, encoding="utf-8")
+        made = Path(folder, "descriptors")
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
+        done = subprocess.run(  # noqa: S603 - our own interpreter
+            [*command, f"--descriptor_set_out={made}", MAIN],
+            capture_output=True, timeout=_COMPILE_SECONDS_MAX, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            lines = done.stderr.decode(errors="replace").replace(f"{folder}/", "").splitlines()
+            said = " ".join(line for line in lines if not _LOGGED.match(line))
+            raise InvalidPage(UNUSABLE, f"Protobuf: {said[:200]}")
+        found = FileDescriptorSet.FromString(made.read_bytes())
+    return {each.name: each for each in found.file}

@@ -1,0 +1,375 @@
+"""Messages that name their schema: which schema that is, asked of a registry, and kept.
+
+A message begins with what names its schema: the byte 0 and 4 bytes of a number, or the byte 1 and
+16 bytes of a GUID. Where a header has these (`__value_schema_id`), they are put before the value,
+as producers with older clients do it. What follows is Avro, or the indexes of a type and Protobuf,
+or JSON; the registry knows which.
+
+The interface is that of Confluent's registry, which Karapace and Apicurio have too. A schema never
+changes, so it is asked for once. That the registry does not know a schema is an answer, and the
+message a dead letter. That it does not answer, or answers something else, is none: then it is asked
+again and again, and the message waits.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from streamer.errors import InvalidPage, SettingsError, StreamerError, needs_extra
+from streamer.pages.avro import UNUSABLE, Decode, avro_decoder
+from streamer.pages.protobuf import protobuf_decoder
+
+HEADER = "__value_schema_id"
+SCHEMAS_KEPT_MAX = 1_000
+REFERENCES_MAX = 100  # of one schema
+UNKNOWN_SECONDS = 60.0  # for which a schema that the registry does not know is not asked for again
+PATIENCE_SECONDS = 60.0
+ANSWER_SECONDS_MAX = 10.0
+ANSWER_BYTES_MAX = 4 << 20
+PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
+PAUSE_SECONDS_MAX = 10.0
+_NUMBER_BYTES, _GUID_BYTES = 5, 17
+_HEADER_BYTES_MAX = 256  # a GUID and the indexes of a type
+_NUMBER_MAX = (1 << 31) - 1
+_NOT_FOUND_CODES = {40401, 40402, 40403}  # no such subject, version, schema
+_FORM = "Give https://HOST:PORT, and what comes before the registry's own paths"
+
+
+@dataclass(frozen=True)
+class RegistryAddress:
+    """Say where the registry is, and what we show it; an empty string counts as not given.
+
+    Attributes:
+        url: up to the registry's own paths, as https://registry.example.org/apis/ccompat/v7.
+        cafile: certificates that it may show; without, the system's authorities are trusted.
+
+    Raises:
+        SettingsError: on construction, if it cannot be used, or not safely.
+    """
+
+    url: str
+    cafile: Path | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if "@" in self.url:  # not shown: a password may stand before it
+            raise SettingsError(
+                f"--registry-url holds an @, but no user belongs there. {_FORM}, and the user by "
+                "--registry-username."
+            )
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or parts.query or parts.fragment:
+            raise SettingsError(f"--registry-url {self.url!r} cannot be used. {_FORM}.")
+        if bool(self.username) != bool(self.password):
+            raise SettingsError(
+                "--registry-username and the registry's password go together. Give both (the "
+                "password best by --registry-password-file)."
+            )
+        if parts.scheme == "http" and (self.password or self.cafile):
+            raise SettingsError(
+                f"--registry-url {self.url} would send the password readable, and needs no "
+                "certificates. Name an https:// URL, or leave --registry-username and "
+                "--registry-cafile out."
+            )
+
+
+Headers = Iterable[tuple[str, bytes | None]]
+
+
+def schema_in(headers: Headers) -> bytes:
+    """Return what names a message's schema in its headers; nothing, where none does."""
+    for name, value in headers:
+        if name == HEADER and value and _frame_bytes(value) and len(value) <= _HEADER_BYTES_MAX:
+            return value
+    return b""
+
+
+def framed(value: bytes | None, headers: Headers) -> bytes | None:
+    """Return a message's value with what names its schema before it, where a header has that."""
+    return schema_in(headers) + value if value and headers else value
+
+
+def is_framed(value: bytes | None) -> bool:
+    """Tell whether a value begins with what names its schema; JSON never does."""
+    return value is not None and 0 < _frame_bytes(value) < len(value)
+
+
+def _frame_bytes(value: bytes) -> int:
+    """Return how many bytes name a schema, 0 where none do."""
+    size = {b"\0": _NUMBER_BYTES, b"\1": _GUID_BYTES}.get(value[:1], 0)
+    return size if len(value) >= size else 0
+
+
+def _split(value: bytes) -> tuple[int | str, bytes]:
+    """Return the number or the GUID of a framed value's schema, and what follows."""
+    if not value[0]:
+        return int.from_bytes(value[1:_NUMBER_BYTES]), value[_NUMBER_BYTES:]
+    return str(uuid.UUID(bytes=value[1:_GUID_BYTES])), value[_GUID_BYTES:]
+
+
+def decode_without_registry(value: bytes) -> bytes:
+    """Return what follows the name of a schema where it is JSON, which needs no schema.
+
+    Raises:
+        InvalidPage: `no_registry`.
+    """
+    schema_id, payload = _split(value)
+    if payload.lstrip()[:1] == b"{":
+        return payload
+    raise InvalidPage("no_registry", f"it names the schema {schema_id}, and no registry is set")
+
+
+class _UnavailableError(Exception):
+    """The registry does not answer, or something else than a registry would."""
+
+
+class _UnknownError(Exception):
+    """The registry does not know what it was asked for."""
+
+
+class SchemaRegistry:
+    """Decodes messages by the schemas of a registry; safe to use from several threads.
+
+    Attributes:
+        patience_s: how long to wait for the registry; a worker waits for ever.
+        complaint: what is wrong with the registry, in words; "" if nothing is.
+    """
+
+    def __init__(self, address: RegistryAddress, patience_s: float = PATIENCE_SECONDS) -> None:
+        """Prepare a client; it connects when there is something to ask.
+
+        Raises:
+            SettingsError: the certificates cannot be used, or a library is not installed.
+        """
+        with needs_extra("registry", "Reading messages of a schema registry"):
+            import fastavro  # noqa: F401, PLC0415 - an extra
+            import google.protobuf  # noqa: F401, PLC0415
+        self.patience_s = patience_s
+        self.complaint = ""
+        self._client = _Client(address)
+        self._lock = threading.Lock()  # held while something is asked
+        self._decoders: dict[int | str, Decode] = {}
+        self._refused: dict[int | str, tuple[InvalidPage, float]] = {}  # and until when
+
+    def check(self) -> None:
+        """Ask the registry once whether it is one.
+
+        Raises:
+            StreamerError: it is not, does not answer, or refuses us; the message says what to do.
+        """
+        try:
+            self._client.types()
+        except _UnavailableError as error:
+            raise StreamerError(
+                f"The schema registry {self._client.url} cannot be used: {error}. Check "
+                "--registry-url, --registry-cafile, --registry-username and the password."
+            ) from error
+
+    def decode(self, value: bytes) -> bytes:
+        """Return a framed value as JSON.
+
+        Raises:
+            InvalidPage: `unknown_schema`, `unusable_schema`, or the bytes do not fit the schema.
+            StreamerError: the registry has not answered for `patience_s`.
+        """
+        schema_id, payload = _split(value)
+        return (self._decoders.get(schema_id) or self._decoder(schema_id))(payload)
+
+    def _decoder(self, schema_id: int | str) -> Decode:
+        """Return the decoder of a schema that is asked for now, unless another thread has."""
+        with self._lock:
+            if found := self._decoders.get(schema_id):
+                return found
+            refused, until = self._refused.get(schema_id, (None, 0.0))
+            if refused is not None and time.monotonic() < until:
+                raise InvalidPage(refused.code, refused.detail)
+            try:
+                found = self._made_decoder(schema_id)
+            except InvalidPage as error:
+                _make_room(self._refused)
+                self._refused[schema_id] = error, time.monotonic() + UNKNOWN_SECONDS
+                raise
+            _make_room(self._decoders)
+            self._decoders[schema_id] = found
+            return found
+
+    def _made_decoder(self, schema_id: int | str) -> Decode:
+        if isinstance(schema_id, int):
+            if not 0 < schema_id <= _NUMBER_MAX:
+                raise InvalidPage("unknown_schema", f"{schema_id} is no schema's number")
+            path = f"/schemas/ids/{schema_id}"
+        else:
+            path = f"/schemas/guids/{schema_id}"
+        try:
+            schema = self._asked(path + "?format=serialized")
+            references = dict(self._references(schema, set()))
+        except _UnknownError as error:
+            raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
+        kind, text = schema.get("schemaType") or "AVRO", str(schema.get("schema", ""))
+        if kind == "JSON":
+            return lambda payload: payload
+        if kind == "AVRO":
+            return avro_decoder(text, [*references.values()])
+        if kind == "PROTOBUF":
+            return protobuf_decoder(text, references)
+        raise InvalidPage(UNUSABLE, f"{schema_id}: it is of the type {str(kind)[:40]!r}")
+
+    def _references(
+        self, schema: Mapping[str, Any], seen: set[tuple[str, str]]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield the name and the text of all that a schema refers to, each behind its own."""
+        for reference in schema.get("references") or ():
+            name, subject, version = (
+                str(reference.get(key, "")) for key in ("name", "subject", "version")
+            )
+            if (subject, version) in seen:
+                continue
+            seen.add((subject, version))
+            if len(seen) > REFERENCES_MAX:
+                raise InvalidPage(UNUSABLE, f"it refers to more than {REFERENCES_MAX} schemas")
+            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+            found = self._asked(path + "?format=serialized&deleted=true")
+            yield from self._references(found, seen)
+            yield name, str(found.get("schema", ""))
+
+    def _asked(self, path: str) -> Mapping[str, Any]:
+        """Return the registry's answer, asked for as long as there is patience."""
+        began, pause = time.monotonic(), PAUSE_SECONDS
+        while True:
+            try:
+                answer = self._client.ask(path)
+            except _UnavailableError as error:
+                waited = time.monotonic() - began
+                self.complaint = f"the schema registry cannot be used: {error}"
+                if waited >= self.patience_s:
+                    raise StreamerError(
+                        f"The schema registry {self._client.url} cannot be used for "
+                        f"{waited:.0f} seconds: {error}. The same command goes on once it answers."
+                    ) from error
+                time.sleep(pause)
+                pause = min(2 * pause, PAUSE_SECONDS_MAX)
+            except _UnknownError:
+                self.complaint = ""
+                raise
+            else:
+                self.complaint = ""
+                return answer
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Forget the oldest where there are too many."""
+    while len(kept) >= SCHEMAS_KEPT_MAX:
+        del kept[next(iter(kept))]
+
+
+class _Client:
+    """Asks the registry, which is asked seldom: over a connection for each question."""
+
+    def __init__(self, address: RegistryAddress) -> None:
+        parts = urlsplit(address.url)
+        self.url = address.url
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._headers["Connection"] = "close"
+        if address.username:
+            login = base64.b64encode(f"{address.username}:{address.password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {login}"
+        connect: Any = http.client.HTTPConnection
+        if parts.scheme == "https":
+            connect = partial(http.client.HTTPSConnection, context=_trust(address.cafile))
+        self._connect = partial(connect, parts.hostname, parts.port, timeout=ANSWER_SECONDS_MAX)
+
+    def types(self) -> None:
+        """Ask which types of schemas there are, which every registry knows.
+
+        Raises:
+            _UnavailableError: as `ask`; or this is no registry.
+        """
+        status, body = self._get("/schemas/types")
+        if status != http.HTTPStatus.OK:
+            raise _UnavailableError(_said(status))
+        _decoded(body, list)
+
+    def ask(self, path: str) -> Mapping[str, Any]:
+        """Return an answer.
+
+        Raises:
+            _UnavailableError: the registry does not answer, or refuses us.
+            _UnknownError: it knows no such thing. Another server in its place would not know it,
+                either, so a registry has to say so, or to show that it is one.
+        """
+        status, body = self._get(path)
+        if status == http.HTTPStatus.OK:
+            answer: Mapping[str, Any] = _decoded(body, dict)
+            return answer
+        if status == http.HTTPStatus.NOT_FOUND:
+            try:
+                known = _decoded(body, dict).get("error_code") in _NOT_FOUND_CODES
+            except _UnavailableError:
+                known = False
+            if not known:
+                self.types()
+            raise _UnknownError("the registry does not know it")
+        raise _UnavailableError(_said(status))
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body of an answer; redirections are not followed."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        try:
+            with closing(self._connect()) as connection:
+                connection.request("GET", self._path + path, headers=self._headers)
+                response = connection.getresponse()
+                return response.status, _read(response, deadline)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _UnavailableError(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    body = bytearray()
+    while part := response.read1(ANSWER_BYTES_MAX):
+        body += part
+        if len(body) > ANSWER_BYTES_MAX or time.monotonic() > deadline:
+            raise OSError("its answer is too large, or too slow")
+    return bytes(body)
+
+
+def _said(status: int) -> str:
+    if status in {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}:
+        return f"it refuses the login (HTTP {status})"
+    return f"it answers with HTTP {status}"
+
+
+def _decoded(body: bytes, kind: type) -> Any:  # noqa: ANN401 - of that type
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _UnavailableError("what it answers is not a registry's") from error
+
+
+def _trust(cafile: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=cafile or None)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--registry-cafile {cafile} has no certificates that can be used: {error}. Give "
+            "certificates in PEM form."
+        ) from error

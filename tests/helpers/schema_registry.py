@@ -1,0 +1,157 @@
+"""A schema registry: Apicurio's, or a double that can be told to fail; and messages for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import ssl
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from streamer.testing.broker import free_port
+from streamer.testing.plugin import leave_out
+from tests.helpers.broker import listens
+from tests.helpers.wait import wait_until
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "build" / "registry"
+PAGE_SCHEMA = json.dumps({
+    "type": "record",
+    "name": "Page",
+    "namespace": "crawl",
+    "fields": [
+        {"name": "url", "type": "string"},
+        {"name": "body", "type": "bytes"},
+        {"name": "content_type", "type": ["null", "string"], "default": None},
+        {"name": "fetched_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "headers", "type": {"type": "map", "values": "string"}},
+    ],
+})  # fmt: skip
+
+
+def avro(schema: str, record: object) -> bytes:
+    """Return a record as Avro."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), record)
+    return out.getvalue()
+
+
+def avro_page(url: str, body: bytes, **more: Any) -> bytes:
+    """Return a page as Avro, by PAGE_SCHEMA."""
+    fields = {"fetched_at": 1_700_000_000_000, "headers": {"server": "test"}, **more}
+    return avro(PAGE_SCHEMA, {"url": url, "body": body, **fields})
+
+
+def by_number(number: int, payload: bytes) -> bytes:
+    """Return a message that names its schema by number."""
+    return b"\0" + number.to_bytes(4, "big") + payload
+
+
+@contextmanager
+def running_registry(folder: Path) -> Iterator[str]:
+    """Run Apicurio Registry, with its schemas in memory; yield its URL."""
+    runner = FILES / "runner.jar"
+    if not runner.exists():
+        leave_out("Apicurio Registry", ".ci/tools registry")
+    port = free_port()
+    command = ["java", "-Xmx400m", "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}"]
+    with (
+        folder.joinpath("registry.log").open("w") as log,
+        subprocess.Popen([*command, "-jar", runner], stdout=log, stderr=log) as process,
+    ):
+        try:
+            wait_until(lambda: listens(port))
+            yield f"http://127.0.0.1:{port}/apis/ccompat/v7"
+        finally:
+            process.kill()
+
+
+def register(url: str, subject: str, schema: str, kind: str = "AVRO", **more: Any) -> int:
+    """Register a schema; return its number."""
+    request = urllib.request.Request(  # noqa: S310 - ours
+        f"{url}/subjects/{subject}/versions",
+        json.dumps({"schema": schema, "schemaType": kind, **more}).encode(),
+        {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - ours
+        return int(json.load(answer)["id"])
+
+
+@dataclass
+class ToldRegistry:
+    """A double of a registry, with the answers of Confluent's.
+
+    Attributes:
+        schemas: by path, as /schemas/ids/1, what is answered.
+        failure: the status of all answers, if it is not 0.
+        bodies: by path, what is answered as it is, with its status.
+        asked: the paths of all requests, with their queries.
+        logins: what Authorization they had.
+    """
+
+    url: str = ""
+    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failure: int = 0
+    bodies: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    logins: list[str | None] = field(default_factory=list)
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body for a path without its query."""
+        if self.failure:
+            return self.failure, b"the server is being replaced"
+        if path in self.bodies:
+            return self.bodies[path]
+        if path == "/schemas/types":
+            return 200, b'["JSON","PROTOBUF","AVRO"]'
+        if path in self.schemas:
+            return 200, json.dumps(self.schemas[path]).encode()
+        return 404, b'{"error_code":40403,"message":"Schema not found"}'
+
+
+@contextmanager
+def told_registry(context: ssl.SSLContext | None = None) -> Iterator[ToldRegistry]:
+    """Run a double, with TLS if there is a context for it."""
+    told = ToldRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            told.asked.append(self.path)
+            told.logins.append(self.headers["Authorization"])
+            status, body = told.answer(self.path.partition("?")[0])
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            if status == 302:
+                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        told.url = f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
+        if context:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield told
+        finally:
+            server.shutdown()
+            thread.join()

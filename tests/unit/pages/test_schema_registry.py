@@ -1,0 +1,294 @@
+"""Messages that name their schema, and a registry that answers, does not, or is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamer.errors import InvalidPage, SettingsError, StreamerError
+from streamer.pages import schema_registry
+from streamer.pages.chunk import Chunk, Message
+from streamer.pages.mapping import DEFAULT_MAPPING
+from streamer.pages.parse import PageParser
+from streamer.pages.schema_registry import (
+    HEADER,
+    RegistryAddress,
+    SchemaRegistry,
+    framed,
+    is_framed,
+)
+from tests.helpers.schema_registry import (
+    PAGE_SCHEMA,
+    ToldRegistry,
+    avro,
+    avro_page,
+    by_number,
+    told_registry,
+)
+from tests.helpers.secure_broker import Authority
+from tests.unit.pages.test_protobuf import CRAWL, HOST, NESTED, PAGE
+
+TEXT = b"the quick brown fox jumps over a lazy dog"
+WORD = "geheim"
+GUID = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
+
+
+@pytest.fixture
+def told() -> Iterator[ToldRegistry]:
+    with told_registry() as found:
+        found.schemas["/schemas/ids/7"] = {"schema": PAGE_SCHEMA}
+        found.schemas["/schemas/ids/8"] = {"schema": '{"type":"object"}', "schemaType": "JSON"}
+        yield found
+
+
+@pytest.fixture
+def registry(told: ToldRegistry) -> SchemaRegistry:
+    return SchemaRegistry(RegistryAddress(told.url), patience_s=0.0)
+
+
+def code_of(registry: SchemaRegistry, value: bytes) -> str:
+    with pytest.raises(InvalidPage) as refused:
+        registry.decode(value)
+    return refused.value.code
+
+
+def test_a_schema_is_asked_for_once_by_number_or_by_guid(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    told.schemas[f"/schemas/guids/{GUID}"] = {"schema": PAGE_SCHEMA, "schemaType": "AVRO"}
+    payload = avro_page("http://a.example/", TEXT)
+    for value in (by_number(7, payload), b"\1" + GUID.bytes + payload) * 3:
+        assert json.loads(registry.decode(value))["url"] == "http://a.example/"
+    assert registry.decode(by_number(8, b'{"url":"u"}')) == b'{"url":"u"}'
+    assert [path.partition("?")[0] for path in told.asked] == [
+        "/schemas/ids/7", f"/schemas/guids/{GUID}", "/schemas/ids/8",
+    ]  # fmt: skip
+
+
+def test_references_are_asked_for_and_come_before_what_names_them(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    def record(name: str, kind: str) -> str:
+        fields = [{"name": "f", "type": kind}]
+        return json.dumps({"type": "record", "name": name, "fields": fields})
+
+    def refer(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name, "subject": f"of/{name}", "version": 3} for name in names]
+
+    told.schemas["/schemas/ids/1"] = {"schema": record("A", "B"), "references": refer("C", "B")}
+    told.schemas["/subjects/of%2FB/versions/3"] = {
+        "schema": record("B", "C"), "references": refer("C"),
+    }  # fmt: skip
+    told.schemas["/subjects/of%2FC/versions/3"] = {
+        "schema": record("C", "int"), "references": refer("A"),
+    }  # fmt: skip
+    told.schemas["/subjects/of%2FA/versions/3"] = {
+        "schema": record("Z", "int"), "references": refer("C"),
+    }  # fmt: skip
+    assert json.loads(registry.decode(by_number(1, b"\x02"))) == {"f": {"f": {"f": 1}}}
+    told.schemas["/schemas/ids/2"] = {"schema": record("A", "B"), "references": refer("gone")}
+    assert code_of(registry, by_number(2, b"\x02")) == "unknown_schema"
+
+
+def test_protobuf_is_decoded_by_the_indexes_of_its_type(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    reference = {"name": "shared/host.proto", "subject": "host", "version": 1}
+    told.schemas["/schemas/ids/9"] = {
+        "schema": CRAWL, "schemaType": "PROTOBUF", "references": [reference],
+    }  # fmt: skip
+    told.schemas["/subjects/host/versions/1"] = {"schema": HOST, "schemaType": "PROTOBUF"}
+    assert json.loads(registry.decode(by_number(9, NESTED + PAGE)))["url"] == "http://a.example/"
+
+
+def test_what_the_registry_does_not_know_is_asked_for_seldom(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    for _ in range(3):
+        assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
+    assert len(told.asked) == 1
+    for number in (0, 1 << 31, (1 << 32) - 1):
+        assert code_of(registry, by_number(number, b"x")) == "unknown_schema"
+    assert len(told.asked) == 1
+    told.bodies["/schemas/ids/98"] = 404, b"no such path"
+    assert code_of(registry, by_number(98, b"x")) == "unknown_schema"  # as Apicurio, of a GUID
+    assert told.asked[-1] == "/schemas/types"
+    told.schemas["/schemas/ids/97"] = {"schema": "x", "schemaType": "THRIFT"}
+    assert code_of(registry, by_number(97, b"x")) == "unusable_schema"
+
+
+def test_what_is_kept_of_a_registry_is_bounded(
+    told: ToldRegistry, registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema_registry, "SCHEMAS_KEPT_MAX", 2)
+    for number in (7, 8, 99, 98, 97, 8, 7):
+        told.schemas[f"/schemas/ids/{number}"] = {"schema": PAGE_SCHEMA}
+        registry.decode(by_number(number, avro_page("u", TEXT)))
+    assert len(registry._decoders) == 2  # noqa: SLF001 - what it holds shows nowhere else
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(500, b""), (503, b"busy"), (429, b""), (401, b""), (403, b""), (302, b""), (200, b"<html>"),
+     (200, b"[]"), (200, b"x" * (5 << 20)), (400, b'{"error_code":400}')],
+    ids=["500", "503", "429", "401", "403", "302", "html", "array", "large", "400"],
+)  # fmt: skip
+def test_any_other_answer_is_none(
+    told: ToldRegistry, registry: SchemaRegistry, status: int, body: bytes
+) -> None:
+    told.bodies["/schemas/ids/7"] = status, body
+    with pytest.raises(StreamerError, match="cannot be used for 0 seconds"):
+        registry.decode(by_number(7, avro_page("u", TEXT)))
+    del told.bodies["/schemas/ids/7"]
+    assert registry.decode(by_number(7, avro_page("u", TEXT)))
+
+
+def test_a_404_of_something_that_is_no_registry_is_no_answer(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    told.failure = 404
+    with pytest.raises(StreamerError, match="HTTP 404"):
+        registry.decode(by_number(7, avro_page("u", TEXT)))
+
+
+def test_messages_wait_for_a_registry_that_is_away(told: ToldRegistry) -> None:
+    registry, found = SchemaRegistry(RegistryAddress(told.url)), list[bytes]()
+    value, told.failure = by_number(7, avro_page("http://a.example/", TEXT)), 503
+    waiting = [
+        threading.Thread(target=lambda: found.append(registry.decode(value))) for _ in range(3)
+    ]
+    for each in waiting:
+        each.start()
+    deadline = time.monotonic() + 60
+    while not registry.complaint and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "HTTP 503" in registry.complaint
+    assert found == []
+    told.failure = 0
+    for each in waiting:
+        each.join(60)
+    assert len(found) == 3
+    assert registry.complaint == ""
+
+
+def test_a_login_is_sent_over_tls_and_shown_nowhere(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.give("registry"))
+    with told_registry(context) as told:
+        address = RegistryAddress(told.url, authority.cafile, "me", WORD)
+        SchemaRegistry(address).check()
+        other = RegistryAddress(told.url, Authority(tmp_path, "other").cafile, "me", WORD)
+        with pytest.raises(StreamerError, match="certificate verify failed") as refused:
+            SchemaRegistry(other).check()
+    assert WORD not in repr(address)
+    assert WORD not in str(refused.value)
+    (login,) = told.logins
+    assert login is not None
+    assert base64.b64decode(login.removeprefix("Basic ")) == f"me:{WORD}".encode()
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "why"),
+    [
+        ("registry:8081", {}, "cannot be used"),
+        ("ftp://a.example", {}, "cannot be used"),
+        ("https://", {}, "cannot be used"),
+        ("https://a.example:99999", {}, "cannot be used"),
+        ("https://a.example/?x=1", {}, "cannot be used"),
+        (f"https://me:{WORD}@a.example", {}, "holds an @"),
+        ("https://a.example", {"username": "me"}, "go together"),
+        ("https://a.example", {"password": WORD}, "go together"),
+        ("http://a.example", {"username": "me", "password": WORD}, "readable"),
+        ("http://a.example", {"cafile": Path("ca.pem")}, "needs no certificates"),
+        ("https://a.example", {"cafile": Path("missing.pem")}, "--registry-cafile missing.pem"),
+    ],
+)
+def test_an_address_that_is_none_or_not_safe_is_refused(
+    url: str, more: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(SettingsError, match=why) as refused:
+        SchemaRegistry(RegistryAddress(url, **more))
+    assert WORD not in str(refused.value)
+
+
+def test_a_start_says_what_is_wrong(told: ToldRegistry) -> None:
+    SchemaRegistry(RegistryAddress(told.url)).check()
+    told.failure = 401
+    with pytest.raises(StreamerError, match=r"refuses the login \(HTTP 401\)\. Check"):
+        SchemaRegistry(RegistryAddress(told.url)).check()
+    with pytest.raises(StreamerError, match=r"cannot be used: .*refused"):
+        SchemaRegistry(RegistryAddress("http://127.0.0.1:1")).check()
+
+
+def test_a_header_names_the_schema_as_what_precedes_a_value_does() -> None:
+    guid, number = b"\1" + GUID.bytes, b"\0\0\0\0\7"
+    assert framed(b"x", [("other", b"y"), (HEADER, guid)]) == guid + b"x"
+    assert framed(b"x", [(HEADER, number), (HEADER, guid)]) == number + b"x"
+    assert framed(b"x", [(HEADER, guid + b"\x02\0")]) == guid + b"\x02\0x"
+    for nothing in (b"", b"\0\0\0\7", b"\1" + GUID.bytes[1:], b"\2" * 17, b"\0" * 257, None):
+        assert framed(b"x", [(HEADER, nothing)]) == b"x"
+    assert framed(None, [(HEADER, guid)]) is None
+    assert framed(b"", [(HEADER, guid)]) == b""
+    assert [is_framed(each) for each in (None, b"", b"{}", b"\0", number, guid)] == [False] * 6
+    assert is_framed(number + b"x")
+    assert is_framed(guid + b"x")
+
+
+def message(offset: int, value: bytes | None) -> Message:
+    return offset, b"key", value
+
+
+def test_a_chunk_gets_the_json_of_what_names_its_schema(registry: SchemaRegistry) -> None:
+    page = {"url": "http://a.example/4", "body": TEXT.decode()}
+    large = by_number(7, avro_page("http://a.example/", b"x" * 5000))
+    chunk = Chunk(0, 8, messages=[
+        message(0, by_number(7, avro_page("http://a.example/0", TEXT))),
+        message(1, by_number(99, b"x")),
+        message(2, None),
+        message(3, by_number(7, b"\xff" * 9)),
+        message(4, json.dumps(page).encode()),
+        message(5, by_number(7, avro_page("", TEXT))),
+        message(6, large),
+        message(7, by_number(7, avro_page("http://a.example/7", b"na\xefve text " * 9))),
+    ], times=[*range(8)])  # fmt: skip
+    parser = PageParser(DEFAULT_MAPPING, ["headers"], page_bytes_max=4000, registry=registry)
+    batch = parser.parse(chunk)
+    assert batch.sequences == [0, 4, 7]
+    assert batch.times == [0, 4, 7]
+    assert batch.urls[0] == b"http://a.example/0"
+    assert bytes(batch.bodies[0]) == TEXT
+    assert b"ve text" in bytes(batch.bodies[2])
+    assert batch.carried[0] == b'{"headers":{"server":"test"}}'
+    assert [(each.sequence, each.code) for each in batch.dead] == [
+        (1, "unknown_schema"), (3, "schema_mismatch"), (5, "missing_url"), (6, "record_too_large"),
+    ]  # fmt: skip
+    assert batch.dead[0].value == by_number(99, b"x")
+    assert json.loads(chunk.messages[0][2] or b"")["url"] == "http://a.example/0"
+    assert chunk.messages[3] == message(3, by_number(7, b"\xff" * 9))
+    assert batch.skipped["deletion"] == 1
+
+
+def test_without_a_registry_only_json_is_read() -> None:
+    page = b'{"url":"http://a.example/","body":"' + TEXT + b'"}'
+    chunk = Chunk(0, 4, messages=[
+        message(0, by_number(7, avro_page("http://a.example/0", TEXT))),
+        message(1, b"\1" + GUID.bytes + page),
+        message(2, by_number(8, page)),
+        message(3, b"\1" + GUID.bytes + avro('"bytes"', b"")),
+    ])  # fmt: skip
+    batch = PageParser().parse(chunk)
+    assert batch.sequences == [1, 2]
+    assert [(each.code, each.detail) for each in batch.dead] == [
+        ("no_registry", "it names the schema 7, and no registry is set"),
+        ("no_registry", f"it names the schema {GUID}, and no registry is set"),
+    ]
