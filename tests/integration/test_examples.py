@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -171,3 +172,17 @@ def test_a_folder_of_parquet_becomes_a_clean_file_and_a_report(clone: Path) -> N
         assert sum(int(count) for word, count in counted if word == decision) == pages
     assert len(re.findall(r"│ https://\S+ +│ +\d+ │ +[\d.]+ │", done.stdout)) == 5
     assert (folder / "build" / "clean.verdicts.jsonl.dead.jsonl").exists()
+
+
+def test_archives_in_the_layout_of_common_crawl_are_judged_from_a_web_server(clone: Path) -> None:
+    folder, port = clone / "examples" / "common_crawl", str(free_port())
+    done = run(commands_of("common_crawl").replace("8000", port), folder)
+    assert done.returncode == 0, done.stdout
+    verdicts = (folder / "build" / "verdicts.jsonl").read_text("utf-8").splitlines()
+    archives = Counter(json.loads(line)["page"]["topic"] for line in verdicts)
+    crawl = f"http://127.0.0.1:{port}/crawl-data/CC-MAIN-2024-10"
+    assert set(archives) == {f"{crawl}/segments/{n}/warc/{n:05}.warc.gz" for n in range(2)}
+    assert archives.total() > 300, done.stdout
+    unique = sum(json.loads(line)["verdict"] == "unique" for line in verdicts)
+    clean = gzip.decompress((folder / "build" / "clean.warc.gz").read_bytes())
+    assert clean.count(b"WARC-Type: response") == unique < archives.total()
