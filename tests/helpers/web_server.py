@@ -50,7 +50,7 @@ def web_server() -> Iterator[WebServer]:
     class Handler(_Handler):
         web = served
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _Server(("127.0.0.1", 0), Handler) as server:
         served.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -61,8 +61,13 @@ def web_server() -> Iterator[WebServer]:
             thread.join()
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # files are looked up many at a time
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     web: WebServer
 
     def log_message(self, *_arguments: object) -> None:
