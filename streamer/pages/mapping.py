@@ -303,10 +303,22 @@ _ROWS: dict[str, dict[str, object]] = {
         "content_type": "/type",
         "fetched_at": "/tstamp",
     },
-    "norconex": {
-        "url": ("/id", "/reference"),
-        "body": "/content",
-        "content_type": ("/document.contentType", "/metadata/document.contentType"),
+    "norconex": {  # its Kafka committer, then its JSON file committer
+        "url": ("/id", "/reference", "/upsert/reference"),
+        "body": ("/content", "/upsert/content"),
+        "content_type": (
+            "/document.contentType",
+            "/metadata/document.contentType",
+            "/upsert/metadata/document.contentType",
+        ),
+    },
+    "browsertrix": {  # pages.jsonl with the text of pages
+        "url": "/url",
+        "body": "/text",
+        "body_is": "text",  # extracted by the producer, though the type says HTML
+        "content_type": "/mime",
+        "fetched_at": "/ts",
+        "status": "/status",
     },
     "frontera": {
         "url": "/r/url",

@@ -116,7 +116,9 @@ def is_framed(value: bytes | None) -> bool:
 def _frame_bytes(value: bytes) -> int:
     """Return how many bytes name a schema, 0 where none do."""
     size = {b"\0": _NUMBER_BYTES, b"\1": _GUID_BYTES}.get(value[:1], 0)
-    return size if len(value) >= size else 0
+    if len(value) < size or (size == _NUMBER_BYTES and value[1] > _NUMBER_MAX >> 24):
+        return 0  # no schema has such a number
+    return size
 
 
 def _split(value: bytes) -> tuple[int | str, bytes]:

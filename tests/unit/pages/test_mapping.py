@@ -268,7 +268,8 @@ def test_a_mapping_that_cannot_be_used_is_a_clear_settings_error(text: str, mess
 
 
 def test_presets_are_named_and_the_default_is_the_page_schema() -> None:
-    assert set(PRESETS) == {"page", "scrapy-cluster", "nutch", "norconex", "frontera", "warc"}
+    crawlers = {"browsertrix", "frontera", "norconex", "nutch", "scrapy-cluster"}
+    assert set(PRESETS) == {"page", "warc"} | crawlers
     assert PRESETS["page"] == DEFAULT_MAPPING
 
 
@@ -408,12 +409,31 @@ def test_nutch() -> None:
 
 def test_norconex() -> None:
     batch = parse_fixture("norconex")
-    assert batch.urls == [b"https://docs.example/start"]
+    assert batch.urls == [
+        b"https://docs.example/start", b"https://docs.example/next", b"https://docs.example/file",
+    ]  # fmt: skip
     assert bytes(batch.bodies[0]) == b"How to begin, in three steps."
-    assert batch.flags == [ESCAPED]
+    assert bytes(batch.bodies[2]) == b"What a file says, in one step."
+    assert batch.flags == [ESCAPED, ESCAPED | HTML, HTML]
+    assert batch.carried[1:] == [b'{"content_type":"text/html"}'] * 2
     assert batch.skipped == {"type_not_text": 1}
+    assert [(dead.sequence, dead.code) for dead in batch.dead] == [(4, "missing_url")]  # a delete
     deleted = PageParser(PRESETS["norconex"]).parse_messages(0, 1, [(0, b"https://x", None)])
     assert deleted.skipped == {"deletion": 1}
+
+
+def test_browsertrix() -> None:
+    batch = parse_fixture("browsertrix")
+    assert batch.urls == [b"https://site.example/"]
+    assert bytes(batch.bodies[0]) == rb"Welcome to the site\n1 < 2 in plain text"
+    assert batch.flags == [ESCAPED]
+    assert batch.carried == [
+        b'{"fetched_at":"2026-01-31T12:00:00.123Z","content_type":"text/html"}'
+    ]
+    assert batch.skipped == {"status_not_2xx": 1, "type_not_text": 1}
+    assert [(dead.sequence, dead.code) for dead in batch.dead] == [
+        (0, "missing_url"), (4, "missing_body"),
+    ]  # fmt: skip
 
 
 def test_frontera() -> None:

@@ -146,7 +146,7 @@ def test_any_other_answer_is_none(
     told: ToldRegistry, registry: SchemaRegistry, status: int, body: bytes
 ) -> None:
     told.bodies["/schemas/ids/7"] = status, body
-    with pytest.raises(StreamerError, match="cannot be used for 0 seconds"):
+    with pytest.raises(StreamerError, match=r"cannot be used for \d+ seconds"):
         registry.decode(by_number(7, avro_page("u", TEXT)))
     del told.bodies["/schemas/ids/7"]
     assert registry.decode(by_number(7, avro_page("u", TEXT)))
