@@ -48,6 +48,7 @@ PANELS = {
         "check": "cli.inspect",
         "verify": "analysis.cli.verify",
         "clusters": "analysis.cli.clusters",
+        "rethreshold": "analysis.cli.rethreshold",
         "explain": "analysis.cli.explain",
         "dead-letters": "cli.dead_letters",
     },
@@ -210,6 +211,7 @@ EPILOG = """
   streamer forget my-index --host example.org --dry-run\n
   streamer reshard my-index --to 4\n
   streamer clusters verdicts.jsonl --policy https --out clusters.csv\n
+  streamer rethreshold verdicts.jsonl 0.9 --was 0.8 --out strict.jsonl\n
   streamer select verdicts.jsonl pages/ --policy longest --out clean.jsonl.gz\n
   streamer explain https://example.com/a.html --index my-index --texts crawl.jsonl.gz\n
   streamer dead-letters list verdicts.jsonl.dead.jsonl\n

@@ -52,10 +52,18 @@ from streamer.run.outputs import (
     mark_of,
     output_key,
 )
-from streamer.run.page_outputs import DUPLICATES, KEPT, PAGE_OUTPUTS, PageOutputs, check_complete
+from streamer.run.page_outputs import (
+    DUPLICATES,
+    KEPT,
+    PAGE_OUTPUTS,
+    REVISITS,
+    PageOutputs,
+    check_complete,
+)
 from streamer.run.parquet_verdicts import check_parquet, is_parquet, lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
+from streamer.run.revisits import Originals
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.signer import PageSigner
 
@@ -90,6 +98,13 @@ class Targets:
         str | None, typer.Option(help="File for unique pages, as they came: the clean data set.")
     ] = None
     duplicates: Annotated[str | None, typer.Option(help="File for the other judged pages.")] = None
+    revisits: Annotated[
+        str | None,
+        typer.Option(
+            help="File for WARC records of duplicates: a revisit of the representative where the "
+            "payload has the same bytes, else metadata with the verdict. Of WARC files only."
+        ),
+    ] = None
     summary: Annotated[Path | None, typer.Option(help="File for the summary, as JSON.")] = None
     overwrite: Annotated[
         bool,
@@ -122,6 +137,7 @@ class Targets:
             LETTERS_OPTION: dead_letters,
             KEPT: self.kept,
             DUPLICATES: self.duplicates,
+            REVISITS: self.revisits,
         }
         named = {option: name for option, name in options.items() if name is not None}
         if elsewhere := [option for option, name in named.items() if is_remote(name)]:
@@ -285,6 +301,9 @@ def replay(
     byte for byte if it has one shard.
 
     Example: streamer replay crawl.jsonl.gz --verdicts v.jsonl --kept clean.jsonl --index my-index
+
+    Example: streamer replay crawl.warc.gz --verdicts v.jsonl --kept kept.warc.gz --revisits
+    revisits.warc.gz
 
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
@@ -498,7 +517,8 @@ def _run(
     with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as opened:
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
-        records = PageOutputs(own) if own else None
+        originals = Originals(folder.store) if REVISITS in own else None
+        records = PageOutputs(own, originals=originals) if own else None
         if records is not None and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
         compile_with_bar(main_text=settings.signature.takes_main_text)

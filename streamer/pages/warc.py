@@ -536,12 +536,17 @@ def fields_and_body(page: WarcPage, limit: int) -> tuple[Fields, Callable[[], by
     return fields, lambda: _unwrapped(headers, body, limit)
 
 
+def http_headers_end(block: bytes) -> int:
+    """Return where the HTTP headers of a response end; its length if they do not end soon."""
+    end = _BLANK_LINE.search(block, 0, HEADERS_BYTES_MAX)
+    return end.end() if end else len(block)
+
+
 def _split(block: bytes) -> tuple[str, dict[str, Any], bytes]:
     """Return the status, the headers by lower-case name, and the body of an HTTP response."""
-    end = _BLANK_LINE.search(block, 0, HEADERS_BYTES_MAX)
-    if end is None and len(block) > HEADERS_BYTES_MAX:
+    cut = http_headers_end(block)
+    if cut > HEADERS_BYTES_MAX:
         raise InvalidPage("bad_warc_record", f"HTTP headers of more than {HEADERS_BYTES_MAX} bytes")
-    cut = end.end() if end else len(block)
     try:
         parsed = StatusAndHeadersParser(["HTTP/"]).parse(io.BytesIO(block[:cut]))
     except (StatusAndHeadersParserException, EOFError) as error:

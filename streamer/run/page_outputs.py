@@ -1,5 +1,7 @@
 """The judged pages themselves: the kept ones in one output, all others in another.
 
+Of WARC records there may be a third, with what a collection needs of duplicates (revisits.py).
+
 A page is written as its record came: a line of JSON stays that line, a WARC or ARC record that
 record. What stands between records is always the same: a newline behind each line, two line ends
 behind each WARC record, one behind each ARC record. Where the output is compressed, a WARC or ARC
@@ -35,10 +37,11 @@ from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
+from streamer.run.revisits import Original, Originals, Pair, pairs_of
 from streamer.run.small_files import refs_in
 
-KEPT, DUPLICATES = "kept", "duplicates"
-PAGE_OUTPUTS = (KEPT, DUPLICATES)
+KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
+PAGE_OUTPUTS = (KEPT, DUPLICATES, REVISITS)
 _LINES = "JSON lines"
 _RECORDS = {"WARC": "WARC records", "ARC": "ARC records", "": _LINES}
 _ENDS = {"WARC": b"\r\n\r\n", "ARC": b"\n"}
@@ -54,13 +57,27 @@ _OTHER_RUN = (
 class PageOutputs:
     """The outputs of pages that a run has, by the names of their options.
 
-    `remedy` is the sentence for pages of another kind than an output has.
+    `remedy` is the sentence for pages of another kind than an output has. `originals` are those of
+    the index, where revisits are written.
     """
 
-    def __init__(self, files: Mapping[str, OutputFile], remedy: str = _OTHER_RUN) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, OutputFile],
+        remedy: str = _OTHER_RUN,
+        originals: Originals | None = None,
+    ) -> None:
         self.files = files
+        self.originals = originals
         self._remedy = remedy
         self._kinds = {option: _kind_of_output(file) for option, file in files.items()}
+        if REVISITS in files:
+            if self._kinds[REVISITS] not in {None, "WARC"}:
+                raise SettingsError(
+                    f"--revisits writes WARC records, and {files[REVISITS].name} is named for "
+                    "others. Name it as revisits.warc.gz."
+                )
+            self._kinds[REVISITS] = "WARC"
 
     def check_sources(self, sources: Sequence[Source]) -> None:
         """Raise SettingsError unless the files among `sources` have records of the outputs' kind.
@@ -89,7 +106,21 @@ class PageOutputs:
                 )
             self._kinds[option] = kind
 
-    def packed(self, chunk: Chunk, block: Verdicts) -> list[tuple[OutputFile, bytes]]:
+    def note_kept(self, made: Mapping[int, Original], blocks: Sequence[Verdicts]) -> None:
+        """Note what revisits need of the pages that were kept of a chunk, of which `made` is."""
+        if self.originals is None:
+            return
+        for block in blocks:
+            for ref in block.pages.refs[block.similarities < 0].tolist():
+                self.originals.add(ref, made[ref & SEQUENCE_MASK])
+
+    def pairs(self, made: Mapping[int, Original], block: Verdicts) -> list[Pair | None]:
+        """Return what revisits need of a block of verdicts, whose chunk's kept pages are noted."""
+        return [] if self.originals is None else pairs_of(block, made, self.originals)
+
+    def packed(
+        self, chunk: Chunk, block: Verdicts, revisits: Sequence[bytes] = ()
+    ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs get of the pages of a block of verdicts on a chunk.
 
         It may be called in any thread: to compress pages takes longer than to judge them.
@@ -97,6 +128,9 @@ class PageOutputs:
         is_kept = block.similarities < 0
         found = []
         for option, file in self.files.items():
+            if option == REVISITS:
+                found.append((file, packed(file.name, revisits, alone=True)))
+                continue
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
             if len(refs):
                 found.append((file, packed_records(file.name, chunk, refs)))

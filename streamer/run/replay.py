@@ -40,6 +40,7 @@ from streamer.run.reading import (
     SourceEnd,
     Step,
 )
+from streamer.run.revisits import Original, Pair, duplicate_records, originals_of
 from streamer.run.small_files import (
     Parsed,
     file_alone,
@@ -66,12 +67,16 @@ LARGE_CLUSTERS_MAX = 100  # of all sources, the largest
 
 
 class Prepared(NamedTuple):
-    """A chunk, parsed, signed and looked up; `parsed` is what it has of each source."""
+    """A chunk, parsed, signed and looked up.
+
+    `parsed` is what it has of each source, `originals` what revisits need of it.
+    """
 
     batch: PageBatch
     pages: Pages
     found: Found
     parsed: list[Parsed]
+    originals: dict[int, Original]
 
 
 Work = tuple[Step, Future[Prepared] | None]  # a step, and what becomes of its chunk
@@ -251,7 +256,9 @@ class Replay:
         """Parse, sign and look up a chunk, in a thread of the pool."""
         batch, pages = signed(self._parser, self._signers.get(), chunk)
         found = self._judge.look_up(pages)
-        return Prepared(batch, pages, found, parsed_by_source(chunk, batch))
+        wanted = self._page_outputs is not None and self._page_outputs.originals is not None
+        originals = originals_of(chunk) if wanted else {}
+        return Prepared(batch, pages, found, parsed_by_source(chunk, batch), originals)
 
     # ---- judgement -------------------------------------------------------------------------------
 
@@ -321,7 +328,7 @@ class Replay:
         entry.finished, entry.status = True, status
 
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
-        batch, pages, found, parsed = prepared
+        batch, pages, found, parsed, originals = prepared
         self._check_kind(chunk, parsed)
         if self._letters is not None and batch.dead:
             letters = [
@@ -335,10 +342,13 @@ class Replay:
             source, (start, end, numbers) = FILES, self._judge.next_numbers(chunk, batch)
         each = (self._catalogue.totals, self._outcome.totals)
         counted = None if chunk.parts else chunk.source  # of a few pages there is no large cluster
-        for block in self._judge.judge(
+        blocks = self._judge.judge(
             source, start, end, pages, found, numbers, tombstones=chunk.tombstones
-        ):
-            self._write_block(counted, chunk, block)
+        )
+        if self._page_outputs is not None:
+            self._page_outputs.note_kept(originals, blocks)
+        for block in blocks:
+            self._write_block(counted, chunk, block, originals)
             for totals in each:
                 totals.add_verdicts(block)
         for totals in each:
@@ -419,13 +429,24 @@ class Replay:
         """Have lines made and written, after those before them; raise what failed of one before."""
         self._behind(lambda: output.write(lines()))
 
-    def _write_block(self, source: int | None, chunk: Chunk, block: Verdicts) -> None:
+    def _write_block(
+        self, source: int | None, chunk: Chunk, block: Verdicts, originals: dict[int, Original]
+    ) -> None:
         """Have the verdicts on pages of a chunk written, and the pages."""
         self._write(self._verdicts, partial(self._lines, source, block))
         if self._page_outputs is not None:
-            self._behind(
-                partial(_write_packed, self._pool.submit(self._page_outputs.packed, chunk, block))
-            )
+            pairs = self._page_outputs.pairs(originals, block)
+            packing = self._pool.submit(self._packed, self._page_outputs, chunk, block, pairs)
+            self._behind(partial(_write_packed, packing))
+
+    def _packed(
+        self, outputs: PageOutputs, chunk: Chunk, block: Verdicts, pairs: list[Pair | None]
+    ) -> list[tuple[OutputFile, bytes]]:
+        """Return what the outputs of pages get of a block; in a thread of the pool."""
+        if not pairs:
+            return outputs.packed(chunk, block)
+        records = duplicate_records(chunk, block, pairs, self._locate, self._fingerprint)
+        return outputs.packed(chunk, block, list(records))
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
         """Raise SettingsError where an output of pages has records of another kind than a chunk."""
@@ -452,6 +473,8 @@ class Replay:
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
         state, blocks = self._catalogue.to_flush()
+        if self._page_outputs is not None and self._page_outputs.originals is not None:
+            blocks += self._page_outputs.originals.to_flush()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
 
         def owner_state() -> bytes:

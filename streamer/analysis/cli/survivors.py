@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from streamer.analysis.cli import complete_output
 from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
 from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
@@ -167,7 +167,7 @@ def select(
             verdicts, rank, numbering(selection.scope), excluded, report
         )
     survivors.expect([source.name for source in sources], some=selection.some)
-    with _complete_output(out) as file:
+    with complete_output(out) as file:
         (_write_rows if is_table else _write_records)(file, sources, survivors, reader)
     if clusters and write_table:
         write_clusters(clusters, write_table, grouping, rows(verdicts, grouping, excluded))
@@ -178,37 +178,6 @@ def select(
             f"{survivors.unjudged:,} pages have no verdict in {verdicts}, and are not written. "
             "Judge them, or leave it at that if rules have left them out."
         )
-
-
-@contextmanager
-def _complete_output(name: str) -> Iterator[OutputFile]:
-    """Open an output that has another name until it is complete; if something fails, none is left.
-
-    Standard output and devices are written as they are.
-
-    Raises:
-        SettingsError: it cannot be written.
-    """
-    target = Path(output_key(name))
-    if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
-        with closing(OutputFile.open(name, None, index=None)) as file:
-            yield file
-            file.sync()
-        return
-    part = target.with_name(f"{target.name}.part")
-    try:
-        raw = part.open("wb", buffering=0)
-    except OSError as error:
-        raise SettingsError(
-            f"Cannot write {part}: {error.strerror}; give another --out."
-        ) from error
-    try:
-        with closing(OutputFile(name, raw, 0)) as file:
-            yield file
-            file.sync()
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _write_records(

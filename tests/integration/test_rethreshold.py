@@ -1,0 +1,65 @@
+"""`streamer rethreshold`: what it calls certain is what a replay at that threshold gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.fleet import exit_code
+from tests.integration.test_replay import Place, lines
+
+
+def judged(place: Place, crawl: Path, name: str, *arguments: str) -> Path:
+    key = place.folder / "key"
+    if not key.exists():
+        place.write("key", b"7" * 64).chmod(0o600)
+    out = place.folder / f"{name}.jsonl"
+    command = ("replay", crawl, "--verdicts", out, "--key-file", key)
+    assert exit_code(*command, *arguments) == 0
+    return out
+
+
+@pytest.mark.parametrize("arguments", [(), ("--shards", "3"), ("--exact",)], ids=" ".join)
+def test_what_is_certain_is_what_a_replay_at_that_threshold_gives(
+    tmp_path: Path, crawl: Path, arguments: tuple[str, ...]
+) -> None:
+    place = Place(tmp_path)
+    before = judged(place, crawl, "before", *arguments)
+    shards = arguments if "--shards" in arguments else ()
+    for threshold in ("0.82", "0.97"):
+        wanted = judged(place, crawl, threshold, "--threshold", threshold, *arguments)
+        out = tmp_path / f"told-{threshold}.jsonl"
+        command = ("rethreshold", before, threshold, "--was", "0.8", "--out", out, *shards)
+        assert exit_code(*command) == 0
+        found = {"exact": 0, "decision": 0, "open": 0}
+        other = {json.dumps(each["page"]): each for each in lines(wanted)}
+        told = lines(out)
+        assert len(told) == len(other)
+        for verdict in told:
+            real, known = other[json.dumps(verdict["page"])], verdict.pop("known")
+            found[known] += 1
+            if known == "exact":
+                assert verdict == real
+            elif known == "decision":
+                assert real["verdict"] == "duplicate"
+                assert real["similarity"] >= verdict["similarity"]
+        assert found["exact"] > 20
+        assert found["open"] > 0
+        counts = [tmp_path / f"c-{each}.jsonl" for each in ("before", "told")]
+        for verdicts, clusters in zip((before, out), counts, strict=True):
+            assert exit_code("clusters", verdicts, "--out", clusters) == 0
+        assert counts[0].read_bytes() != counts[1].read_bytes()
+
+
+def test_a_lower_threshold_is_refused_and_nothing_is_written(
+    tmp_path: Path, crawl: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, out = judged(Place(tmp_path), crawl, "before"), tmp_path / "told.jsonl"
+    assert exit_code("rethreshold", before, "0.7", "--was", "0.8", "--out", out) == 2
+    assert "lower than --was 0.8" in capfd.readouterr().err
+    assert exit_code("rethreshold", before, "0.7", "--out", out) == 1
+    assert "Give that with --was" in " ".join(capfd.readouterr().err.split())
+    assert exit_code("rethreshold", before, "0.9", "--out", before) == 2
+    assert not list(tmp_path.glob("told*"))

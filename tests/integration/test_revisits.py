@@ -1,0 +1,217 @@
+"""`replay --revisits`: what a WARC collection needs of duplicates, whatever kill came."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from tests.helpers.kills import code_of
+from tests.integration.test_page_outputs import KILLED, expanded, text_of
+from tests.integration.test_replay import Place, lines, page
+
+PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def body_of(number: int) -> bytes:
+    """Return one of seven contents; of each, every third copy has another markup."""
+    text = text_of(number % 7)
+    return b"<p>" + text + (b"</p>" if number % 3 == 2 else b"")
+
+
+def headers_of(number: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Number:   %d\r\n\r\n" % number
+
+
+def record(number: int, *, digest: str = "") -> bytes:
+    block = headers_of(number) + body_of(number)
+    fields = [
+        "WARC/1.0", "WARC-Type: response", f"WARC-Target-URI: http://a.example/{number}",
+        f"WARC-Record-ID: <urn:uuid:{number:08x}-0000-4000-8000-000000000000>",
+        f"WARC-Date: 2026-01-{1 + number // 24:02}T{number % 24:02}:00:00Z",
+        "Content-Type: application/http; msgtype=response", f"Content-Length: {len(block)}",
+        *([f"WARC-Payload-Digest: {digest}"] if digest else []),
+    ]  # fmt: skip
+    return "\r\n".join(fields).encode() + b"\r\n\r\n" + block + b"\r\n\r\n"
+
+
+def warc(place: Place, name: str, numbers: range) -> Path:
+    """Write records in disorder, so that their dates do not ascend."""
+    mixed = sorted(numbers, key=lambda number: number * 7919 % 101)
+    return place.write(name, *(gzip.compress(record(number)) for number in mixed))
+
+
+def records(path: Path) -> list[tuple[dict[str, str], bytes]]:
+    """Return the headers and blocks of the records of a file, by warcio's reader."""
+    with path.open("rb") as file:
+        return [
+            (dict(each.rec_headers.headers), each.raw_stream.read())
+            for each in ArchiveIterator(file, no_record_parse=True)
+        ]
+
+
+def number_of(url: str) -> int:
+    return int(url.rpartition("/")[2])
+
+
+def check(place: Place, revisits: Path) -> dict[str, int]:
+    """Hold each record against its verdict; return how many there are of which kind."""
+    said = [each for each in lines(place.verdicts) if each["verdict"] == "duplicate"]
+    found = records(revisits)
+    assert [head["WARC-Target-URI"] for head, _ in found] == [each["url"] for each in said]
+    assert len({head["WARC-Record-ID"] for head, _ in found}) == len(found)
+    counts = {"revisit": 0, "metadata": 0}
+    for verdict, (head, block) in zip(said, found, strict=True):
+        own, other = number_of(verdict["url"]), number_of(verdict["representative"]["url"])
+        theirs = dict(records_of(record(own))[0][0])
+        assert head["WARC-Date"] == theirs["WARC-Date"]
+        counts[head["WARC-Type"]] += 1
+        if body_of(own) == body_of(other):
+            assert head["WARC-Type"] == "revisit"
+            assert head["WARC-Profile"] == PROFILE
+            original = dict(records_of(record(other))[0][0])
+            assert head["WARC-Refers-To-Target-URI"] == original["WARC-Target-URI"]
+            assert head["WARC-Refers-To-Date"] == original["WARC-Date"]
+            assert head["WARC-Payload-Digest"].startswith("sha1:")
+            assert block == headers_of(own)
+        else:
+            assert head["WARC-Type"] == "metadata"
+            assert head["WARC-Refers-To"] == theirs["WARC-Record-ID"]
+            assert json.loads(block) == verdict
+    return counts
+
+
+def records_of(data: bytes) -> list[tuple[dict[str, str], bytes]]:
+    return [
+        (dict(each.rec_headers.headers), each.raw_stream.read())
+        for each in ArchiveIterator(io.BytesIO(data), no_record_parse=True)
+    ]
+
+
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_equal_payloads_become_revisits_and_near_ones_metadata_over_runs(
+    place: Place, shards: str
+) -> None:
+    revisits = place.folder / "revisits.warc.gz"
+    arguments = (
+        "--revisits", revisits, "--kept", place.folder / "kept.warc.gz", "--shards", shards,
+        "--key-file", place.folder / "key",
+    )  # fmt: skip
+    assert place.replay(warc(place, "one.warc.gz", range(40)), *arguments) == 0
+    assert place.replay(warc(place, "two.warc.gz", range(40, 60)), *arguments) == 0
+    counts = check(place, revisits)
+    assert counts["revisit"] > 20
+    assert counts["metadata"] > 10
+
+
+def test_the_digest_is_the_one_that_the_representative_is_known_by(place: Place) -> None:
+    file = place.write(
+        "pages.warc", record(0, digest="sha256:ABC"), record(7, digest="sha1:OTHER"), record(21)
+    )
+    revisits = place.folder / "revisits.warc"
+    assert place.replay(file, "--revisits", revisits) == 0
+    heads = [head for head, _ in records(revisits)]
+    assert [head.get("WARC-Payload-Digest") for head in heads] == ["sha256:ABC"] * len(heads)
+    assert [head["WARC-Type"] for head in heads] == ["revisit", "revisit"]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_whatever_call_a_kill_comes_before_the_records_are_those_of_a_quiet_run(
+    place: Place, shards: int
+) -> None:
+    file = warc(place, "pages.warc.gz", range(80))
+
+    def replay(name: str, call: str, step: int) -> tuple[int, bytes]:
+        revisits = place.folder / f"{name}.warc.zst"
+        code = code_of(
+            KILLED, step, call, file, "--verdicts", place.folder / f"{name}.jsonl", "--index",
+            place.folder / name, "--key-file", place.folder / "key", "--revisits", revisits,
+            "--head-pages", "4", "--shards", shards,
+        )  # fmt: skip
+        return code, expanded(revisits) if not code else b""
+
+    code, quiet = replay("quiet", "-", 0)
+    assert (code, bool(quiet)) == (0, True)
+    for call, step in (("_judge_new", 3), ("flush", 2), ("sync", 5)):
+        name = f"{call}{step}"
+        assert replay(name, call, step)[0] == -9
+        assert replay(name, "-", 0) == (0, quiet)
+
+
+def test_revisits_of_other_than_warc_files_are_refused(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = place.write("pages.jsonl", page(1))
+    assert place.replay(file, "--revisits", place.folder / "revisits.warc.gz") == 2
+    assert "holds JSON lines" in capfd.readouterr().err
+    assert place.replay(file, "--revisits", place.folder / "revisits.jsonl") == 2
+    assert "Name it as revisits.warc.gz" in " ".join(capfd.readouterr().err.split())
+
+
+# pywb is no dependency: two of its own have no wheels, and the locks take nothing else.
+@pytest.mark.skipif(not shutil.which("wb-manager"), reason="pywb is not installed")
+def test_pywb_shows_what_a_revisit_refers_to(place: Place) -> None:
+    file = warc(place, "pages.warc.gz", range(40))
+    kept, revisits = place.folder / "kept.warc.gz", place.folder / "revisits.warc.gz"
+    assert place.replay(file, "--kept", kept, "--revisits", revisits) == 0
+    archive = place.folder / "archive"
+    archive.mkdir()
+    for command in (["init", "pages"], ["add", "pages", str(kept), str(revisits)]):
+        subprocess.run(["wb-manager", *command], cwd=archive, check=True, capture_output=True)  # noqa: S607 - on the PATH
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["wayback", "--port", str(port), "--bind", "127.0.0.1"]
+    with subprocess.Popen(
+        command, cwd=archive, env={**os.environ, "PYTHONPATH": ""},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        try:
+            shown = 0
+            for head, _ in records(revisits):
+                if head["WARC-Type"] != "revisit":
+                    continue
+                url, stamp = (
+                    head["WARC-Target-URI"],
+                    head["WARC-Date"].translate({ord(each): None for each in "-:TZ"}),
+                )
+                got = fetched(f"http://127.0.0.1:{port}/pages/{stamp}id_/{url}")
+                assert got == (200, body_of(number_of(url)))
+                shown += 1
+            assert shown > 5
+        finally:
+            server.terminate()
+
+
+def fetched(url: str, seconds: float = 60.0) -> tuple[int, Any]:
+    """Return the status and the body at a URL, once its server listens."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - this machine
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
