@@ -289,16 +289,14 @@ def replay(
 ) -> None:
     """Judge the pages of files or of a topic: one verdict per page, unique or duplicate.
 
-    With --index, the same command continues after an interruption. Files that were judged before
-    are skipped. A file that has grown continues where it ended, and so does a pipe that begins with
-    the same records. A file or pipe whose judged records have changed is refused.
+    With --index, the same command continues after an interruption: judged files
+    are skipped, and files that have grown are continued. A file whose judged
+    records have changed is refused. A damaged file is judged up to the damage,
+    and the run ends with exit code 1 after all others.
 
-    A damaged or truncated file is judged up to the damage, and the run ends with exit code 1 after
-    all other files. A repaired copy continues where the good part ended.
-
-    A topic is read one partition after the other, up to its end at the start. Messages before the
-    index's position are skipped. With --order-of, verdicts are those of the worker of that index,
-    byte for byte if it has one shard.
+    A topic is read one partition after the other, up to its end at the start. With
+    --order-of, verdicts are those of the worker of that index, byte for byte if it
+    has one shard.
 
     Example: streamer replay crawl.jsonl.gz --verdicts v.jsonl --kept clean.jsonl --index my-index
 

@@ -50,13 +50,13 @@ class OfTopics:
     """The options for an index in Kafka."""
 
     settled: Annotated[
-        bool, typer.Option("--settled", help="Count pages that are still on their way as broken.")
+        bool, typer.Option("--settled", help="Count pages without a verdict yet as broken.")
     ] = False
     wait: Annotated[
         float,
         typer.Option(
             min=0,
-            help="Seconds to wait, at most, until the index is there and all of it is judged.",
+            help="Maximum time in seconds to wait until all pages are judged.",
         ),
     ] = 0.0
 
@@ -74,24 +74,24 @@ def verify(
     *,
     files: OfFiles,
     topics: OfTopics,
-    json: Annotated[Path | None, typer.Option(help="File to write the counts to.")] = None,
+    json: Annotated[Path | None, typer.Option(help="File for the counts, as JSON.")] = None,
     settings: Annotated[
         Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "page_bytes_max",
         "key_file", "threads", KAFKA, SECURITY, REGISTRY,
     ],
 ) -> None:  # fmt: skip
-    """Hold an index against its promises; exit code 1 if one is broken.
+    """Check an index against its guarantees; exit code 1 if one is broken.
 
-    Of an index in Kafka it reads the pages, all logs, the verdicts and the dead letters, and folds
-    the logs afresh. It writes nothing to Kafka, needs no key, and may run beside workers. Give it
-    the worker's --preset or --fields, --rules, --also and --registry-url. Its scratch files, about
-    1 kB a kept page, go to TMPDIR.
+    For an index in Kafka, it reads pages, logs, verdicts and dead letters, and applies the logs
+    again. It writes nothing to Kafka, needs no key, and may run next to workers. Give the worker's
+    --preset or --fields, --rules, --also and --registry-url. Scratch files go to TMPDIR, about 1 kB
+    per kept page.
 
-    With --index it does so for an index that `replay` has written: it judges the PAGES again in an
-    index of its own, and compares each line of the verdicts and dead letters, and each row of the
-    index. Give the replay's --preset or --fields, --carry, --also, --key-file, --url-prefix and
-    --page-bytes-max; the rest the index knows. An index whose settings were changed on the way, or
-    that has read a topic or a pipe, is refused. Memory: some 50 bytes a record.
+    With --index, for an index of `replay`, it judges PAGES again in a temporary index. It compares
+    each line of the verdicts and dead letters, and each row of the index. Give the replay's
+    --preset or --fields, --carry, --also, --key-file, --url-prefix and --page-bytes-max. An index
+    whose settings were changed, or that has read a topic or a pipe, is refused. It takes some 50
+    bytes of memory per record.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
 
@@ -109,7 +109,7 @@ def verify(
         total = sum(check.violations for check in report.checks.values())
         raise StreamerError(
             f"The index {name} breaks its promises, {total:,} times: "
-            f"{', '.join(report.broken)}. Examples stand above."
+            f"{', '.join(report.broken)}. See the examples above."
         )
 
 
