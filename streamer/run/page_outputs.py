@@ -37,7 +37,7 @@ from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
-from streamer.run.revisits import Original, Originals, Pair, pairs_of
+from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 from streamer.run.small_files import refs_in
 
 KEPT, DUPLICATES, REVISITS = "kept", "duplicates", "revisits"
@@ -114,7 +114,7 @@ class PageOutputs:
             for ref in block.pages.refs[block.similarities < 0].tolist():
                 self.originals.add(ref, made[ref & SEQUENCE_MASK])
 
-    def pairs(self, made: Mapping[int, Original], block: Verdicts) -> list[Pair | None]:
+    def pairs(self, made: Mapping[int, Original], block: Verdicts) -> list[RevisitPair | None]:
         """Return what revisits need of a block of verdicts, whose chunk's kept pages are noted."""
         return [] if self.originals is None else pairs_of(block, made, self.originals)
 

@@ -40,7 +40,7 @@ from streamer.run.reading import (
     SourceEnd,
     Step,
 )
-from streamer.run.revisits import Original, Pair, duplicate_records, originals_of
+from streamer.run.revisits import Original, RevisitPair, duplicate_records, originals_of
 from streamer.run.small_files import (
     Parsed,
     file_alone,
@@ -440,7 +440,7 @@ class Replay:
             self._behind(partial(_write_packed, packing))
 
     def _packed(
-        self, outputs: PageOutputs, chunk: Chunk, block: Verdicts, pairs: list[Pair | None]
+        self, outputs: PageOutputs, chunk: Chunk, block: Verdicts, pairs: list[RevisitPair | None]
     ) -> list[tuple[OutputFile, bytes]]:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
         if not pairs:

@@ -116,7 +116,7 @@ class Originals:
         return self._blocks[number]
 
 
-class Pair(NamedTuple):
+class RevisitPair(NamedTuple):
     """A duplicate and its representative, as far as that is a page of this index."""
 
     own: Original
@@ -129,7 +129,9 @@ class Pair(NamedTuple):
         return other is not None and bool(other.date) and other.payload == self.own.payload
 
 
-def pairs_of(block: Verdicts, made: Mapping[int, Original], known: Originals) -> list[Pair | None]:
+def pairs_of(
+    block: Verdicts, made: Mapping[int, Original], known: Originals
+) -> list[RevisitPair | None]:
     """Return the pairs of a block of verdicts, None where a page is unique; `made` is its chunk's.
 
     The kept pages of the chunk must be among those that are known.
@@ -142,13 +144,17 @@ def pairs_of(block: Verdicts, made: Mapping[int, Original], known: Originals) ->
     return [
         None
         if similarity < 0
-        else Pair(made[ref & SEQUENCE_MASK], None if corpus else known.find(other))
+        else RevisitPair(made[ref & SEQUENCE_MASK], None if corpus else known.find(other))
         for ref, similarity, other, corpus in columns
     ]
 
 
 def duplicate_records(
-    chunk: Chunk, block: Verdicts, pairs: Sequence[Pair | None], locate: Locate, fingerprint: str
+    chunk: Chunk,
+    block: Verdicts,
+    pairs: Sequence[RevisitPair | None],
+    locate: Locate,
+    fingerprint: str,
 ) -> Iterator[bytes]:
     """Yield the records of the duplicates in a block; may be called in any thread."""
     pages = {page.sequence: page for page in chunk.pages}

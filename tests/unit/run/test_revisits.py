@@ -8,7 +8,7 @@ import pytest
 
 from streamer.pages.chunk import Chunk, WarcPage
 from streamer.run import revisits
-from streamer.run.revisits import Original, Originals, Pair, originals_of
+from streamer.run.revisits import Original, Originals, RevisitPair, originals_of
 from streamer.stored.store import Store
 
 
@@ -60,7 +60,7 @@ def test_the_payload_of_a_response_is_what_follows_its_http_headers() -> None:
 
 def test_a_page_without_a_date_is_not_referred_to() -> None:
     own = original(1)
-    assert Pair(own, own).is_identical
-    assert not Pair(own, own._replace(date="")).is_identical
-    assert not Pair(own, own._replace(payload=bytes(range(20)))).is_identical
-    assert not Pair(own, None).is_identical
+    assert RevisitPair(own, own).is_identical
+    assert not RevisitPair(own, own._replace(date="")).is_identical
+    assert not RevisitPair(own, own._replace(payload=bytes(range(20)))).is_identical
+    assert not RevisitPair(own, None).is_identical
