@@ -458,22 +458,22 @@ class Settings(BaseSettings):
 
     registry_url: str = _setting(
         REGISTRY,
-        "Schema registry of the messages that name their schema (Avro, Protobuf, JSON), as "
-        "https://registry.example.org; of Apicurio with /apis/ccompat/v7 behind.",
+        "Schema registry for messages that name their schema (Avro, Protobuf, JSON), for example "
+        "https://registry.example.org; for Apicurio, append /apis/ccompat/v7.",
         "",
         shown="none",
         form="URL",
     )
     registry_cafile: Path | None = _setting(
-        REGISTRY, "Certificates that the registry may show.", None
+        REGISTRY, "File with the CA certificates that verify the registry.", None
     )
-    registry_username: str | None = _setting(REGISTRY, "User to log in as.", None)
+    registry_username: str | None = _setting(REGISTRY, "User name for the registry.", None)
     registry_password_file: Path | None = _setting(
-        REGISTRY, "File with the password; STREAMER_REGISTRY_PASSWORD is another way.", None
+        REGISTRY, "File with that user's password; or set STREAMER_REGISTRY_PASSWORD.", None
     )
     registry_password: SecretStr | None = _setting(
         REGISTRY,
-        "The password itself. It is no flag, since command lines are seen by others.",
+        "That user's password. It is not a flag, because other users can see command lines.",
         None,
         flag=False,
     )
