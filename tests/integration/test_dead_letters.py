@@ -289,8 +289,9 @@ def test_each_code_has_the_remedy_of_the_document() -> None:
 
 
 def test_each_code_that_a_record_may_get_is_known() -> None:
-    raised: set[str] = set()
-    for path in (ROOT / "streamer" / "pages").glob("*.py"):
-        source = path.read_text("utf-8")
-        raised |= {*re.findall(r'(?:InvalidPage\(|Rejected\([^"]*)"(\w+)"', source)}
+    sources = (path.read_text("utf-8") for path in (ROOT / "streamer" / "pages").glob("*.py"))
+    source = "\n".join(sources)
+    raised = {*re.findall(r'(?:InvalidPage\(|Rejected\([^"]*)"(\w+)"', source)}
+    for name in {*re.findall(r"InvalidPage\(([A-Z]+)\b", source)}:
+        raised |= {*re.findall(rf'^{name} = "(\w+)"', source, re.MULTILINE)}
     assert raised == REMEDIES.keys()
