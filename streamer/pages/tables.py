@@ -115,7 +115,9 @@ def _parquet(place: str | RemoteFile) -> _Table:
     parts = [_RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
-        return iter(opened.iter_batches(batch_size=rows, row_groups=[part], columns=columns))
+        # Columns are read one after another: other threads have pages to sign meanwhile.
+        batches = opened.iter_batches(rows, row_groups=[part], columns=columns, use_threads=False)
+        return iter(batches)
 
     return _Table(opened.schema_arrow.names, parts, _footer_digest(place), read, opened.close)
 
