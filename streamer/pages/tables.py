@@ -116,8 +116,8 @@ def _parquet(place: str | RemoteFile) -> _Table:
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         # Columns are read one after another: other threads have pages to sign meanwhile.
-        batches = opened.iter_batches(rows, row_groups=[part], columns=columns, use_threads=False)
-        return iter(batches)
+        options = {"row_groups": [part], "columns": columns, "use_threads": False}
+        return iter(opened.iter_batches(batch_size=rows, **options))
 
     return _Table(opened.schema_arrow.names, parts, _footer_digest(place), read, opened.close)
 
