@@ -51,7 +51,7 @@ _NAMES = Verdict.__struct_fields__
 class Rethreshold:
     """Tells verdicts at the threshold `least`, which is not below that of the run.
 
-    Memory is some 100 bytes a page that was kept by the run, or is kept anew.
+    Memory is some 100 bytes a page that was kept by the run, or is kept anew, or a source.
 
     Attributes:
         counts: pages by decision and certainty.
@@ -61,16 +61,14 @@ class Rethreshold:
 
     Args:
         least, was: the new threshold and that of the run, in ten-thousandths; None: not known.
-        shards: how many the index had: with several, the representative is that of the first shard
-            that found one, and another shard may have had one that is nearer.
     """
 
-    def __init__(self, least: int, was: int | None = None, shards: int = 1) -> None:
+    def __init__(self, least: int, was: int | None = None) -> None:
         self._least, self._was = least, was
-        self._shards = shards
         self._doubt = widest_doubt(least)
         self._certain: set[int] = set()  # pages that are kept for certain
         self._assumed: set[int] = set()  # and those that may be
+        self._newest: dict[tuple[str, int], int] = {}  # of each source
         self._has_changed = False  # a page came that may be kept, and was not
         self.counts: Counter[tuple[Decision, Certainty]] = Counter()
         self.kept_anew = 0
@@ -88,12 +86,24 @@ class Rethreshold:
                     f"Line {number} tells the change of its URL, and which pages were retired by "
                     "one depends on the threshold. Judge the pages again."
                 )
+            self._check_order(verdict.page, number)
             found = (
                 self._duplicate(verdict, number) if verdict.is_duplicate else self._unique(verdict)
             )
             self.counts[found.verdict, found.known] += 1
             yield found
         self._check_stricter()
+
+    def _check_order(self, page: Location, number: int) -> None:
+        """Raise InputError unless a page comes behind those before it in its source."""
+        source = page.topic, page.partition
+        if page.offset <= self._newest.get(source, -1):
+            raise InputError(
+                f"Line {number} comes behind a later page of {page.topic}, so these are verdicts "
+                "of an index with several shards, of several indexes, or of two files of one name. "
+                "Their order does not say which pages were kept before which: judge them again."
+            )
+        self._newest[source] = page.offset
 
     def _check_stricter(self) -> None:
         """Raise InputError unless the threshold is known not to be below that of the run."""
@@ -124,16 +134,17 @@ class Rethreshold:
         elsewhere = other.index is not msgspec.UNSET
         is_kept = elsewhere or self._is_kept(other.page, number)
         similarity = round(verdict.similarity * SIMILARITY_ONE)
+        by_sets = verdict.exact is not msgspec.UNSET
+        is_near = by_sets and abs(similarity - self._least) <= self._doubt
         if verdict.basis is not Basis.SIGNATURE:
-            return self._stays(verdict, _EXACT if is_kept else _OPEN)
+            certain = Certainty.DECISION if is_near and verdict.exact is False else _EXACT
+            return self._stays(verdict, certain if is_kept else _OPEN)
         self._note(similarity, number)
         if self._least == self._was:
             return self._stays(verdict, Certainty.EXACT)
-        by_sets = verdict.exact is not msgspec.UNSET
-        is_near = by_sets and abs(similarity - self._least) <= self._doubt
         if similarity < self._least:
             self.kept_anew += 1
-            is_exact = not (self._has_changed or is_near or self._shards > 1)
+            is_exact = not (self._has_changed or is_near)
             kept = self._kept(_without_match(verdict), _EXACT if is_exact else _OPEN)
             self._has_changed = True
             return kept

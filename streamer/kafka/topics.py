@@ -230,7 +230,7 @@ async def _check(admin: AIOKafkaAdminClient, topic: Topic, partitions: int) -> N
     config = await topic_config(admin, topic.name)
     for name, wanted in topic.config.items():
         found = config.get(name, "")
-        if found == wanted or (name == _LARGEST and int(found) >= int(wanted)):
+        if found == wanted or (name == _LARGEST and found.isdigit() and int(found) >= int(wanted)):
             continue
         if topic.may_expire and name in _RETENTION:
             _log.warning("messages_expire", topic=topic.name, setting=name, value=found)

@@ -202,10 +202,16 @@ class PageParser:
             ordinal, key, value = messages[place]
             assert value is not None, ordinal
             try:
-                messages[place] = ordinal, key, self._decode(value)
+                decoded = self._decode(value)
             except InvalidPage as fault:
                 batch.dead.append(_rejected(ordinal, fault, key, value))
                 refused.add(place)
+                continue
+            if len(decoded) > self._limit:
+                batch.dead.append(over_limit(ordinal, value, len(decoded), key))
+                refused.add(place)
+            else:
+                messages[place] = ordinal, key, decoded
         if not refused:
             return messages
         return [each for place, each in enumerate(messages) if place not in refused]

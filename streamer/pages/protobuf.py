@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from streamer.errors import InvalidPage
+from streamer.errors import InvalidPage, StreamerError
 from streamer.pages.avro import (
     DEPTH_MAX,
     MISMATCH,
@@ -34,6 +34,8 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LOGGED = re.compile(r"WARNING: |[IWE]\d{4} ")
 _COMPILE_SECONDS_MAX = 60
 _VARINT_BYTES_MAX = 5
+_NOT_COMPILED = "A schema of Protobuf could not be compiled"
+_AGAIN = "Free memory and processes; the same command continues"
 _Message = Any  # google.protobuf.message.Message: the library has no types
 
 
@@ -49,7 +51,7 @@ def protobuf_decoder(text: str, references: Mapping[str, str]) -> Decode:
 
     try:
         file = _pool_file({**references, MAIN: text})
-    except InvalidPage:
+    except (InvalidPage, StreamerError):
         raise
     except Exception as error:  # whatever a descriptor can be
         raise InvalidPage(UNUSABLE, " ".join(f"Protobuf: {error}".split())[:200]) from error
@@ -74,7 +76,9 @@ def _as_json(message: _Message) -> bytes:
     if _values_in(message, VALUES_MAX) > VALUES_MAX:
         raise InvalidPage(TOO_MANY, f"more than {VALUES_MAX:,} values")
     try:
-        record = MessageToDict(message, preserving_proto_field_name=True)
+        # Of the schema's own pool: the process' pool knows what other schemas have imported.
+        pool = message.DESCRIPTOR.file.pool
+        record = MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
     except Exception as error:  # a time of the year 10,000, an Any of an unknown type
         raise InvalidPage(MISMATCH, type(error).__name__) from error
     for field, value in message.ListFields():
@@ -97,6 +101,8 @@ def _values_in(message: _Message, limit: int) -> int:
             count += len(parts)
             continue
         for part in parts:
+            if field.message_type.full_name == "google.protobuf.Any" and hasattr(part, "value"):
+                count += len(part.value)  # has as many values at most
             count += 1 + (_values_in(part, limit - count) if hasattr(part, "ListFields") else 1)
             if count > limit:
                 return count
@@ -190,13 +196,29 @@ def _compiled(files: Mapping[str, str]) -> dict[str, Any]:
             Path(folder, path).write_text(text, encoding="utf-8")
         made = Path(folder, "descriptors")
         command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", "--include_imports"]
-        done = subprocess.run(  # noqa: S603 - our own interpreter
-            [*command, f"--descriptor_set_out={made}", MAIN],
-            capture_output=True, timeout=_COMPILE_SECONDS_MAX, check=False,
-        )  # fmt: skip
+        done = _ended([*command, f"--descriptor_set_out={made}", MAIN])
         if done.returncode:
             lines = done.stderr.decode(errors="replace").replace(f"{folder}/", "").splitlines()
             said = " ".join(line for line in lines if not _LOGGED.match(line))
             raise InvalidPage(UNUSABLE, f"Protobuf: {said[:200]}")
         found = FileDescriptorSet.FromString(made.read_bytes())
     return {each.name: each for each in found.file}
+
+
+def _ended(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command; what this machine does to it says nothing of a schema.
+
+    Raises:
+        StreamerError: it could not be run, was killed, or did not end in time.
+    """
+    try:
+        # In a session of its own: a signal for us does not kill it.
+        done = subprocess.run(  # noqa: S603 - our own interpreter
+            command, capture_output=True, timeout=_COMPILE_SECONDS_MAX, check=False,
+            start_new_session=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StreamerError(f"{_NOT_COMPILED}: {error}. {_AGAIN}") from error
+    if done.returncode < 0:
+        raise StreamerError(f"{_NOT_COMPILED}: killed by signal {-done.returncode}. {_AGAIN}")
+    return done

@@ -165,12 +165,13 @@ class SchemaRegistry:
         with needs_extra("registry", "Reading messages of a schema registry"):
             import fastavro  # noqa: F401, PLC0415 - an extra
             import google.protobuf  # noqa: F401, PLC0415
+            import grpc_tools  # type: ignore[import-untyped]  # noqa: F401, PLC0415
         self.patience_s = patience_s
         self.complaint = ""
         self._client = _Client(address)
         self._lock = threading.Lock()  # held while something is asked
         self._decoders: dict[int | str, Decode] = {}
-        self._refused: dict[int | str, tuple[InvalidPage, float]] = {}  # and until when
+        self._refused: dict[int | str, tuple[str, str, float]] = {}  # code, detail, until when
 
     def check(self) -> None:
         """Ask the registry once whether it is one.
@@ -201,14 +202,16 @@ class SchemaRegistry:
         with self._lock:
             if found := self._decoders.get(schema_id):
                 return found
-            refused, until = self._refused.get(schema_id, (None, 0.0))
-            if refused is not None and time.monotonic() < until:
-                raise InvalidPage(refused.code, refused.detail)
+            code, detail, until = self._refused.get(schema_id, ("", "", 0.0))
+            if code and time.monotonic() < until:
+                raise InvalidPage(code, detail)
             try:
                 found = self._made_decoder(schema_id)
             except InvalidPage as error:
                 _make_room(self._refused)
-                self._refused[schema_id] = error, time.monotonic() + UNKNOWN_SECONDS
+                # Not the error itself, whose traceback holds on to the whole chunk.
+                until = time.monotonic() + UNKNOWN_SECONDS
+                self._refused[schema_id] = error.code, error.detail, until
                 raise
             _make_room(self._decoders)
             self._decoders[schema_id] = found
@@ -322,6 +325,9 @@ class _Client:
         status, body = self._get(path)
         if status == http.HTTPStatus.OK:
             answer: Mapping[str, Any] = _decoded(body, dict)
+            references = answer.get("references") or []
+            if not isinstance(references, list) or not all(isinstance(x, dict) for x in references):
+                raise _UnavailableError("it names references in another way than a registry does")
             return answer
         if status == http.HTTPStatus.NOT_FOUND:
             try:

@@ -247,7 +247,7 @@ def _objects(column: Any) -> list[Any]:  # noqa: ANN401 - as _cells
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
     try:
         return list(column.to_pylist())
-    except (ValueError, OverflowError):  # text that is no UTF-8, a year 10,000
+    except (ValueError, OverflowError, LookupError):  # no UTF-8, a year 10,000, an unknown zone
         return [_or_null(cell) for cell in column]
 
 
@@ -262,5 +262,5 @@ def _decoded(cell: bytes | None, *, is_text: bool) -> str | bytes | None:
 def _or_null(cell: Any) -> Any:  # noqa: ANN401 - a pyarrow.Scalar
     try:
         return cell.as_py()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, LookupError):
         return None

@@ -164,7 +164,8 @@ def duplicate_records(
         if pair is None:
             continue
         page = pages[ref & SEQUENCE_MASK]
-        name = f"{locate(ref)} {page.headers.get('warc-record-id', '')} {fingerprint}"
+        # The verdict too: what is judged otherwise, by another threshold, is another record.
+        name = f"{locate(ref)} {page.headers.get('warc-record-id', '')} {line.decode()}"
         headers = {
             "WARC-Record-ID": f"<{uuid.uuid5(uuid.NAMESPACE_URL, name).urn}>",
             "WARC-Date": page.headers.get("warc-date", "1970-01-01T00:00:00Z"),
@@ -202,14 +203,18 @@ class _StoredHeaders(StatusAndHeaders):  # type: ignore[misc]  # of warcio, whic
 
 
 def _metadata(page: WarcPage, headers: dict[str, str], verdict: bytes) -> bytes:
-    """Return a metadata record about a page's own record, with its verdict."""
+    """Return a metadata record about a page's own record, with its verdict.
+
+    Of the type whose records no index of captures takes for a capture of the URL.
+    """
     out = io.BytesIO()
+    field = b"verdict: " + verdict + b"\r\n"
     writer = WARCWriter(out, gzip=False, warc_version="1.1")
     if about := page.headers.get("warc-record-id"):
         headers = {**headers, "WARC-Refers-To": about}
     record = writer.create_warc_record(
-        page.headers["warc-target-uri"], "metadata", payload=io.BytesIO(verdict),
-        length=len(verdict), warc_content_type="application/json", warc_headers_dict=headers,
+        page.headers["warc-target-uri"], "metadata", payload=io.BytesIO(field),
+        length=len(field), warc_content_type="application/warc-fields", warc_headers_dict=headers,
     )  # fmt: skip
     writer.write_record(record)
     return out.getvalue()

@@ -21,17 +21,16 @@ def judged(place: Place, crawl: Path, name: str, *arguments: str) -> Path:
     return out
 
 
-@pytest.mark.parametrize("arguments", [(), ("--shards", "3"), ("--exact",)], ids=" ".join)
+@pytest.mark.parametrize("arguments", [(), ("--exact",)], ids=" ".join)
 def test_what_is_certain_is_what_a_replay_at_that_threshold_gives(
     tmp_path: Path, crawl: Path, arguments: tuple[str, ...]
 ) -> None:
     place = Place(tmp_path)
     before = judged(place, crawl, "before", *arguments)
-    shards = arguments if "--shards" in arguments else ()
-    for threshold in ("0.82", "0.97"):
+    for threshold in ("0.82", "0.97", "0.99"):
         wanted = judged(place, crawl, threshold, "--threshold", threshold, *arguments)
         out = tmp_path / f"told-{threshold}.jsonl"
-        command = ("rethreshold", before, threshold, "--was", "0.8", "--out", out, *shards)
+        command = ("rethreshold", before, threshold, "--was", "0.8", "--out", out)
         assert exit_code(*command) == 0
         found = {"exact": 0, "decision": 0, "open": 0}
         other = {json.dumps(each["page"]): each for each in lines(wanted)}
@@ -63,3 +62,19 @@ def test_a_lower_threshold_is_refused_and_nothing_is_written(
     assert "Give that with --was" in " ".join(capfd.readouterr().err.split())
     assert exit_code("rethreshold", before, "0.9", "--out", before) == 2
     assert not list(tmp_path.glob("told*"))
+
+
+def test_what_is_no_run_of_one_shard_is_refused(
+    tmp_path: Path, crawl: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, out = Place(tmp_path), tmp_path / "told.jsonl"
+    several = judged(place, crawl, "several", "--shards", "3")
+    assert exit_code("rethreshold", several, "0.9", "--was", "0.8", "--out", out) == 1
+    assert "verdicts of an index with several shards" in " ".join(capfd.readouterr().err.split())
+    one = judged(place, crawl, "one")
+    assert exit_code("rethreshold", one, "0.9") == 2
+    assert "Give the threshold of the run with --was" in capfd.readouterr().err
+    assert exit_code("rethreshold", one, "0.9", "--was", "0.8", "--out", out) == 0
+    again = ("rethreshold", out, "0.95", "--was", "0.9", "--out", tmp_path / "again.jsonl")
+    assert exit_code(*again) == 2
+    assert "was made by rethreshold" in " ".join(capfd.readouterr().err.split())

@@ -96,7 +96,8 @@ def check(place: Place, revisits: Path) -> dict[str, int]:
         else:
             assert head["WARC-Type"] == "metadata"
             assert head["WARC-Refers-To"] == theirs["WARC-Record-ID"]
-            assert json.loads(block) == verdict
+            assert head["Content-Type"] == "application/warc-fields"  # else it is a capture
+            assert json.loads(block.removeprefix(b"verdict: ")) == verdict
     return counts
 
 

@@ -263,7 +263,8 @@ def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> Non
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("settings", "its settings were changed on the way"),
+        ("settings", "its settings or its number of shards were changed on the way"),
+        ("shards", "its settings or its number of shards were changed on the way"),
         ("missing", "which is not among the PAGES"),
         ("unknown", "has read no file"),
         ("grown", "records that the index has not judged"),
@@ -280,6 +281,8 @@ def test_what_the_index_does_not_know_is_refused(
         more = ("--threshold", "0.9")
         assert place.replay(*files, "--key-file", place.folder / "key", *more) == 0
         more = ()
+    elif what == "shards":
+        assert place.streamer("reshard", place.index, "--to", "2") == 0
     elif what == "missing":
         files = files[:1]
     elif what == "unknown":

@@ -132,8 +132,9 @@ def _check_repeatable(index: WholeIndex, catalogue: Catalogue, folder: Path) -> 
     refused = partial(_refused, folder)
     if settings is None:
         raise refused("it has no settings")
-    if state.positions.get(CONFIG, 0) > 1:
-        raise refused("its settings were changed on the way, and it does not know where")
+    if state.positions.get(CONFIG, 0) != 1:  # a reshard begins it again
+        what = "its settings or its number of shards were changed on the way"
+        raise refused(f"{what}, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")
     if why := next(filter(None, map(_no_file, catalogue.entries)), ""):

@@ -16,7 +16,7 @@ from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE, Decision
 from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, output_key
-from streamer.run.verdict_files import read_verdicts
+from streamer.run.verdict_files import open_verdicts, read_verdicts
 
 
 @command
@@ -48,7 +48,6 @@ def rethreshold(
             max=1,
         ),
     ] = None,
-    shards: Annotated[int, typer.Option(help="Shards of the index.", min=1)] = 1,
 ) -> None:
     """Write the verdicts that a stricter threshold would give, as far as the file tells them.
 
@@ -59,7 +58,8 @@ def rethreshold(
     page that is kept anew, and those by equal content of pages before it.
 
     Refused are a lower threshold (the file does not tell what a unique page is similar to),
-    verdicts with `change`, and a file without the verdicts of its representatives. It does not
+    verdicts with `change`, a file without the verdicts of its representatives, and one of an index
+    with several shards, whose lines are in another order. It does not
     know --keep-pages, by which more kept pages expire sooner, and full buckets: judge the pages
     again where these matter. Memory: some 100 bytes a unique page.
 
@@ -72,14 +72,30 @@ def rethreshold(
             f"The threshold {threshold:g} is lower than --was {was:g}, and pages that were called "
             "unique would match. The file has no similarity of these: judge the pages again."
         )
+    _check_source(verdicts, out, was)
     if out != STANDARD_OUTPUT and output_key(out) == output_key(str(verdicts)):
         raise SettingsError(f"--out {out} is the file of the verdicts. Name another one.")
     check_distinct([out], [str(verdicts)])
-    told, encode = Rethreshold(least, before, shards), msgspec.json.Encoder().encode
+    told, encode = Rethreshold(least, before), msgspec.json.Encoder().encode
     with complete_output(out) as file:
         for verdict in told.verdicts(read_verdicts(verdicts)):
             file.write(encode(verdict) + b"\n")
     Terminal(stderr=True).print(_summary(told))
+
+
+def _check_source(verdicts: Path, out: str, was: float | None) -> None:
+    """Raise SettingsError where the verdicts are not a run's, or could not be taken back."""
+    with open_verdicts(verdicts) as file:
+        if b'"known":"' in file.readline():
+            raise SettingsError(
+                f"{verdicts} was made by rethreshold, and not all in it is certain. Give the "
+                "verdicts of the run."
+            )
+    if was is None and out == STANDARD_OUTPUT:
+        raise SettingsError(
+            "Give the threshold of the run with --was, or a file with --out: without both, "
+            "verdicts would be written before the file shows whether it can tell them."
+        )
 
 
 def _summary(told: Rethreshold) -> Table:

@@ -77,9 +77,9 @@ def test_what_is_certain_is_what_judging_again_gives(seed: int) -> None:
         assert {each.known for each in found} == {Certainty.EXACT}
 
 
-def known(*told: Verdict, least: int = 9_000, was: int | None = 8_000, shards: int = 1) -> str:
+def known(*told: Verdict, least: int = 9_000, was: int | None = 8_000) -> str:
     """Return the decisions and certainties in short."""
-    found = Rethreshold(least, was, shards).verdicts(told)
+    found = Rethreshold(least, was).verdicts(told)
     return " ".join(f"{each.verdict[0]}:{each.known[0]}" for each in found)
 
 
@@ -112,13 +112,10 @@ def test_what_shingles_would_decide_is_open() -> None:
     assert matched(9_100, exact=False) == matched(9_600, exact=True) == "u:e d:o"
     assert matched(9_600, exact=False) == "u:e d:d"
     assert matched(10_000, exact=False) == "u:e d:e"
+    equal = verdict(1, (0, 10_000), basis=Basis.CONTENT, exact=False)
+    assert known(verdict(0), equal, least=9_900) == "u:e d:d", "shingles would say so"
     assert matched(8_900, exact=False) == matched(8_900, exact=True) == "u:e u:o"
     assert matched(8_500, exact=False) == matched(8_500, exact=True) == "u:e u:e"
-
-
-def test_with_several_shards_another_one_may_have_had_a_nearer_page() -> None:
-    told = [verdict(0), verdict(1, (0, 9_500)), verdict(2, (0, 8_500))]
-    assert known(*told, shards=3) == "u:e d:e u:o"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +126,10 @@ def test_with_several_shards_another_one_may_have_had_a_nearer_page() -> None:
         ([verdict(0), verdict(1, (0, 7_500))], 8_000, "less than --was 0.8"),
         ([verdict(1, (0, 9_500))], 8_000, "do not call unique"),
         ([verdict(0, change=Change.NEW)], 8_000, "the change of its URL"),
+        ([verdict(1), verdict(0)], 8_000, "Line 2 comes behind a later page of f"),
+        ([verdict(1), verdict(1)], 8_000, "two files of one name"),
     ],
-    ids=["nothing", "laxer", "rules", "part", "changes"],
+    ids=["nothing", "laxer", "rules", "part", "changes", "shards", "names"],
 )
 def test_what_the_file_does_not_tell_is_refused(
     told: list[Verdict], was: int | None, said: str

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import errno
+import importlib
 import json
+import signal
+import subprocess
 from tempfile import gettempdir
 from typing import Any
 
@@ -11,8 +15,8 @@ import pytest
 from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from streamer.errors import InvalidPage
-from streamer.pages.avro import Decode
+from streamer.errors import InvalidPage, StreamerError
+from streamer.pages.avro import VALUES_MAX, Decode
 from streamer.pages.protobuf import protobuf_decoder
 
 HOST = 'syntax = "proto3"; package shared; message Host { string name = 1; }'
@@ -145,3 +149,45 @@ def test_what_is_no_schema_is_refused(text: str, references: dict[str, Any], why
         protobuf_decoder(text, references)
     assert refused.value.code == "unusable_schema"
     assert gettempdir() not in refused.value.detail
+
+
+ANY = """syntax = "proto3";
+import "google/protobuf/any.proto";
+message M { google.protobuf.Any a = 1; }
+"""
+
+
+def any_list(values: bytes) -> bytes:
+    """Return a message with an Any that holds a list of values, of a file it does not import."""
+    return FIRST + part(1, part(1, b"type.googleapis.com/google.protobuf.ListValue") + values)
+
+
+def test_what_an_any_holds_does_not_depend_on_other_schemas() -> None:
+    decode = protobuf_decoder(ANY, {})
+    for _ in range(2):
+        with pytest.raises(InvalidPage) as refused:
+            decode(any_list(b""))
+        assert refused.value.code == "schema_mismatch"
+        importlib.import_module("google.protobuf.struct_pb2")
+    own = protobuf_decoder(ANY.replace("message", "message N { string url = 1; } message"), {})
+    found = part(1, part(1, b"type.googleapis.com/N") + part(2, part(1, b"http://a/")))
+    assert json.loads(own(b"\x02\x02" + found))["a"]["url"] == "http://a/"
+    with pytest.raises(InvalidPage) as too_many:
+        decode(any_list(part(2, bytes(VALUES_MAX + 1))))
+    assert too_many.value.code == "decompressed_too_large"
+
+
+@pytest.mark.parametrize("way", ["killed", "late", "none"])
+def test_what_this_machine_does_to_the_compiler_says_nothing_of_a_schema(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def run(command: list[str], **_options: Any) -> subprocess.CompletedProcess[bytes]:
+        if way == "late":
+            raise subprocess.TimeoutExpired(command, 60)
+        if way == "none":
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        return subprocess.CompletedProcess(command, -signal.SIGTERM, b"", b"")
+
+    monkeypatch.setattr("streamer.pages.protobuf.subprocess.run", run)
+    with pytest.raises(StreamerError, match="could not be compiled"):
+        protobuf_decoder(CRAWL, {"shared/host.proto": HOST})

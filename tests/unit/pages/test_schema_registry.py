@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import ssl
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,29 @@ def test_what_the_registry_does_not_know_is_asked_for_seldom(
     assert told.asked[-1] == "/schemas/types"
     told.schemas["/schemas/ids/97"] = {"schema": "x", "schemaType": "THRIFT"}
     assert code_of(registry, by_number(97, b"x")) == "unusable_schema"
+
+
+def test_a_refusal_keeps_nothing_of_the_chunk_that_it_came_with(registry: SchemaRegistry) -> None:
+    class Records:
+        """What a chunk holds."""
+
+    def refused() -> weakref.ref[Records]:
+        held = Records()
+        assert code_of(registry, by_number(99, b"x")) == "unknown_schema"
+        return weakref.ref(held)
+
+    found = refused()
+    gc.collect()
+    assert found() is None
+
+
+def test_an_answer_with_odd_references_is_none(
+    told: ToldRegistry, registry: SchemaRegistry
+) -> None:
+    for references in (["x"], 5):
+        told.schemas["/schemas/ids/9"] = {"schema": PAGE_SCHEMA, "references": references}
+        with pytest.raises(StreamerError, match="names references in another way"):
+            registry.decode(by_number(9, b"x"))
 
 
 def test_what_is_kept_of_a_registry_is_bounded(

@@ -194,6 +194,14 @@ def test_short_batches_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert ending.damage == "part 1 of 3: it has 0 of 100 rows"
 
 
+def test_a_time_of_an_unknown_zone_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "pages.parquet"
+    times = pa.array([1, 2], pa.timestamp("us", tz="Pacific Standard Time"))
+    parquet.write_table(pa.table({"url": ["a", "b"], "body": ["c", "d"], "at": times}), path)
+    rows = rows_of(list(all_chunks(source_of(path))))
+    assert [(row["url"], row["at"]) for row in rows] == [("a", None), ("b", None)]
+
+
 def test_text_that_is_no_utf_8_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "pages.parquet"
     odd = pa.array([b"good", b"b\xffd"], pa.binary()).view(pa.string())
