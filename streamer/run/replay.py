@@ -213,6 +213,7 @@ class Replay:
             self._outcome.report = pages.report
             self._outcome.missing_fields = self._parser.missing_fields()
             self._begin()
+            self._catalogue.ended |= not self._stop
             self._flush(sweep=True)
             self._note_clusters()
         self._outcome.seconds = time.perf_counter() - started
@@ -360,6 +361,7 @@ class Replay:
     def _note_read(self, own: Parsed, heads: Sequence[Mark]) -> None:
         """Note in the catalogue what was judged of a source."""
         entry = self._catalogue.to_change(own.source)
+        self._catalogue.note_order(own.source)
         if own.position:
             entry.position, entry.mark = own.position, own.mark
         if entry.identity is None:

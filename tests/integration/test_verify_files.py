@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 from collections.abc import Callable
@@ -271,6 +272,9 @@ def test_after_a_kill_it_is_clean_once_the_replay_has_ended(place: Place) -> Non
         ("changed", "has changed since the index read it"),
         ("mapping", "another field mapping"),
         ("turns", "read by turns"),
+        ("copies", "read by turns"),
+        ("names", "two of its files were called"),
+        ("damaged", "has changed since the index read it"),
     ],
 )
 def test_what_the_index_does_not_know_is_refused(
@@ -287,11 +291,13 @@ def test_what_the_index_does_not_know_is_refused(
         files = files[:1]
     elif what == "unknown":
         files.append(place.write("three.jsonl", page(1)))
-    elif what in {"grown", "turns"}:
+    elif what in {"grown", "turns", "copies"}:
         with files[0].open("ab") as file:
-            file.writelines(map(page, range(500, 520)))
-        if what == "turns":
+            file.writelines(map(page, [1] if what == "copies" else range(500, 520)))
+        if what != "grown":
             assert place.replay(*files, "--key-file", place.folder / "key") == 0
+    elif what in {"names", "damaged"}:
+        _judge_more(place, what, files)
     elif what == "changed":
         files[0].write_bytes(files[0].read_bytes().replace(b"quick11 ", b"quack11 "))
     elif what == "mapping":
@@ -299,3 +305,37 @@ def test_what_the_index_does_not_know_is_refused(
     capfd.readouterr()
     assert verified(place, files, *more) in {1, 2, 3}
     assert said in " ".join(capfd.readouterr().err.split())
+
+
+def _judge_more(place: Place, what: str, files: list[Path]) -> None:
+    """Judge a file of the same name, or one that is damaged then, compressed so that both pass."""
+    key = ("--key-file", place.folder / "key")
+    if what == "names":
+        for day in ("one", "two"):
+            folder = place.folder / day
+            folder.mkdir()
+            (folder / "pages.jsonl").write_bytes(page(700 + len(folder.name)))
+            with contextlib.chdir(folder):
+                assert place.replay(Path("pages.jsonl"), *key) == 0
+        files += [place.folder / day / "pages.jsonl" for day in ("one", "two")]
+        return
+    packed = place.folder / "three.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"".join(map(page, range(800, 900))), mtime=0))
+    assert place.replay(packed, *key) == 0
+    packed.write_bytes(packed.read_bytes()[:-40])
+    files.append(packed)
+
+
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_a_further_run_with_several_shards_is_refused(
+    place: Place, shards: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    common = ("--key-file", place.folder / "key", "--shards", shards, "--complete")
+    files = [place.write("a.jsonl", *crawl(100)), place.write("b.jsonl", *crawl(150))]
+    assert place.replay(files[0], *common) == 0
+    assert place.replay(*files, *common) == 0
+    capfd.readouterr()
+    found = verified(place, files)
+    assert found == 3 if shards == "3" else broken(found) == []
+    said = " ".join(capfd.readouterr().err.split())
+    assert ("several runs have written it" in said) == (shards == "3")

@@ -8,6 +8,7 @@ refused, and never taken for a broken promise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -40,7 +41,8 @@ _ADVICE = "so its verdicts cannot be derived again. Verify an index that only `r
 class FileTarget:
     """An index of files, open for reading, and what is needed to make its fold again.
 
-    `entries` are its sources, `sources` the files of those that it has read.
+    `entries` are its sources, `sources` the files of those that it has read. `index_memory` bounds
+    the key tables of the fold, in bytes.
     """
 
     index: WholeIndex
@@ -52,6 +54,7 @@ class FileTarget:
     secret: bytes
     parser: PageParser
     others: OtherIndexes
+    index_memory: int | None
 
     def steps(self) -> Iterator[Step]:
         """Yield all that the index has read of its sources, in their order.
@@ -64,7 +67,7 @@ class FileTarget:
             yield from self._steps_of(number, source)
 
     def _steps_of(self, number: int, source: Source) -> Iterator[Step]:
-        entry = self.entries[number]
+        entry, at = self.entries[number], 0
         files = FileInput([source], complete=entry.finished)
         files.enter(Catalogue())
         for step in files.steps():
@@ -82,6 +85,9 @@ class FileTarget:
                     return
             elif isinstance(step, SourceEnd):
                 yield replace(step, source=number)
+        if at < entry.position:
+            what = files.report.incomplete.get(source.name) or "it is shorter"
+            raise StoreMismatch(changed(source.name, what))
 
 
 @contextmanager
@@ -113,7 +119,7 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         )
         yield FileTarget(
             index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,
-            others,
+            others, settings.index_memory_bytes,
         )  # fmt: skip
 
 
@@ -137,11 +143,19 @@ def _check_repeatable(index: WholeIndex, catalogue: Catalogue, folder: Path) -> 
         raise refused(f"{what}, and it does not know where")
     if state.positions.get("commands"):
         raise refused("pages of it were forgotten, and it does not know when")
-    if why := next(filter(None, map(_no_file, catalogue.entries)), ""):
+    if why := next(filter(None, map(_no_file, catalogue.entries)), _twice(catalogue.entries)):
         raise refused(why)
-    if settings.shards == 1 and _read_by_turns(index.parts[0]):
+    if catalogue.by_turns or (settings.shards == 1 and _read_by_turns(index.parts[0])):
         raise refused("its files were read by turns, and it does not know in which order")
+    if settings.shards > 1 and catalogue.several_runs:
+        raise refused("several runs have written it, and with several shards their ends count")
     return settings
+
+
+def _twice(entries: Sequence[SourceEntry]) -> str:
+    """Return why verdicts do not say of which file they are; "" where they do."""
+    names = Counter((entry.name, entry.partition) for entry in entries)
+    return next((f"two of its files were called {n}" for (n, _), k in names.items() if k > 1), "")
 
 
 def _no_file(entry: SourceEntry) -> str:

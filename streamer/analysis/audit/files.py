@@ -149,7 +149,9 @@ class _FileFold:
         self._folded = FoldedVerdicts(0, shards, self.table, self._kept)
         self._letters = Column(np.uint64)
         self._totals = Totals()
-        options = JudgeOptions(REPLAY_FLUSHES, others=target.others)
+        options = JudgeOptions(
+            REPLAY_FLUSHES, index_memory=target.index_memory, others=target.others
+        )
         store, own = Store.open(folder / "store"), range(shards)
         self._judge = Judge(store, target.index.identity, own, options, target.secret)
         self._judge.configure(target.settings)

@@ -73,8 +73,6 @@ def rethreshold(
             "unique would match. The file has no similarity of these: judge the pages again."
         )
     _check_source(verdicts, out, was)
-    if out != STANDARD_OUTPUT and output_key(out) == output_key(str(verdicts)):
-        raise SettingsError(f"--out {out} is the file of the verdicts. Name another one.")
     check_distinct([out], [str(verdicts)])
     told, encode = Rethreshold(least, before), msgspec.json.Encoder().encode
     with complete_output(out) as file:
@@ -85,6 +83,8 @@ def rethreshold(
 
 def _check_source(verdicts: Path, out: str, was: float | None) -> None:
     """Raise SettingsError where the verdicts are not a run's, or could not be taken back."""
+    if out != STANDARD_OUTPUT and output_key(out) == output_key(str(verdicts)):
+        raise SettingsError(f"--out {out} is the file of the verdicts. Name another one.")
     with open_verdicts(verdicts) as file:
         if b'"known":"' in file.readline():
             raise SettingsError(

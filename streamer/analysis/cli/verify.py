@@ -68,7 +68,6 @@ def verify(
         typer.Argument(
             metavar="PAGES",
             help="With --index: all files and directories that the index has read.",
-            show_default=False,
         ),
     ] = None,
     *,
@@ -77,7 +76,7 @@ def verify(
     json: Annotated[Path | None, typer.Option(help="File for the counts, as JSON.")] = None,
     settings: Annotated[
         Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "page_bytes_max",
-        "key_file", "threads", KAFKA, SECURITY, REGISTRY,
+        "key_file", "threads", "index_memory", KAFKA, SECURITY, REGISTRY,
     ],
 ) -> None:  # fmt: skip
     """Check an index against its guarantees; exit code 1 if one is broken.
@@ -90,8 +89,8 @@ def verify(
     With --index, for an index of `replay`, it judges PAGES again in a temporary index. It compares
     each line of the verdicts and dead letters, and each row of the index. Give the replay's
     --preset or --fields, --carry, --also, --key-file, --url-prefix and --page-bytes-max. An index
-    whose settings were changed, or that has read a topic or a pipe, is refused. It takes some 50
-    bytes of memory per record.
+    whose settings were changed, or that has read a topic or a pipe, is refused. Memory: 50 bytes
+    per record, and --index-memory.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
 
