@@ -30,6 +30,7 @@ FULL = (
     "tests/integration/test_campaign.py",
     "tests/integration/test_chaos.py",
     "tests/integration/test_install.py",
+    "tests/integration/test_schema_registry.py",
 )
 # What tests read or run. A test that passed with the same sources is not run again.
 SOURCES = (

@@ -1,0 +1,171 @@
+"""Messages of a schema registry, through a real Kafka: Apicurio's registry, and one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from streamer.kafka.dead_letters import CODE
+from streamer.kafka.topics import Names
+from streamer.pages.schema_registry import HEADER
+from streamer.testing.broker import free_port
+from tests.helpers.broker import make_topic, messages_of, verdicts_of
+from tests.helpers.fleet import Fleet, fleet, streamer
+from tests.helpers.schema_registry import (
+    PAGE_SCHEMA,
+    avro_page,
+    by_number,
+    register,
+    running_registry,
+    told_registry,
+)
+from tests.helpers.wait import wait_until
+from tests.unit.pages.test_protobuf import CRAWL, HOST, NESTED, part
+
+TEXT = "the quick brown fox jumps over a lazy dog while animals of the farm look on, says page"
+Sent = tuple[bytes, list[tuple[str, bytes]]]  # a value and headers
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_registry(tmp_path_factory.mktemp("registry")) as url:
+        yield url
+
+
+def send(brokers: str, topic: str, messages: list[Sent]) -> None:
+    async def run() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for value, headers in messages:
+                await producer.send_and_wait(topic, value, headers=headers)
+
+    asyncio.run(run())
+
+
+def text(kind: int) -> str:
+    """Return a text that has no word of those of another kind."""
+    return " ".join(f"{word}{kind}" for word in TEXT.split())
+
+
+def page(number: int) -> bytes:
+    return avro_page(f"http://a.example/{number}", text(number % 3).encode())
+
+
+def dead_letters(workers: Fleet) -> list[Any]:
+    found = messages_of(workers.brokers, workers.names.dead_letters)
+    return sorted(
+        (each for held in found.values() for each in held),
+        key=lambda each: int(dict(each.headers)["__connect.errors.offset"]),
+    )
+
+
+def test_a_worker_judges_what_apicurio_knows_as_a_replay_does(
+    registry: str, brokers: str, names: Names, tmp_path: Path
+) -> None:
+    avro = register(registry, "pages-value", PAGE_SCHEMA)
+    register(registry, "host", HOST, "PROTOBUF")
+    reference = {"name": "shared/host.proto", "subject": "host", "version": 1}
+    protobuf = register(registry, "crawl", CRAWL, "PROTOBUF", references=[reference])
+    schema = register(
+        registry,
+        "json",
+        '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}',
+        "JSON",
+    )
+    number = (HEADER, b"\0" + avro.to_bytes(4, "big"))
+    body = part(1, b"http://a.example/p") + part(2, text(0).encode())
+    plain = json.dumps({"url": "http://a.example/j", "body": text(1)}).encode()
+    lost, misfit = by_number(9999, page(1)), page(1)[:-4]
+    messages: list[Sent] = [(by_number(avro, page(n)), []) for n in range(6)]
+    messages += [(page(6), [number]), (by_number(protobuf, NESTED + body), [])]
+    messages += [(by_number(schema, plain), []), (plain, [])]
+    messages += [(lost, []), (misfit, [number])]
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, messages)
+    options = ("--registry-url", registry)
+    with fleet(tmp_path, brokers, names, options=options) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        found = verdicts_of(brokers, names)
+        assert Counter(json.loads(each)["verdict"] for each in found) == {
+            "unique": 3, "duplicate": 7,
+        }  # fmt: skip
+        dead = dead_letters(workers)
+        assert [each.value for each in dead] == [lost, misfit]
+        codes = [dict(each.headers)[CODE].decode() for each in dead]
+        assert codes == ["unknown_schema", "schema_mismatch"]
+        assert [each for each in dead[1].headers if each[0] == HEADER] == [number]
+        assert sorted(workers.replayed()) == sorted(found)
+        told = workers.verify("--settled", *options)
+        assert told.returncode == 0, told.stdout + told.stderr
+    kept = tmp_path / "kept.jsonl"
+    done = streamer(
+        "replay", "--from-topic", names.pages, "--brokers", brokers, "--kept", kept,
+        "--verdicts", tmp_path / "v.jsonl", *options,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["url"] for line in kept.read_text().splitlines()] == [
+        f"http://a.example/{n}" for n in range(3)
+    ]
+    done = streamer(
+        "replay", "--from-topic", names.pages, "--brokers", brokers, "--verdicts",
+        tmp_path / "w.jsonl", "--offsets", "0:0-6",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "all fail with no_registry" in done.stderr.replace("\n", " ")
+    assert "--registry-url" in done.stderr
+
+
+def asked(port: int) -> str:
+    try:
+        url = f"http://127.0.0.1:{port}/health/ready"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+def test_an_outage_of_the_registry_delays_pages_and_loses_none(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    port = free_port()
+    make_topic(brokers, names.pages)
+    with told_registry() as told, fleet(
+        tmp_path, brokers, names, options=("--registry-url", told.url)
+    ) as workers:  # fmt: skip
+        told.schemas["/schemas/ids/1"] = {"schema": PAGE_SCHEMA}
+        workers.start("all", "--index", tmp_path / "index", "--health-port", port)
+        workers.wait_for_log("all", "worker_started")
+        told.failure = 503
+        send(brokers, names.pages, [(by_number(1, page(n)), []) for n in range(9)])
+        wait_until(
+            lambda: "schema registry cannot be used: it answers with HTTP 503" in asked(port)
+        )
+        assert workers.kill("all", signal.SIGTERM) == 1, workers.log("all")
+        assert workers.start("all").wait(60) == 1  # a start says at once what is wrong
+        assert "--registry-url" in workers.log("all")[workers.marks["all"] :]
+        told.failure = 0
+        workers.start("all")
+        workers.wait_until_settled()
+        assert len(verdicts_of(brokers, names)) == 9
+        assert dead_letters(workers) == []
+        told.failure = 503
+        told.schemas["/schemas/ids/2"] = {"schema": PAGE_SCHEMA}
+        send(brokers, names.pages, [(by_number(2, page(n)), []) for n in range(3)])
+        wait_until(lambda: "HTTP 503" in asked(port))
+        told.failure = 0
+        workers.wait_until_settled()
+        assert json.loads(asked(port)) == {"ready": True, "reasons": []}
+        assert len(verdicts_of(brokers, names)) == 12
+        assert dead_letters(workers) == []
+        assert workers.kill("all", signal.SIGTERM) == 0
