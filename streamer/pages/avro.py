@@ -26,6 +26,7 @@ DEPTH_MAX = 32  # of records, arrays and maps within each other
 _NESTED_MAX = 4 * DEPTH_MAX  # of what a schema writes them down with
 
 UNUSABLE = "unusable_schema"
+NAME_MAX = 256  # characters of a symbol or a field
 MISMATCH = "schema_mismatch"
 TOO_MANY = "decompressed_too_large"
 
@@ -172,6 +173,7 @@ class _Types:
         space = full.rpartition(".")[0]
         if kind == "fixed" and not usable.get("size"):
             raise _without_bytes(full)
+        _check_names(full, usable.get("symbols") or usable.get("fields") or ())
         height = 1
         if kind in {"record", "error"}:
             if not usable.get("fields"):
@@ -205,6 +207,17 @@ class _Types:
 
 def _full_name(name: str, space: str) -> str:
     return name if "." in name or not space else f"{space}.{name}"
+
+
+def _check_names(full: str, parts: Sequence[Any]) -> None:
+    """Raise InvalidPage unless symbols or fields have names as people give them.
+
+    In JSON, a value of one byte becomes a whole symbol, and a field has its name before it.
+    """
+    names = (part["name"] if isinstance(part, dict) else part for part in parts)
+    if any(len(str(name)) > NAME_MAX for name in names):
+        what = f"a name in {full[:100]} is longer than {NAME_MAX} characters"
+        raise InvalidPage(UNUSABLE, f"Avro: {what}")
 
 
 def _too_deep() -> InvalidPage:

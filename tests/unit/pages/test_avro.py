@@ -79,13 +79,16 @@ def test_text_that_is_no_text_is_repaired_and_decimals_stay_bytes() -> None:
         ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, "take no bytes"),
         ({"type": "array", "items": record()}, "take no bytes"),
         (record("null"), "take no bytes"),
+        ({"type": "enum", "name": "E", "symbols": ["s" * 257]}, "is longer than 256 characters"),
+        ({"type": "record", "name": "R", "fields": [{"name": "f" * 257, "type": "int"}]},
+         "is longer than 256 characters"),
         ("missing", "missing"),
         (7, "no name"),
         (json.loads('{"type":' * 500 + '"int"' + "}" * 500), "deeper"),
         (json.loads('{"type":"array","items":' * 40 + '"int"' + "}" * 40), "deeper"),
     ],
     ids=["union", "array", "namespace", "directly", "nulls", "empty-fixed", "empty-records",
-         "null", "unknown", "number", "types", "arrays"],
+         "null", "symbol", "field", "unknown", "number", "types", "arrays"],
 )  # fmt: skip
 def test_a_schema_that_could_take_the_process_with_it_is_refused(schema: Any, why: str) -> None:
     with pytest.raises(InvalidPage, match=why) as refused:
