@@ -452,7 +452,7 @@ def own_catalogue(data: bytes, index: str) -> Catalogue:
 
 
 def open_catalogue(store: Store, folder: Path) -> Catalogue:
-    """Return the catalogue of a replay's index in `folder`, which is open for writing.
+    """Return the catalogue of a replay's index in `folder`, which takes note of where it is now.
 
     Raises:
         StoreDamaged: a part of it is missing or does not fit.

@@ -1,4 +1,4 @@
-"""What integration tests share: the broker of the run, names of topics, a crawl."""
+"""What integration tests share: the broker of the run, names of topics, a store, a crawl."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamer.kafka.topics import Names
+from tests.helpers.object_store import ObjectStore, running_store
 from tests.integration.chaos import make_crawl
 
 LONG = ("tests/integration/test_chaos.py", "tests/integration/test_campaign.py")
@@ -43,6 +44,15 @@ def topic() -> str:
 def names() -> Names:
     number = next(_numbers)
     return Names(f"index-{os.getpid()}-{number}", f"pages-{os.getpid()}-{number}")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    """Run an object store that the environment leads to."""
+    with running_store(tmp_path / "objects") as running:
+        for name, value in running.environment.items():
+            monkeypatch.setenv(name, value)
+        yield running
 
 
 @pytest.fixture(scope="session")

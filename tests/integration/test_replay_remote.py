@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamer.pages import remote
-from tests.helpers.object_store import ObjectStore, running_store
+from tests.helpers.object_store import ObjectStore
 from tests.helpers.web_server import WebServer, web_server
 from tests.integration.test_replay import Place, lines, page
 
@@ -30,14 +30,6 @@ def place(tmp_path: Path) -> Place:
 def web() -> Iterator[WebServer]:
     with web_server() as server:
         yield server
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    with running_store(tmp_path / "objects") as running:
-        for name, value in running.environment.items():
-            monkeypatch.setenv(name, value)
-        yield running
 
 
 def judged(place: Place, name: str, *pages: str | Path) -> bytes:

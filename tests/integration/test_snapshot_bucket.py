@@ -21,15 +21,7 @@ from streamer.upkeep.snapshot_places import SnapshotStopped
 from streamer.upkeep.snapshots import Checkpoint, SnapshotFolder, take_snapshot
 from tests.helpers.growing_index import TAKING_SNAPSHOTS, grow, holds, run
 from tests.helpers.kills import told_until_killed
-from tests.helpers.object_store import ObjectStore, running_store
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
-    with running_store(tmp_path / "objects") as running:
-        for name, value in running.environment.items():
-            monkeypatch.setenv(name, value)
-        yield running
+from tests.helpers.object_store import ObjectStore
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from streamer.model import split_ref
 from streamer.pages.chunk import Chunk
 from streamer.pages.files import Source, open_sources
 from streamer.pages.parse import PageParser
-from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, own_catalogue
+from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_catalogue
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
 from streamer.run.others import OtherIndexes
@@ -101,8 +101,7 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
     """
     with ExitStack() as stack:
         index = stack.enter_context(closing(WholeIndex(folder, settings.input_topic)))
-        own_catalogue(index.stores[0][1].owner, str(folder))
-        catalogue, known = (_catalogue(index) for _ in range(2))
+        catalogue, known = (open_catalogue(index.stores[0][0], folder) for _ in range(2))
         in_force = _check_repeatable(index, catalogue, folder)
         signature = signature_of(index.identity)
         secret = obtain_existing_secret(folder, settings.key_file)
@@ -121,14 +120,6 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
             index, catalogue, catalogue.entries, sources, in_force, signature, secret, parser,
             others, settings.index_memory_bytes,
         )  # fmt: skip
-
-
-def _catalogue(index: WholeIndex) -> Catalogue:
-    store, meta = index.stores[0]
-    catalogue = own_catalogue(meta.owner, str(index.folder))
-    catalogue.read_entries(store)
-    catalogue.set_folder(index.folder)
-    return catalogue
 
 
 def _check_repeatable(index: WholeIndex, catalogue: Catalogue, folder: Path) -> IndexSettings:
