@@ -52,6 +52,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Selection(config), "selection")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Call what is no text by its parameter: gzip holds the time, each process has another."""
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
 class Selection:
     """Which tests run, which pass, and what the others lacked; in each process of a run."""
 
