@@ -18,59 +18,40 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 
+from streamer.assembly import open_engine, open_index, page_parser
 from streamer.config import Settings, load_settings
 from streamer.errors import InvalidPage, SettingsError
 from streamer.index.forgetting import terms_of
-from streamer.index.messages import Forget, Pages, Verdicts
+from streamer.index.messages import Forget, Verdicts
 from streamer.model import SIMILARITY_ONE, DeadLetter, KeptMatch, Page, Verdict, page_ref
-from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk, PageBatch
-from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
+from streamer.pages.chunk import CHUNK_BYTES_MAX, Chunk
 from streamer.pages.parse import PageParser
-from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
-from streamer.run.catalogue import (
-    Catalogue,
-    open_catalogue,
-    pack_catalogue,
-)
+from streamer.run.catalogue import Catalogue, open_catalogue
+from streamer.run.engine import Engine, SignedChunk
 from streamer.run.explanation import Explained, KeptIndex
-from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import Found, Judge, replay_judge
 from streamer.run.others import OtherIndexes
 from streamer.run.stages import (
     CHUNKS_AHEAD,
-    OneAThread,
     dead_letter,
     in_order,
-    sign,
     signing_pool,
     verdicts,
 )
-from streamer.sketch.method_signer import make_signer
 
 PAGES_A_BATCH = 1_000
 _log = logging.getLogger("streamer")
 
 AnyPage = Page | tuple[str, str | bytes] | Mapping[str, Any]
 """A page; or (URL, body), where a body of bytes has its own encoding; or a message as a dict."""
-
-
-class _SignedPages(NamedTuple):
-    """Pages that are parsed and signed; they are numbered from 0 on until they are judged."""
-
-    batch: PageBatch
-    pages: Pages
-    found: Found
-    messages: int
 
 
 class Deduplicator:
@@ -108,7 +89,7 @@ class Deduplicator:
         self.settings = load_settings(**options) if settings is None else settings
         self.rejected: Counter[str] = Counter()  # pages that could not be judged, by code
         self._lock = threading.RLock()
-        self._parser = page_parser(self.settings)
+        parser = page_parser(self.settings)
         with ExitStack() as stack:
             if index is None:
                 index = Path(stack.enter_context(TemporaryDirectory(prefix="streamer-"))) / "index"
@@ -121,21 +102,14 @@ class Deduplicator:
                 )
             )
             self._catalogue = open_catalogue(self._folder.store, self._folder.path)
+            self._engine = stack.enter_context(
+                open_engine(self._folder, self._catalogue, self.settings, parser, others)
+            )
+            self._judge = self._engine.judge
             self._source = self._catalogue.enter_added()
             self._locate = self._catalogue.locator()
-            self._judge = replay_judge(
-                self._folder, others.named_in(self.settings.index),
-                head_pages=self.settings.head_pages,
-                index_memory=self.settings.index_memory_bytes, others=others,
-            )  # fmt: skip
-            stack.callback(self._judge.stop)
-            self._signers = OneAThread(
-                partial(make_signer, self.settings.signature, self._folder.secret)
-            )
             self._pool = stack.enter_context(signing_pool(self.settings.signing_threads))
-            self._at_exit = weakref.finalize(
-                self, _close_at_exit, self._judge, self._catalogue, stack.pop_all()
-            )
+            self._at_exit = weakref.finalize(self, _close_at_exit, self._engine, stack.pop_all())
 
     # ---- pages -----------------------------------------------------------------------------------
 
@@ -258,7 +232,7 @@ class Deduplicator:
             finally:
                 detached = self._at_exit.detach()
                 assert detached is not None, "it is alive"
-                _, _, (_, _, stack), _ = detached
+                _, _, (_, stack), _ = detached
                 stack.close()
 
     def __enter__(self) -> Self:
@@ -280,13 +254,8 @@ class Deduplicator:
         return self._catalogue
 
     def _flush(self, *, sweep: bool = False) -> None:
-        self._begin_flush(sweep=sweep)
+        self._engine.begin_flush(sweep=sweep)
         self._judge.finish()
-
-    def _begin_flush(self, *, sweep: bool = False) -> None:
-        state, blocks = self._catalogue.to_flush()
-        packed = pack_catalogue(state)
-        self._judge.begin_flush(lambda: packed, blocks, sweep=sweep)
 
     # ---- stages ----------------------------------------------------------------------------------
 
@@ -296,30 +265,29 @@ class Deduplicator:
             raise TypeError("with fields= or a crawler's preset=, pages are dicts")
         return message_of(page)
 
-    def _submit(self, messages: list[bytes]) -> Future[_SignedPages]:
+    def _submit(self, messages: list[bytes]) -> Future[SignedChunk]:
         assert self._open
         return self._pool.submit(self._prepare, messages)
 
-    def _prepare(self, messages: list[bytes], parser: PageParser | None = None) -> _SignedPages:
+    def _prepare(self, messages: list[bytes], parser: PageParser | None = None) -> SignedChunk:
         """Parse, sign and look up messages; in any thread."""
         chunk = Chunk(0, len(messages), messages=[(i, None, m) for i, m in enumerate(messages)])
-        batch = (parser or self._parser).parse(chunk)
-        pages = sign(self._signers.get(), 0, batch)
-        return _SignedPages(batch, pages, self._judge.look_up(pages), len(messages))
+        chunk.source = 0  # `_take` gives them their places
+        return self._engine.prepare(chunk, parser)
 
     @staticmethod
-    def _check_whole(prepared: _SignedPages) -> None:
+    def _check_whole(prepared: SignedChunk) -> None:
         """Raise InvalidPage unless one page is one."""
         for letter in prepared.batch.dead:
             raise InvalidPage(letter.code, letter.detail)
         for code in prepared.batch.skipped:
             raise InvalidPage(code, "such pages are passed over")
 
-    def _take(self, prepared: _SignedPages) -> tuple[list[Verdicts], list[DeadLetter]]:
+    def _take(self, prepared: SignedChunk) -> tuple[list[Verdicts], list[DeadLetter]]:
         """Judge what is prepared; return verdicts, and letters of what could not be judged."""
-        batch, pages, found, messages = prepared
+        batch, pages, found = prepared
         entry = self._open.to_change(self._source)
-        start, entry.position = entry.position, entry.position + messages
+        start, entry.position = entry.position, entry.position + batch.end
         pages.refs += np.uint64(page_ref(self._source, start))
         blocks = self._judge.judge(self._source, start, entry.position, pages, found)
         for block in blocks:
@@ -331,7 +299,7 @@ class Deduplicator:
         ]
         self.rejected.update(batch.skipped)
         if self._judge.flush_is_due:
-            self._begin_flush()
+            self._engine.begin_flush()
         return blocks, letters
 
     def _reject(self, letter: DeadLetter, rejected: Callable[[DeadLetter], None] | None) -> None:
@@ -352,15 +320,14 @@ class Deduplicator:
             yield verdict
 
 
-def _close_at_exit(judge: Judge, catalogue: Catalogue, stack: ExitStack) -> None:
+def _close_at_exit(engine: Engine, stack: ExitStack) -> None:
     """Flush and release an index whose object is gone, at the latest when the interpreter ends."""
     warnings.warn(
         "A Deduplicator was not closed. Use it with `with`.", ResourceWarning, stacklevel=2
     )
     with stack:
-        if judge.changed:
-            state, blocks = catalogue.to_flush()
-            judge.flush_last(pack_catalogue(state), blocks)
+        if engine.judge.changed:
+            engine.flush_last()
 
 
 def _batches(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
@@ -412,63 +379,3 @@ def _encoded(page: object) -> bytes:
         return msgspec.json.encode(page)
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(page)).encode()
-
-
-def page_parser(settings: Settings) -> PageParser:
-    """Return the parser that `--preset`, `--fields` and `--carry` ask for.
-
-    Raises:
-        SettingsError: one of them cannot be used, or both mappings are given.
-    """
-    if settings.mapping and settings.fields:
-        raise SettingsError(f"Give --preset {settings.mapping} or --fields, not both.")
-    mapping = DEFAULT_MAPPING
-    if settings.mapping:
-        mapping = PRESETS[settings.mapping]
-    elif settings.fields:
-        mapping = parse_fields(settings.fields)
-    if settings.track_changes and not mapping.url:
-        raise SettingsError("--track-changes needs URLs. Name where they are in --fields.")
-    try:
-        return PageParser(
-            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text,
-            _registry(settings),
-        )  # fmt: skip
-    except ValueError as error:
-        raise SettingsError(f"--carry cannot be used: {error}.") from error
-
-
-def _registry(settings: Settings) -> SchemaRegistry | None:
-    """Return the client of the schema registry, if there is one."""
-    login = settings.registry_username, settings.password_of_registry
-    if settings.registry_url:
-        address = RegistryAddress(settings.registry_url, settings.registry_cafile, *login)
-        return SchemaRegistry(address)
-    if any((*login, settings.registry_cafile)):
-        raise SettingsError("The settings of a schema registry need --registry-url too. Give it.")
-    return None
-
-
-@contextmanager
-def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
-    """Open an index; what was made of it goes again if nothing is flushed to it."""
-    before = set(path.iterdir()) if path.is_dir() else set()
-    with without_empty_folders(path):
-        folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
-        try:
-            yield folder
-        finally:
-            unused = folder.store.meta is None
-            folder.store.close(remove=set(path.iterdir()) - before if unused else ())
-
-
-@contextmanager
-def without_empty_folders(path: Path) -> Iterator[None]:
-    """Remove the folders at and above `path` that were made meanwhile and are empty."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # the first that is not empty
-            for folder in missing:
-                folder.rmdir()

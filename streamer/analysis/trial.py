@@ -43,11 +43,13 @@ from streamer.errors import SettingsError
 from streamer.index.settings import IndexSettings
 from streamer.model import Decision
 from streamer.run.catalogue import Catalogue
+from streamer.run.engine import Engine
 from streamer.run.index_folder import IndexFolder
 from streamer.run.judge import replay_judge
 from streamer.run.outputs import OutputFile
 from streamer.run.reading import FileInput
 from streamer.run.replay import Checks, Replay
+from streamer.run.stages import OneAThread
 from streamer.run.warm import warm_kernels
 from streamer.sketch.method_signer import make_signer
 from streamer.sketch.scheme import ACCEPT, PRESETS, check_exact, choose, method_class, methods
@@ -288,10 +290,9 @@ def _judge(
     try:
         signer = _Measuring(make_signer(signature, folder.secret))
         warm_kernels(signature)  # else the first method's time has the compiling in it
-        checks = Checks(keep_going=True)
-        job = Replay(
-            judge, Catalogue(), dataset.reader.parser, lambda: signer, folder.fingerprint, 1, checks
-        )
+        parser, signers = dataset.reader.parser, OneAThread[PageSigner](lambda: signer)
+        engine = Engine(judge, Catalogue(), parser, signers, folder.fingerprint)
+        job = Replay(engine, 1, Checks(keep_going=True))
         started = time.process_time()
         job.run(
             FileInput(dataset.sources), output, None, lambda _amount, records: progress(records)

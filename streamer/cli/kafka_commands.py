@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamer.assembly import page_parser
 from streamer.cli.options import (
     command,
     quiet_connection_of,
@@ -19,7 +20,6 @@ from streamer.cli.options import (
 from streamer.cli.progress import PlainColumn, progress_bar, records_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
-from streamer.deduplicator import page_parser
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection, connection_of
 from streamer.kafka.follow import read_values

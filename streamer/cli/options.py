@@ -18,9 +18,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.markup import escape
 
+from streamer.assembly import page_parser
 from streamer.cli.terminal import Terminal
 from streamer.config import FIELDS, RUNNING, Declared, Settings, declared, load_settings
-from streamer.deduplicator import page_parser
 from streamer.kafka.connection import Connection, connection_of
 from streamer.run.index_folder import conversion
 from streamer.run.page_reader import PageReader, passed_over

@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from streamer.assembly import open_engine, open_index, page_parser, without_empty_folders
 from streamer.cli.options import command, warn_of_conversion
 from streamer.cli.progress import compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
@@ -29,7 +30,6 @@ from streamer.config import (
     VERDICTS,
     Settings,
 )
-from streamer.deduplicator import open_index, page_parser, without_empty_folders
 from streamer.errors import InputError, SettingsError, StoreUnavailable
 from streamer.garbage import freeze_gc
 from streamer.index.codec import unpack_settings, unpack_state
@@ -40,7 +40,6 @@ from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote
 from streamer.run.catalogue import open_catalogue
 from streamer.run.index_folder import IndexFolder
-from streamer.run.judge import replay_judge
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
 from streamer.run.others import OtherIndexes
 from streamer.run.outputs import (
@@ -64,8 +63,6 @@ from streamer.run.parquet_verdicts import check_parquet, is_parquet, lines_name,
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.run.revisits import Originals
-from streamer.sketch.method_signer import make_signer
-from streamer.sketch.signer import PageSigner
 
 FAULTS = "Bad input"  # a panel of the help
 TOO_MANY_DEAD_LETTERS = 4
@@ -506,10 +503,6 @@ def _run(
     names = targets.outputs()
     catalogue = open_catalogue(folder.store, folder.path)
     pages, bar = make_input(folder.fingerprint)
-
-    def new_signer() -> PageSigner:
-        return make_signer(settings.signature, folder.secret)
-
     wanted = {name: catalogue.known_length(name, folder.fingerprint) for name in names.values()}
     check_complete(catalogue, names)
     with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as opened:
@@ -520,28 +513,18 @@ def _run(
         if records is not None and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
         compile_with_bar(main_text=settings.signature.takes_main_text)
-        index_settings = others.named_in(settings.index)
-        _note_changed(folder, index_settings, catalogue.totals.records)
-        judge = replay_judge(
-            folder, index_settings, head_pages=settings.head_pages,
-            index_memory=settings.index_memory_bytes, others=others,
-        )  # fmt: skip
-        job = Replay(
-            judge, catalogue, parser, new_signer, folder.fingerprint,
-            settings.signing_threads, checks,
-        )  # fmt: skip
-        freeze_gc()
-        try:
+        _note_changed(folder, others.named_in(settings.index), catalogue.totals.records)
+        with open_engine(folder, catalogue, settings, parser, others) as engine:
+            job = Replay(engine, settings.signing_threads, checks)
+            freeze_gc()
             with _stopped_by_signals(job), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-        finally:
-            judge.stop()
     if is_parquet(targets.verdicts):
         write_parquet(targets.verdicts)
         if targets.index is None:
             Path(names[VERDICTS_OPTION]).unlink()
-    return outcome, summarise(outcome, catalogue, judge, folder)
+    return outcome, summarise(outcome, catalogue, engine.judge, folder)
 
 
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:

@@ -19,14 +19,14 @@ from functools import partial
 from typing import NamedTuple
 
 from streamer.errors import SettingsError
+from streamer.index.codec import Entry
 from streamer.index.messages import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.pages.bytestream import Mark
 from streamer.pages.chunk import Chunk, PageBatch
-from streamer.pages.parse import PageParser
-from streamer.run.catalogue import Catalogue, pack_catalogue
+from streamer.run.engine import Engine
 from streamer.run.first_records import FirstRecords
-from streamer.run.judge import FILES, Found, Judge
+from streamer.run.judge import FILES, Found
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile, is_table
 from streamer.run.page_outputs import PageOutputs
@@ -46,11 +46,9 @@ from streamer.run.small_files import (
     file_alone,
     gathered,
     parsed_by_source,
-    signed,
 )
 from streamer.run.stages import (
     CHUNKS_AHEAD,
-    OneAThread,
     dead_letter,
     dead_letter_lines,
     in_order,
@@ -59,7 +57,6 @@ from streamer.run.stages import (
 )
 from streamer.run.table import table_head, table_lines
 from streamer.run.totals import Totals
-from streamer.sketch.signer import PageSigner
 
 BLOCKS_BEHIND = 32  # judged and not yet written,
 PAGES_BEHIND = 8  # or so many, where they have the pages of chunks of up to 8 MiB
@@ -124,30 +121,19 @@ class Interrupted(BaseException):
 
 
 class Replay:
-    """Run an input through a judge of all shards into output files.
+    """Run an input through an engine into output files.
 
     `interrupt` is for signal handlers: the run ends after the batch in hand, as if the input did.
     """
 
-    def __init__(
-        self,
-        judge: Judge,
-        catalogue: Catalogue,
-        parser: PageParser,
-        make_signer: Callable[[], PageSigner],
-        fingerprint: str,
-        threads: int,
-        checks: Checks = Checks(),
-    ) -> None:
-        self._judge = judge
-        self._catalogue = catalogue
-        self._parser = parser
-        self._signers = OneAThread(make_signer)
-        self._fingerprint = fingerprint
+    def __init__(self, engine: Engine, threads: int, checks: Checks = Checks()) -> None:
+        self._engine = engine
+        self._judge, self._catalogue = engine.judge, engine.catalogue
         self._threads = threads
         self._checks = checks
-        self._mapping = parser.mapping.id
-        self._first = FirstRecords(catalogue, parser.mapping, keep_going=checks.keep_going)
+        mapping = engine.parser.mapping
+        self._mapping = mapping.id
+        self._first = FirstRecords(self._catalogue, mapping, keep_going=checks.keep_going)
         self._held: list[Work] = []  # read, and nothing is said of their sources' first records
         self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
         self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
@@ -211,7 +197,7 @@ class Replay:
                 raise
             self._outcome.interrupted = self._stop
             self._outcome.report = pages.report
-            self._outcome.missing_fields = self._parser.missing_fields()
+            self._outcome.missing_fields = self._engine.parser.missing_fields()
             self._begin()
             self._catalogue.ended |= not self._stop
             self._flush(sweep=True)
@@ -255,8 +241,7 @@ class Replay:
 
     def _prepare(self, chunk: Chunk) -> Prepared:
         """Parse, sign and look up a chunk, in a thread of the pool."""
-        batch, pages = signed(self._parser, self._signers.get(), chunk)
-        found = self._judge.look_up(pages)
+        batch, pages, found = self._engine.prepare(chunk)
         wanted = self._page_outputs is not None and self._page_outputs.originals is not None
         originals = originals_of(chunk) if wanted else {}
         return Prepared(batch, pages, found, parsed_by_source(chunk, batch), originals)
@@ -384,7 +369,9 @@ class Replay:
             if batch.skipped.keys() <= examples.keys():
                 return
             if own.skips:
-                found = self._parser.parse(file_alone(chunk, number)) if chunk.parts else batch
+                found = (
+                    self._engine.parser.parse(file_alone(chunk, number)) if chunk.parts else batch
+                )
                 where = f"{found.start} to {found.end - 1} of {self._name_of(own.source)}"
                 for code in found.skipped.keys() - examples.keys():
                     examples[code] = f"among the records {where}"
@@ -400,7 +387,7 @@ class Replay:
         if source is not None:
             self._noticed.extend(self._clusters.add(source, block))
         lines = table_lines if is_table(self._verdicts.name) else verdict_lines
-        return lines(block, self._locate, self._fingerprint)
+        return lines(block, self._locate, self._engine.fingerprint)
 
     def _end_counting(self, source: int) -> None:
         """Note the large clusters of a source that has ended; in the writing thread."""
@@ -447,7 +434,7 @@ class Replay:
         """Return what the outputs of pages get of a block; in a thread of the pool."""
         if not pairs:
             return outputs.packed(chunk, block)
-        records = duplicate_records(chunk, block, pairs, self._locate, self._fingerprint)
+        records = duplicate_records(chunk, block, pairs, self._locate, self._engine.fingerprint)
         return outputs.packed(chunk, block, list(records))
 
     def _check_kind(self, chunk: Chunk, parsed: Sequence[Parsed]) -> None:
@@ -474,17 +461,11 @@ class Replay:
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
-        state, blocks = self._catalogue.to_flush()
+        notes: Sequence[Entry] = ()
         if self._page_outputs is not None and self._page_outputs.originals is not None:
-            blocks += self._page_outputs.originals.to_flush()
+            notes = self._page_outputs.originals.to_flush()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
-
-        def owner_state() -> bytes:
-            for key, (length, digest) in lengths.result().items():
-                state.outputs[key], state.digests[key] = length, digest
-            return pack_catalogue(state)
-
-        self._judge.begin_flush(owner_state, blocks, sweep=sweep)
+        self._engine.begin_flush(lengths.result, notes, sweep=sweep)
 
     def _flush(self, *, sweep: bool = False) -> None:
         """Bring everything to the disk, and see the end of it."""

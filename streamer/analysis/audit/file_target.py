@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from streamer.assembly import page_parser
 from streamer.config import Settings
-from streamer.deduplicator import page_parser
 from streamer.errors import InputError, StoreMismatch
 from streamer.index.codec import unpack_settings, unpack_state
 from streamer.index.messages import CONFIG

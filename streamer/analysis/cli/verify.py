@@ -18,11 +18,11 @@ from streamer.analysis.audit.scene import EXAMPLES_MAX, AuditReport
 from streamer.analysis.audit.verify import VerifyOptions
 from streamer.analysis.audit.verify import verify as verify_index
 from streamer.analysis.cli import write_file
+from streamer.assembly import page_parser
 from streamer.cli.options import command, quiet_connection_of
 from streamer.cli.progress import compile_with_bar, count_bar
 from streamer.cli.terminal import Terminal
 from streamer.config import KAFKA, REGISTRY, SECURITY, Settings
-from streamer.deduplicator import page_parser
 from streamer.errors import SettingsError, StreamerError
 from streamer.kafka.topics import Names
 

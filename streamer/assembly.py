@@ -1,0 +1,104 @@
+"""What settings make: the parser of pages, an open index, and the engine that judges with them.
+
+`Deduplicator` and the commands have theirs from here, so the same settings mean the same to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from streamer.config import Settings
+from streamer.errors import SettingsError
+from streamer.pages.mapping import DEFAULT_MAPPING, PRESETS, parse_fields
+from streamer.pages.parse import PageParser
+from streamer.pages.schema_registry import RegistryAddress, SchemaRegistry
+from streamer.run.catalogue import Catalogue
+from streamer.run.engine import Engine
+from streamer.run.index_folder import IndexFolder
+from streamer.run.judge import replay_judge
+from streamer.run.others import OtherIndexes
+from streamer.run.stages import OneAThread
+from streamer.sketch.method_signer import make_signer
+
+
+def page_parser(settings: Settings) -> PageParser:
+    """Return the parser that `--preset`, `--fields` and `--carry` ask for.
+
+    Raises:
+        SettingsError: one of them cannot be used, or both mappings are given.
+    """
+    if settings.mapping and settings.fields:
+        raise SettingsError(f"Give --preset {settings.mapping} or --fields, not both.")
+    mapping = DEFAULT_MAPPING
+    if settings.mapping:
+        mapping = PRESETS[settings.mapping]
+    elif settings.fields:
+        mapping = parse_fields(settings.fields)
+    if settings.track_changes and not mapping.url:
+        raise SettingsError("--track-changes needs URLs. Name where they are in --fields.")
+    try:
+        return PageParser(
+            mapping, settings.carry, settings.page_bytes_max, settings.site_rules, settings.text,
+            _registry(settings),
+        )  # fmt: skip
+    except ValueError as error:
+        raise SettingsError(f"--carry cannot be used: {error}.") from error
+
+
+def _registry(settings: Settings) -> SchemaRegistry | None:
+    """Return the client of the schema registry, if there is one."""
+    login = settings.registry_username, settings.password_of_registry
+    if settings.registry_url:
+        address = RegistryAddress(settings.registry_url, settings.registry_cafile, *login)
+        return SchemaRegistry(address)
+    if any((*login, settings.registry_cafile)):
+        raise SettingsError("The settings of a schema registry need --registry-url too. Give it.")
+    return None
+
+
+@contextmanager
+def open_index(path: Path, settings: Settings) -> Iterator[IndexFolder]:
+    """Open an index; what was made of it goes again if nothing is flushed to it."""
+    before = set(path.iterdir()) if path.is_dir() else set()
+    with without_empty_folders(path):
+        folder = IndexFolder.open(path, settings.signature, settings.shards, settings.key_file)
+        try:
+            yield folder
+        finally:
+            unused = folder.store.meta is None
+            folder.store.close(remove=set(path.iterdir()) - before if unused else ())
+
+
+@contextmanager
+def open_engine(
+    folder: IndexFolder,
+    catalogue: Catalogue,
+    settings: Settings,
+    parser: PageParser,
+    others: OtherIndexes,
+) -> Iterator[Engine]:
+    """Start what judges pages in an open index with this catalogue; its threads end with it."""
+    judge = replay_judge(
+        folder, others.named_in(settings.index), head_pages=settings.head_pages,
+        index_memory=settings.index_memory_bytes, others=others,
+    )  # fmt: skip
+    signers = OneAThread(partial(make_signer, settings.signature, folder.secret))
+    try:
+        yield Engine(judge, catalogue, parser, signers, folder.fingerprint)
+    finally:
+        judge.stop()
+
+
+@contextmanager
+def without_empty_folders(path: Path) -> Iterator[None]:
+    """Remove the folders at and above `path` that were made meanwhile and are empty."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the first that is not empty
+            for folder in missing:
+                folder.rmdir()

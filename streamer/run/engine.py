@@ -1,0 +1,82 @@
+"""What judges the pages of one open index, whether files, a topic or a program brings them.
+
+`Replay` and `Deduplicator` stand on it: chunks are prepared in threads, judged in order by the
+engine's judge, and with each flush goes the catalogue, which has the position in each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from streamer.index.codec import Entry
+from streamer.index.messages import Pages
+from streamer.pages.chunk import Chunk, PageBatch
+from streamer.pages.parse import PageParser
+from streamer.run.catalogue import Catalogue, pack_catalogue
+from streamer.run.judge import Found, Judge
+from streamer.run.small_files import signed
+from streamer.run.stages import OneAThread
+from streamer.sketch.signer import PageSigner
+
+
+class SignedChunk(NamedTuple):
+    """A chunk that is parsed and signed, and what the index had for its pages."""
+
+    batch: PageBatch
+    pages: Pages
+    found: Found
+
+
+def _no_outputs() -> Mapping[str, tuple[int, str]]:
+    return {}
+
+
+@dataclass(slots=True)
+class Engine:
+    """The stages on one open index.
+
+    `fingerprint` is what verdicts carry.
+    """
+
+    judge: Judge
+    catalogue: Catalogue
+    parser: PageParser
+    signers: OneAThread[PageSigner]
+    fingerprint: str
+
+    def prepare(self, chunk: Chunk, parser: PageParser | None = None) -> SignedChunk:
+        """Parse, sign and look up a chunk; in any thread.
+
+        Raises:
+            StoreMismatch: other records are pages than the chunk says.
+        """
+        batch, pages = signed(parser or self.parser, self.signers.get(), chunk)
+        return SignedChunk(batch, pages, self.judge.look_up(pages))
+
+    def begin_flush(
+        self,
+        outputs: Callable[[], Mapping[str, tuple[int, str]]] = _no_outputs,
+        notes: Sequence[Entry] = (),
+        *,
+        sweep: bool = False,
+    ) -> None:
+        """Begin to write the index and the catalogue in one atomic step; as `Judge.begin_flush`.
+
+        `outputs` is called in another thread: it returns the length and the digest of each output
+        by its key, once so much of them is on the disk.
+        """
+        state, blocks = self.catalogue.to_flush()
+
+        def owner_state() -> bytes:
+            for key, (length, digest) in outputs().items():
+                state.outputs[key], state.digests[key] = length, digest
+            return pack_catalogue(state)
+
+        self.judge.begin_flush(owner_state, [*blocks, *notes], sweep=sweep)
+
+    def flush_last(self) -> None:
+        """Write all in this thread, where no other can be started any more."""
+        state, blocks = self.catalogue.to_flush()
+        self.judge.flush_last(pack_catalogue(state), blocks)
