@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -49,24 +50,35 @@ similarity: str = Signer().sign(["text"])[0].similarity(2)
 """
 
 
-def checked(tmp_path: Path, program: str) -> tuple[int, str]:
-    """Return what mypy says of a program that imports the package."""
+def checked(tmp_path: Path, program: str, *checker: str) -> tuple[int, str]:
+    """Return what a checker of types says of a program that imports the package."""
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
-    config, cache = f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={tmp_path / 'cache'}"
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", config, cache, str(path)],
+        [sys.executable, "-m", *checker, str(path)],
         cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout
 
 
-def test_a_program_that_uses_it_is_checked(tmp_path: Path) -> None:
-    assert checked(tmp_path, PROGRAM) == (0, "Success: no issues found in 1 source file\n")
-    failed, said = checked(tmp_path, WRONG)
+def test_mypy_checks_a_program_that_uses_it(tmp_path: Path) -> None:
+    config, cache = f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={tmp_path / 'cache'}"
+    mypy = "mypy", config, cache
+    assert checked(tmp_path, PROGRAM, *mypy) == (0, "Success: no issues found in 1 source file\n")
+    failed, said = checked(tmp_path, WRONG, *mypy)
     assert failed == 1
     assert said.count("error:") == 3
+
+
+def test_pyright_checks_a_program_that_uses_it(tmp_path: Path) -> None:
+    config = tmp_path / "pyrightconfig.json"
+    config.write_text(json.dumps({"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}))
+    pyright = "basedpyright", f"--project={config}"
+    assert checked(tmp_path, PROGRAM, *pyright) == (0, "0 errors, 0 warnings, 0 notes\n")
+    failed, said = checked(tmp_path, WRONG, *pyright)
+    assert failed == 1
+    assert "3 errors" in said
 
 
 def test_signatures_estimate_the_resemblance_of_texts() -> None:
