@@ -17,7 +17,7 @@ import numpy as np
 from streamer.kernel import kernel
 from streamer.text.escapes import BACKSLASH, MEANING
 from streamer.text.json_fields import CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE
-from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, string_lane
+from streamer.text.scan import VECTOR_BYTES, Bytes, copy_lanes, escaping_lanes, string_lane
 from streamer.text.slices import Places, Slices
 from streamer.text.tokens import SLACK
 
@@ -85,15 +85,14 @@ def _add_sizes(
 def _escaping_bytes(data: Bytes, at: int, end: int) -> int:
     """Return how many bytes escapes add to data[at:end] in a JSON string."""
     added = 0
-    while at < end:
-        lane = string_lane(data, at) if at + VECTOR_BYTES <= end else 0
-        at += lane
-        if lane < VECTOR_BYTES:
-            if _SHORT[data[at]]:
-                added += 1
-            elif data[at] < _SPACE:
-                added += 5
-            at += 1
+    while at + VECTOR_BYTES <= end:
+        added += escaping_lanes(data, at)
+        at += VECTOR_BYTES
+    for i in range(at, end):
+        if _SHORT[data[i]]:
+            added += 1
+        elif data[i] < _SPACE:
+            added += 5
     return added
 
 

@@ -106,6 +106,24 @@ def _string_lane(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401
 string_lane = cast("Callable[[Bytes, int], int]", intrinsic(_string_lane))
 
 
+def _escaping_lanes(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401 - as _pointer
+    r"""Return how many bytes escapes add to a vector in a JSON string: five or one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        vector = _vector(context, builder, signature.args[0], *arguments)
+        escaped, long = (b'""', b"\\\\", b"\x00\x1f"), (b"\x00\x07", b"\x0b\x0b", b"\x0e\x1f")
+        count, more = (
+            builder.ctpop(_bits(builder, _lanes_in(builder, vector, *each)))
+            for each in (escaped, long)
+        )
+        return builder.add(count, builder.shl(more, ir.IntType(64)(2)))
+
+    return types.int64(array, types.intp), generate
+
+
+escaping_lanes = cast("Callable[[Bytes, int], int]", intrinsic(_escaping_lanes))
+
+
 def _ascii_lanes(_context: Any, array: Any, _index: Any) -> Any:  # noqa: ANN401 - as _pointer
     """Return which bytes of a vector are letters of words, points, capitals, digits, not ASCII."""
 

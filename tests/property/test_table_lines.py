@@ -50,6 +50,7 @@ def made(name: str, kind: str, column: list[Any]) -> Cells:
 @given(st.integers(0, 5).flatmap(lambda rows: st.tuples(st.just(rows), columns_of(rows))))
 @example((2, []))
 @example((2, [("a", TEXT, [ABSENT, None])]))
+@example((128, [("each byte", TEXT, [f"{'x' * 20}{chr(i)}{'y' * 20}" for i in range(128)])]))
 def test_objects_are_those_of_an_encoder(table: tuple[int, list[Column]]) -> None:
     rows, columns = table
     found = json_objects([made(*column) for column in columns], rows)
