@@ -48,6 +48,7 @@ def verdict_on(shards: Sequence[Shard], page: Pages) -> Verdicts:
                 changes = batch.compared.settle(slice(0, 1), batch.rows)
                 page = replace(page, changes=changes)
             _, judged, nearest = batch.part(slice(0, 1))
+            page = batch.with_nearest(page, judged, nearest, shard.head)
             if judged.outcome[0] != UNIQUE or batch.arrivals.final[0]:
                 decided = np.zeros(1, np.int64)
                 return batch.verdicts(page, judged, nearest, decided, shard.head)

@@ -7,19 +7,20 @@ shingles must be compared, and before a page that retires the stored pages of it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from streamer.index.head import Head
-from streamer.index.messages import Keys, Other, Pages, Verdicts
+from streamer.index.messages import Keys, NearMiss, Other, Pages, Verdicts
 from streamer.index.ports import BEFORE_ALL, Hits, KeptRows, Lookup, Nearest
 from streamer.index.rule import (
     CONTENT,
     DUPLICATE,
     ELSEWHERE,
     IN_DOUBT,
+    NOWHERE,
     SIGNATURE,
     TOO_SHORT,
     UNIQUE,
@@ -45,6 +46,7 @@ class Batch:
         fetched: the stored rows that `stored` has.
         nearest: what other indexes have.
         short: bool, whether a page is too short to compare.
+        nearest_min: as `Verdicts` has it.
         compared: with the last versions of their URLs, where these are known.
         judged: the outcomes of those that are judged, as `scratch` says.
         rows: int64, how many rows came before each that is judged.
@@ -58,6 +60,7 @@ class Batch:
     fetched: KeptRows
     nearest: Nearest
     short: npt.NDArray[np.bool_]
+    nearest_min: npt.NDArray[np.int32] | None = None
     compared: Compared | None = None
     judged: Judged = field(init=False)
     scratch: Scratch = field(init=False)
@@ -67,10 +70,12 @@ class Batch:
 
     def __post_init__(self) -> None:
         count = len(self.pages)
-        self.judged = Judged(
-            np.empty(count, np.uint8), np.empty(count, np.int64), np.empty(count, np.int32),
-            *np.empty((2, count), np.bool_),
-        )  # fmt: skip
+        (content, exact), (best, near) = (
+            np.empty((2, count), np.bool_),
+            np.empty((2, count), np.int64),
+        )
+        outcome, similarity = np.empty(count, np.uint8), np.empty(count, np.int32)
+        self.judged = Judged(outcome, best, similarity, content, exact, near)
         rows, places, known = np.empty((3, self.limits.candidates_max), np.int64)
         sizes, slots = np.empty((2, self.arrivals.keys.shape[1]), np.int64)
         self.scratch = Scratch(rows, places, sizes, slots, known, np.zeros(4, np.int64))
@@ -133,13 +138,35 @@ class Batch:
         judged.exact[:] |= is_elsewhere & nearest.exact
         return pages, judged, nearest
 
+    def with_nearest(self, pages: Pages, judged: Judged, nearest: Nearest, head: Head) -> Pages:
+        """Return pages of a part with what is nearest to those that are new; of equals the first.
+
+        Shards before may have found something as near.
+        """
+        if not self.limits.margin:
+            return pages
+        found = list(pages.nearest or [None] * len(pages))
+        is_near = (judged.outcome == UNIQUE) & (judged.near != NOWHERE)
+        for i in np.flatnonzero(is_near).tolist():
+            place, before = int(judged.near[i]), found[i]
+            if place == ELSEWHERE:
+                near = nearest.near_miss(i)
+            else:
+                own, at = (head, place) if place >= 0 else (self.fetched, -1 - place)
+                score, exact = int(judged.similarity[i]), bool(judged.exact[i])
+                near = NearMiss(score, int(own.refs[at]), own.urls[at], int(own.times[at]), exact)
+            if before is None or near.similarity > before.similarity:
+                found[i] = near
+        return replace(pages, nearest=found)
+
     def verdicts(
         self, pages: Pages, judged: Judged, nearest: Nearest, decided: Places, head: Head
     ) -> Verdicts:
         """Return the verdicts on the pages of the part published last that are `decided`."""
-        outcome, best, scores, content, exact = judged.at(decided)
+        outcome, best, scores, content, exact, _ = judged.at(decided)
         basis = np.where(content, CONTENT, SIGNATURE).astype(np.uint8)
-        basis[self.short[self.published - len(pages) :][decided]] = TOO_SHORT
+        published = self.published - len(pages) + decided
+        basis[self.short[published]] = TOO_SHORT
         refs = np.zeros(len(decided), np.uint64)
         urls = [b""] * len(decided)
         others: list[Other | None] = [None] * len(decided)
@@ -158,8 +185,9 @@ class Batch:
             basis,
             refs,
             urls,
-            exact if self.limits.exact else None,
+            exact & is_duplicate if self.limits.exact else None,
             others if any(others) else None,
+            None if self.nearest_min is None else self.nearest_min[published],
         )
 
     def hide(self, url: bytes) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -65,6 +66,27 @@ class Columns:
         return type(self)(*(taken(getattr(self, each.name)) for each in fields(self)))
 
 
+class NearMiss(msgspec.Struct, array_like=True, frozen=True):
+    """The kept page nearest to one that nothing matches, and their similarity in ten-thousandths.
+
+    `exact`: that is the similarity of their sets. `index` names another index that has the page,
+    and `place` is where that one has read it.
+    """
+
+    similarity: int
+    ref: int
+    url: bytes
+    time: int
+    exact: bool = False
+    index: str = ""
+    place: Location | None = None
+
+    @property
+    def column(self) -> tuple[npt.NDArray[np.uint64], list[bytes], Times]:
+        """Return the page's ref, URL and time, as columns of one entry."""
+        return np.array([self.ref], np.uint64), [self.url], np.array([self.time])
+
+
 @dataclass(slots=True)
 class Pages(Columns):
     """Signed pages in columns, n entries each.
@@ -85,6 +107,8 @@ class Pages(Columns):
             (url_versions.py); None where that is not asked for.
         replacements: int64, of a page that was held, how many pages had replaced what their URLs
             had when it arrived; -1 or None: all that have until now.
+        nearest: what is nearest to each page that nothing has matched yet, None where nothing is;
+            None where near misses are not asked for.
     """
 
     refs: npt.NDArray[np.uint64]
@@ -102,6 +126,7 @@ class Pages(Columns):
     shingles: list[bytes] | None = None
     changes: npt.NDArray[np.int32] | None = None
     replacements: npt.NDArray[np.int64] | None = None
+    nearest: list[NearMiss | None] | None = None
 
     def __len__(self) -> int:
         return len(self.urls)
@@ -165,6 +190,9 @@ class Verdicts:
         representative_urls: bytes.
         exact: bool, whether a similarity is that of sets; None where the index has none.
         others: the index that has the representative, None: this one; None if all are of this one.
+        nearest_min: int32, the similarity from which on each unique page was compared with all of
+            its candidates, in ten-thousandths; None where near misses are not asked for, or some
+            candidates may have been undecided.
     """
 
     pages: Pages
@@ -174,6 +202,7 @@ class Verdicts:
     representative_urls: list[bytes]
     exact: npt.NDArray[np.bool_] | None = None
     others: list[Other | None] | None = None
+    nearest_min: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.pages)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamer.index.messages import Columns, Keys, Other, Pages, Times
+from streamer.index.messages import Columns, Keys, NearMiss, Other, Pages, Times
 from streamer.index.settings import IndexSettings
 
 BEFORE_ALL = -(1 << 62)  # a time
@@ -36,6 +36,14 @@ class Nearest(Columns):
     refs: list[int]
     urls: list[bytes]
     others: list[Other | None]
+
+    def near_miss(self, place: int) -> NearMiss:
+        """Return what is nearest to the page at a place, as it goes on to the shards behind."""
+        other, ref = self.others[place], self.refs[place]
+        assert other is not None, "nothing is near"
+        similarity, exact = int(self.similarities[place]), bool(self.exact[place])
+        where = other.corpus.name, other.locate(ref)
+        return NearMiss(similarity, ref, self.urls[place], 0, exact, *where)
 
 
 def nothing_near(pages: int) -> Nearest:

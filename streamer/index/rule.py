@@ -7,6 +7,7 @@ in its bucket; times and rows of the two alone decide that. The best kept match 
 duplicate: highest similarity, then lowest row. Otherwise the earliest undecided match holds the
 page. Otherwise the page is inserted, with a posting under each key whose bucket, in store and head
 together, has room. The nearest page of a reference index counts as a kept match after all own ones.
+Of what is kept and matches by a `margin` too little, the best is noted by the same order.
 
 With `exact`, a candidate that its sketch leaves in doubt is judged by its set of shingles. Sets are
 not arrays, and may have to be read from disk. So the kernel stops before such a page, and continues
@@ -43,6 +44,7 @@ BASIS_NAMES = (Basis.SIGNATURE, Basis.CONTENT, Basis.TOO_SHORT)
 UNKNOWN, IN_DOUBT = -1, -2  # in place of a similarity
 RESEMBLANCE = int(Measure.RESEMBLANCE)
 ELSEWHERE = -(1 << 62)  # the place of a match that another index has
+NOWHERE = -(1 << 61)  # that of no match
 
 Places = npt.NDArray[np.int64]
 
@@ -58,6 +60,7 @@ class Limits(NamedTuple):
         keep_pages: how many rows before a page's own they may be.
         oldest_time, oldest_row: what they must have at least, whatever the page.
         exact: 1 where the judging stops at a page whose candidates the sketches leave in doubt.
+        margin: how far below its threshold what is nearest to a page is noted, in ten-thousandths.
     """
 
     bucket_max: int
@@ -70,6 +73,7 @@ class Limits(NamedTuple):
     oldest_time: int
     oldest_row: int
     exact: int
+    margin: int
 
 
 class Arrivals(NamedTuple):
@@ -119,8 +123,9 @@ class Judged(NamedTuple):
         outcome: uint8; content: bool, whether a match has the page's own content.
         best: int64, the head entry of the match, or -1 - its place among the stored sketches, or
             ELSEWHERE.
-        similarity: int32, of the match, in ten-thousandths.
+        similarity: int32, of the match, in ten-thousandths; of a new page, that of `near` here.
         exact: bool, whether that is the similarity of two sets.
+        near: int64, what is nearest to a new page, as `best`, or NOWHERE.
     """
 
     outcome: npt.NDArray[np.uint8]
@@ -128,11 +133,13 @@ class Judged(NamedTuple):
     similarity: npt.NDArray[np.int32]
     content: npt.NDArray[np.bool_]
     exact: npt.NDArray[np.bool_]
+    near: Places
 
     def at(self, which: slice | Places) -> Judged:
         """Return what has become of some of the pages."""
-        outcome, best, similarity, content, exact = self
-        return Judged(outcome[which], best[which], similarity[which], content[which], exact[which])
+        outcome, best, similarity, content, exact, near = self
+        scores = similarity[which], content[which], exact[which]
+        return Judged(outcome[which], best[which], *scores, near[which])
 
 
 class Scratch(NamedTuple):
@@ -401,6 +408,12 @@ def _estimate(sketch: Keys, measure: int, hits: StoredHits, head: HeadColumns, p
 
 
 @inline_kernel
+def _is_kept(place: int, head: HeadColumns) -> bool:
+    """Return whether a candidate is kept, or undecided."""
+    return place < 0 or head.states[place] >= KEPT
+
+
+@inline_kernel
 def _choose(
     pages: Arrivals,
     i: int,
@@ -413,33 +426,39 @@ def _choose(
 ) -> int:
     """Compare page i with its candidates; set its match, and return what becomes of the page."""
     best = waits_for = int64(-1)
-    score_max = int64(pages.elsewhere[i]) - 1  # of equals the own one comes first
-    found = exact = False
+    least, elsewhere = int64(pages.similarity_min[i]), int64(pages.elsewhere[i])
+    score_max = elsewhere - 1  # of equals the own one comes first
+    near = int64(ELSEWHERE if elsewhere >= 0 else NOWHERE)
+    near_max = max(least - limits.margin, elsewhere) - 1
+    found = exact = near_exact = False
     for k in range(candidates):
         place = scratch.places[k]
         is_known = limits.exact > 0 and scratch.known[k] >= 0
-        if is_known:
-            score = scratch.known[k]
-        else:
-            score = _estimate(pages.sketches[i], limits.measure, hits, head, place)
-        if score < pages.similarity_min[i]:
-            continue
-        if place < 0 or head.states[place] >= KEPT:
+        score = (
+            scratch.known[k]
+            if is_known
+            else _estimate(pages.sketches[i], limits.measure, hits, head, place)
+        )
+        if score < least:
+            if score > near_max and _is_kept(place, head):
+                near_max, near, near_exact = score, place, is_known
+        elif _is_kept(place, head):
             if score > score_max:
                 score_max, best, found, exact = score, place, True, is_known
         elif waits_for < 0:
             waits_for = place
-    if not found and pages.elsewhere[i] >= 0:
-        score_max, best, found = int64(pages.elsewhere[i]), int64(ELSEWHERE), True
+    if not found and elsewhere >= least:
+        score_max, best, found = elsewhere, int64(ELSEWHERE), True
     judged.best[i] = best if found else waits_for
-    judged.similarity[i] = score_max
-    judged.exact[i] = exact
     judged.content[i] = found and _same_content(pages, i, limits.content_bit, best, hits, head)
     outcome = UNIQUE if pages.masks[i] else EMPTY
     if found:
         outcome = DUPLICATE
     elif waits_for >= 0:
         outcome = HELD
+    else:
+        score_max, exact = near_max, near_exact
+    judged.similarity[i], judged.exact[i], judged.near[i] = score_max, exact, near
     return outcome
 
 

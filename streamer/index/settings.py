@@ -8,6 +8,7 @@ version of the program that replays it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ from streamer.sketch.signer import DISTINCT_MAX
 
 # Of the rules in shard.py and rule.py. 1 knew no expiry and no rules of sites, 2 no sets, no other
 # indexes, no changes of URLs, and no forgetting; 3 retired nothing, and left pages of other indexes
-# to the sketches; 4 also hid what was replaced from held pages that had arrived before.
-MACHINE_VERSION = 5
+# to the sketches; 4 also hid what was replaced from held pages that had arrived before; 5 knew no
+# near misses, and is still written where they are not asked for.
+MACHINE_VERSION = 6
+
+_WITHOUT_NEAR_MISSES = 5
 
 SETS_ELSEWHERE = 4  # the first version in which sets decide on pages of other indexes, too
 
@@ -79,8 +83,14 @@ class IndexSettings(BaseModel):
     track_changes: bool = Field(
         default=False, description="report the change from the last version of each URL"
     )
+    near_misses: float = Field(
+        default=0, ge=0, lt=1, description="how far below the threshold the nearest page is noted"
+    )
     version: int = Field(
-        default=MACHINE_VERSION, description="version of the state machine's rules"
+        default_factory=lambda known: (
+            MACHINE_VERSION if known.get("near_misses") else _WITHOUT_NEAR_MISSES
+        ),
+        description="version of the state machine's rules",
     )
     also: tuple[Corpus, ...] = Field(
         default=(), description="other indexes whose pages are representatives, too"
@@ -93,6 +103,15 @@ class IndexSettings(BaseModel):
     def similarity_min(self) -> int:
         """Return the threshold in ten-thousandths."""
         return round(self.threshold * SIMILARITY_ONE)
+
+    @property
+    def margin(self) -> int:
+        """Return how far below its threshold what is nearest to a page is noted, as above."""
+        return round(self.near_misses * SIMILARITY_ONE)
+
+    def packed(self) -> dict[str, Any]:
+        """Return what logs and states have: without near misses, what earlier versions read."""
+        return self.model_dump(exclude=None if self.near_misses else {"near_misses"})
 
     def of_url(self, url: str) -> IndexSettings:
         """Return what holds for the page with this URL."""

@@ -313,7 +313,10 @@ class Shard:
         stored = StoredHits(
             hits.places, hits.starts, hits.rows, places, fetched.sketches, fetched.times
         )
-        batch = Batch(pages, arrivals, limits, stored, fetched, nearest, ~comparable)
+        nearest_min = None
+        if limits.margin and self.shards == 1:
+            nearest_min = np.maximum(similarity_min - limits.margin, 0).astype(np.int32)
+        batch = Batch(pages, arrivals, limits, stored, fetched, nearest, ~comparable, nearest_min)
         if arrive and self.tracks_changes:
             batch.compared = self._compare(batch, (similarity_min, shingles_min))
         return batch
@@ -348,6 +351,7 @@ class Shard:
             settings.keep_pages or _NO_LIMIT,
             *self._horizon,
             int(settings.exact),
+            settings.margin,
         )
 
     def _apply_rule(self, batch: Batch, end: int) -> None:
@@ -431,6 +435,7 @@ class Shard:
         if batch.compared is not None:
             changes = self._urls.take(batch.pages, part, batch.compared, batch.rows)
             pages = replace(pages, changes=changes)
+        pages = batch.with_nearest(pages, judged, nearest, self.head)
         for i in np.flatnonzero(judged.outcome == HELD).tolist():
             page = pages.take([i])
             if page.replacements is None and self._retires_by_arrival:
@@ -574,6 +579,9 @@ class Shard:
         for page in itertools.chain.from_iterable(self._held.values()):
             if terms.find(_ROW_0, page.refs, page.urls, page.times):
                 own.doomed.add(int(page.refs[0]))
+            near = page.nearest[0] if page.nearest else None
+            if near is not None and not near.index and terms.find(_ROW_0, *near.column):
+                page.nearest = [None]  # it counts as judged behind the record
         count = head.count
         self._free(terms.find(head.rows[:count], head.refs[:count], head.urls, head.times[:count]))
 
@@ -656,7 +664,7 @@ class Shard:
     def state(self) -> bytes:
         """Return all state that is neither a row nor a posting in the store, as bytes."""
         held = [(row, [pack_pages(page) for page in self._held[row]]) for row in sorted(self._held)]
-        settings = self.settings.model_dump() if self.settings else None
+        settings = self.settings.packed() if self.settings else None
         return pack_state(
             ShardState(
                 settings, self.positions, self.sent, self.applied, self.next_row, self.refused,

@@ -239,7 +239,10 @@ class ShardOthers:
         least, _ = settings.least_of(pages.urls)
         sketches = np.ascontiguousarray(pages.sketches)
         by_sets = settings.exact and settings.version >= SETS_ELSEWHERE
-        asked = _Asked(sketches, least, int(settings.measure), pages.shingles if by_sets else None)
+        asked = _Asked(
+            sketches, least, least - np.int32(settings.margin), int(settings.measure),
+            pages.shingles if by_sets else None,
+        )  # fmt: skip
         for corpus in settings.also:
             if corpus not in self._by_corpus:
                 raise StoreMismatch(missing_reference(corpus))
@@ -263,10 +266,14 @@ def _pairs(shared: _Shared, keys: Keys, masks: Keys) -> tuple[Keys, Keys]:
 
 
 class _Asked(NamedTuple):
-    """What pages are compared by: sketches, their own thresholds, and sets where these decide."""
+    """What pages are compared by: sketches, their own thresholds, and sets where these decide.
+
+    What is nearest is noted from the similarity `noted` on.
+    """
 
     sketches: Keys
     least: Leasts
+    noted: Leasts
     measure: int
     sets: list[bytes] | None
 
@@ -283,7 +290,7 @@ def _compare(shared: _Shared, pairs: Keys, of_content: Keys, asked: _Asked, foun
     known = _set_similarities(shared, both, numbers, rows, asked)
     best = np.full(len(asked.sketches), -1, np.int64)
     nearest_rows(
-        both, asked.sketches, rows.sketches, asked.measure, asked.least, known, best,
+        both, asked.sketches, rows.sketches, asked.measure, asked.noted, known, best,
         found.similarities,
     )  # fmt: skip
     near = np.flatnonzero(best >= 0)

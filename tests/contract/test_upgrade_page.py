@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamer.index.codec import FORMAT, READ_FORMATS
-from streamer.index.settings import MACHINE_VERSION
+from streamer.index.settings import MACHINE_VERSION, IndexSettings
 from streamer.kafka.wire import READ_VERSIONS, WIRE_VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs" / "upgrade.md").read_text(encoding="utf-8")
@@ -18,4 +18,6 @@ def several(numbers: tuple[int, ...]) -> str:
 def test_the_page_names_the_formats_that_are_written_and_read() -> None:
     assert f"| index on disk | format {FORMAT} | {several(READ_FORMATS)} |" in PAGE
     assert f"| records of the logs | version {WIRE_VERSION} | {several(READ_VERSIONS)} |" in PAGE
-    assert f"| rules in the logs | version {MACHINE_VERSION} | 1 to {MACHINE_VERSION} |" in PAGE
+    plain = IndexSettings().version
+    versions = f"version {MACHINE_VERSION} with `--near-misses`, else {plain}"
+    assert f"| rules in the logs | {versions} | 1 to {MACHINE_VERSION} |" in PAGE

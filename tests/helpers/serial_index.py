@@ -16,12 +16,18 @@ from tests.oracles.hash_sets import decided
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from streamer.index.messages import Forget, Pages, Verdicts
+    from streamer.index.messages import Forget, NearMiss, Pages, Verdicts
     from streamer.index.settings import IndexSettings
 
 
+ELSEWHERE = "clean"  # the name of the other index, where there is one
+
+
 class Judged(NamedTuple):
-    """A verdict as plain values; `similarity` is -1 for a unique page."""
+    """A verdict as plain values; `similarity` is -1 for a unique page.
+
+    `near` is what is nearest to that: similarity, ref, exact, and the index that has it.
+    """
 
     ref: int
     similarity: int
@@ -29,6 +35,7 @@ class Judged(NamedTuple):
     representative: int
     url: bytes
     exact: bool
+    near: tuple[int, int, bool, str] | None = None
 
 
 def judged(block: Verdicts) -> list[Judged]:
@@ -40,8 +47,15 @@ def judged(block: Verdicts) -> list[Judged]:
         block.representative_refs.tolist(),
         block.representative_urls,
         [False] * len(block) if block.exact is None else block.exact.tolist(),
+        map(_near, block.similarities.tolist(), block.pages.nearest or [None] * len(block)),
     )
     return [Judged(*values) for values in zip(*columns, strict=True)]
+
+
+def _near(similarity: int, near: NearMiss | None) -> tuple[int, int, bool, str] | None:
+    if near is None or similarity >= 0:
+        return None
+    return near.similarity, near.ref, near.exact, near.index
 
 
 def likeness(pages: Pages, one: int, other: int, settings: IndexSettings) -> tuple[int, bool]:
@@ -75,7 +89,7 @@ def is_named(forget: Forget, url: bytes, time: int) -> bool:
     )
 
 
-def serial_verdicts(
+def serial_verdicts(  # noqa: C901 - it is to be read in one go
     pages: Pages,
     settings: IndexSettings,
     forgets: Mapping[int, Sequence[Forget]] = {},
@@ -84,7 +98,7 @@ def serial_verdicts(
     """Return the verdicts on the pages, judged one after another.
 
     `forgets` are to be forgotten before the page at a place. `elsewhere` is the verdict on the page
-    at a place where other indexes have one like it.
+    at a place where other indexes have one like it, or, with near misses, one as like as any.
     """
     buckets: dict[int, list[int]] = defaultdict(list)
     times = np.maximum.accumulate(pages.times).tolist()
@@ -121,7 +135,13 @@ def serial_verdicts(
             mine = int(pages.refs[-best]), pages.urls[-best]
             result.append(Judged(ref, score, basis, *mine, exact))
             continue
-        result.append(Judged(ref, -1, TOO_SHORT if short else SIGNATURE, 0, b"", False))
+        near = (score, int(pages.refs[-best]), exact, "")
+        if other is not None and other.similarity > score:
+            near = other.similarity, other.representative, other.exact, ELSEWHERE
+        lowest = max(own.similarity_min - settings.margin, 0)
+        basis = TOO_SHORT if short else SIGNATURE
+        shown = near if settings.margin and near[0] >= lowest else None
+        result.append(Judged(ref, -1, basis, 0, b"", False, shown))
         if keys:
             rows[place] = len(rows)
         for key in keys:

@@ -36,6 +36,7 @@ limits = st.builds(
     expire_after_ms=st.sampled_from([0, 0, 4_000, 15_000]),
     keep_pages=st.sampled_from([0, 0, 3, 12]),
     exact=st.booleans(),
+    near_misses=st.sampled_from([0, 0, 0.1, 0.4]),
 )
 seeds = st.integers(0, 2**32)
 counts = st.integers(0, 60)

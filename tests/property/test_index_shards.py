@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streamer.index.messages import CONFIG, Decisions, Forget, Output, Record, Verdicts
 from streamer.index.settings import IndexSettings, bands_of
 from streamer.index.shard import Shard
-from tests.helpers.serial_index import judged, likeness, own_keys
+from tests.helpers.serial_index import judged, likeness, own_keys, serial_verdicts
 from tests.helpers.shard_network import SOURCE, MemoryLookup, Network
 from tests.helpers.signed_pages import BANDS, family_pages, made_pages, unlike
 from tests.property.test_index_serial import run
@@ -43,7 +43,7 @@ def plain(outputs: Iterable[Output]) -> list[tuple[object, ...]]:
             content = items.terms
         else:
             columns = items.refs, items.keys, items.sketches
-            content = (*(column.tolist() for column in columns), items.shingles)
+            content = (*(column.tolist() for column in columns), items.shingles, items.nearest)
         result.append((output.destination, output.start, output.end, content))
     return result
 
@@ -54,7 +54,7 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
     seed: int, count: int, shards: int, flush_share: float, decides: str
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, exact=decides == "sets")
+    rules = IndexSettings(shards=shards, exact=decides == "sets", near_misses=0.2)
     network = Network(rules, BANDS)
     verdicts = run(network, pages, seed, flush_share)
     assert Counter(v.ref for v in verdicts) == Counter(pages.refs.tolist())
@@ -63,11 +63,17 @@ def test_each_page_gets_one_verdict_and_each_representative_was_kept_before(
     for verdict in verdicts:
         if verdict.similarity < 0:
             kept.add(verdict.ref)
+            if verdict.near is not None:
+                score, other, exact, _ = verdict.near
+                assert other in kept
+                assert 6000 <= score < 8000
+                assert (score, exact) == likeness(pages, verdict.ref, other, rules)
             continue
         assert verdict.representative in kept
         said = verdict.similarity, verdict.exact
         assert said == likeness(pages, verdict.ref, verdict.representative, rules)
         assert verdict.similarity >= 8000
+        assert verdict.near is None
         assert verdict.url == pages.urls[verdict.representative]
 
 
@@ -90,13 +96,30 @@ def test_no_two_kept_pages_match_each_other(
     assert matching == []
 
 
+@settings(max_examples=40, deadline=None)
+@given(seeds, counts, shard_counts, deciding)
+def test_where_no_page_is_undecided_near_misses_are_as_near_as_with_one_shard(
+    seed: int, count: int, shards: int, decides: str
+) -> None:
+    pages = family_pages(Random(seed), count)
+    rules = IndexSettings(near_misses=0.3, exact=decides == "sets")
+    network = Network(rules.model_copy(update={"shards": shards}), BANDS)
+    found = [network.give(pages, at, at + 1)[0] for at in range(count)]
+    expected = serial_verdicts(pages, rules)
+    assert [(v.similarity >= 0, v.near and v.near[0]) for v in found] == [
+        (v.similarity >= 0, v.near and v.near[0]) for v in expected
+    ]
+
+
 @settings(max_examples=60, deadline=None)
 @given(seeds, counts, st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 64]))
 def test_flushes_show_in_no_output_of_any_shard(
     seed: int, count: int, shards: int, bucket_max: int
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, bucket_max=bucket_max, candidates_max=3, exact=True)
+    rules = IndexSettings(
+        shards=shards, bucket_max=bucket_max, candidates_max=3, exact=True, near_misses=0.2
+    )
     quiet, flushed = Network(rules, BANDS, head_capacity=1000), Network(rules, BANDS)
     run(quiet, pages, seed, 0.0)
     run(flushed, pages, seed, 0.4)
@@ -110,7 +133,7 @@ def test_a_shard_that_is_restarted_from_its_snapshot_goes_on_as_if_nothing_had_b
     seed: int, count: int, shards: int
 ) -> None:
     pages = family_pages(Random(seed), count)
-    rules = IndexSettings(shards=shards, exact=True)
+    rules = IndexSettings(shards=shards, exact=True, near_misses=0.2)
     steady, restarted = Network(rules, BANDS), Network(rules, BANDS)
     run(steady, pages, seed, 0.0)
     moments = Random(seed + 1)

@@ -370,6 +370,16 @@ class WaitsForForgotten(Shard):
         self._held = held | self._held
 
 
+class NearRemembered(Shard):
+    """What is nearest to a held page stays so, though it is forgotten."""
+
+    def _forget(self, forget: Forget) -> None:
+        held = [(page, page.nearest) for pages in self._held.values() for page in pages]
+        super()._forget(forget)
+        for page, near in held:
+            page.nearest = near
+
+
 def _pass_on_at_once(self: Forgetting) -> Forget | None:
     doomed, self.doomed = self.doomed, set()
     questions = Forgetting.pass_on(self)
@@ -471,6 +481,10 @@ RULES: dict[str, Callable[[], type[Shard]]] = {
     "store-remembers": lambda: _forgetting_that(hide=lambda _self, kept, *_rows: kept),
     "forgets-later-pages": lambda: _forgetting_that(take=_take_for_all),
     "answers-at-once": lambda: _forgetting_that(pass_on=_pass_on_at_once),
-    "hold-is-kept": lambda: _with_kernel("if place < 0 or head.states[place] >= KEPT:", "if True:"),
+    "hold-is-kept": lambda: _with_kernel("elif _is_kept(place, head):", "elif True:"),
+    "near-is-undecided": lambda: _with_kernel(
+        "score > near_max and _is_kept(place, head)", "score > near_max"
+    ),
+    "near-remembered": lambda: NearRemembered,
 }
 WORLD_FLAWS = ("settings-in-code", *RESHARDING)

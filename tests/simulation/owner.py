@@ -187,7 +187,10 @@ def canon(shard: Shard, store: Store | None) -> Any:
     horizon = shard.horizon
     rows = {row: r for row, r in rows.items() if r[0] >= horizon.time and row >= horizon.row}
     buckets = {key: [row for row in found if row in rows] for key, found in buckets.items()}
-    held = {row: [pack_pages(p).columns for p in pages] for row, pages in shard._held.items()}  # noqa: SLF001 - as above
+    held = {
+        row: [(pack_pages(p).columns, p.nearest) for p in pages]
+        for row, pages in shard._held.items()  # noqa: SLF001 - as above
+    }
     return (
         rows,
         {key: sorted(found) for key, found in buckets.items() if found},

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streamer.index.messages import Decisions, Forget, Items, Pages, Verdicts
+from streamer.index.messages import Decisions, Forget, Items, NearMiss, Pages, Verdicts
 from streamer.sketch.resemblance import BINS, DENSE_LEVEL
 
 BANDS = 6
@@ -55,7 +55,10 @@ def make_page(ref: int, signature: Signature, time: int, url: bytes) -> Pages:
 
 
 def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[int, ...]]:
-    """Return the items one by one; verdicts as (ref, similarity, basis, representative, change)."""
+    """Return the items one by one.
+
+    Verdicts are (ref, similarity, basis, representative, change, what is nearest to a unique page).
+    """
     if isinstance(items, Pages):
         return [items.take([i]) for i in range(len(items))]
     if isinstance(items, Decisions):
@@ -70,14 +73,19 @@ def split(items: Pages | Decisions | Forget | Verdicts) -> list[Items | tuple[in
             items.basis.tolist(),
             items.representative_refs.tolist(),
             [NOT_TRACKED] * len(items) if changes is None else changes.tolist(),
+            map(_near, items.similarities.tolist(), items.pages.nearest or [None] * len(items)),
             strict=True,
         )
     )
 
 
+def _near(similarity: int, near: NearMiss | None) -> tuple[int, ...]:
+    return () if near is None or similarity >= 0 else (near.similarity, near.ref)
+
+
 def alike(items: list[Any]) -> list[Any]:
     """Return the first items, as far as all have the same optional columns."""
-    optional = "changes", "replacements"
+    optional = "changes", "replacements", "nearest"
     has = [[getattr(item, name, None) is not None for name in optional] for item in items]
     return items[: next((i for i, each in enumerate(has) if each != has[0]), len(items))]
 
@@ -109,4 +117,5 @@ def join(items: list[Pages] | list[Decisions] | list[Forget]) -> Pages | Decisio
         watermarks=np.concatenate([p.watermarks for p in pages]),
         changes=np.concatenate(changes) if changes else None,
         replacements=np.concatenate(replacements) if replacements else None,
+        nearest=[near for p in pages for near in p.nearest or ()] or None,
     )

@@ -111,6 +111,7 @@ class World:
         self.forgetful = random.Random(seed + (1 << 40))  # the other draws stay what they were
         self.forget_rate = self.forgetful.choice((0, 0.003, 0.01))
         self.retires = self.forgetful.random() < 0.4  # while changes are told
+        self.margin = random.Random(seed + (1 << 41)).choice((0, 0.1, 0.3))  # of near misses
         self._choose_settings()
         self._choose_pages()
         self.logs: list[list[Record]] = [
@@ -147,6 +148,7 @@ class World:
             keep_pages=draw.choice(KEPT),
             track_changes=draw.random() < 0.7,
             retire_replaced=self.retires,
+            near_misses=self.margin,
         )
         changed = self.settings.model_copy(
             update={
@@ -348,6 +350,8 @@ class World:
             for part in owner.store.keys(0, 1024)
         ]
         there = {int(ref) for refs in (*held, *stored) for ref in refs}
+        waiting = [page for pages in owner.shard._held.values() for page in pages]  # noqa: SLF001
+        there |= {near.ref for page in waiting for near in page.nearest or () if near}
         there |= {int(ref) for ref in owner.shard._undecided}  # noqa: SLF001
         arrived: set[int] = set()
         for event in self._log_events():
@@ -572,18 +576,19 @@ class World:
         self._note_forgotten(verdicts)
         kept = [ref for ref, verdict in verdicts.items() if verdict[1] < 0]
         self._check_representatives(verdicts, set(kept))
+        self._check_nearest(verdicts, set(kept))
         if not self.crowded:
             self._check_kept(kept)
         assert not any(crowd[-1].shard.open_pages for crowd in self.owners), "pages are left open"
         self._check_answers()
         self._check_streams()
         if max(self.shards, self.shards_before) == 1 and not self.later:
-            told = {ref: verdict[:4] for ref, verdict in verdicts.items()}
+            told = {ref: (*verdict[:4], verdict[5]) for ref, verdict in verdicts.items()}
             assert self._serial() == told, "not the serial index"
         self._check_changes(verdicts)
 
-    def _check_verdicts(self) -> dict[int, tuple[int, ...]]:
-        found: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    def _check_verdicts(self) -> dict[int, tuple[Any, ...]]:
+        found: dict[int, set[tuple[Any, ...]]] = defaultdict(set)
         for _, _, _, items in self.verdict_log:
             for _, verdict in items:
                 found[verdict[0]].add(verdict)
@@ -612,7 +617,7 @@ class World:
             for kind, value in forget.terms
         )
 
-    def _note_forgotten(self, verdicts: dict[int, tuple[int, ...]]) -> None:
+    def _note_forgotten(self, verdicts: dict[int, tuple[Any, ...]]) -> None:
         """Note for each page when it came, and when it was named after that."""
         self.came: dict[int, int] = {}
         self.named: dict[int, list[int]] = defaultdict(list)
@@ -627,7 +632,7 @@ class World:
                         self.named[ref].append(moment)
                         self.forgotten |= {ref} if event.ask != _REPLACED else set()
 
-    def _with_retired(self, verdicts: dict[int, tuple[int, ...]]) -> Iterator[int | Forget]:
+    def _with_retired(self, verdicts: dict[int, tuple[Any, ...]]) -> Iterator[int | Forget]:
         """Yield the pages and what is to be forgotten, by what they replace as well."""
         settings = self.settings
         for event in self._log_contents():
@@ -655,16 +660,29 @@ class World:
         first, second = (self.pages[ref].sketches[0] for ref in (a, b))
         return int(similarity(first, second))
 
-    def _check_representatives(self, verdicts: dict[int, tuple[int, ...]], kept: set[int]) -> None:
-        for ref, (_, score, _, other, _) in verdicts.items():
+    def _check_representatives(self, verdicts: dict[int, tuple[Any, ...]], kept: set[int]) -> None:
+        for ref, (_, score, _, other, *_) in verdicts.items():
             if score >= 0:
-                assert other in kept, ("the representative was not kept", ref, other)
-                assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
+                self._check_answer(ref, other, score, kept)
                 assert score >= self.settings.similarity_min, ("below the threshold", ref, other)
-                age = self.times[ref] - self.times[other]
-                assert age <= max(self.ages), ("the representative has expired", ref, other)
-                gone = min(self.named.get(other, ()), default=FOREVER)
-                assert self.came[ref] < gone, ("the representative was forgotten", ref, other)
+
+    def _check_answer(self, ref: int, other: int, score: int, kept: set[int]) -> None:
+        """Check that a page that a verdict names might have answered it, and is as similar."""
+        assert other in kept, ("the named page was not kept", ref, other)
+        assert score == self._similarity(ref, other), ("wrong similarity", ref, other)
+        age = self.times[ref] - self.times[other]
+        assert age <= max(self.ages), ("the named page has expired", ref, other)
+        gone = min(self.named.get(other, ()), default=FOREVER)
+        assert self.came[ref] < gone, ("the named page was forgotten", ref, other)
+
+    def _check_nearest(self, verdicts: dict[int, tuple[Any, ...]], kept: set[int]) -> None:
+        """Check what is nearest to unique pages: it misses the threshold by the margin at most."""
+        most, margin = (self.later or self.settings).similarity_min, self.settings.margin
+        for ref, (*_, near) in verdicts.items():
+            if near:
+                score, other = near
+                self._check_answer(ref, other, score, kept)
+                assert self.settings.similarity_min - margin <= score < most, ("no near miss", ref)
 
     def _check_kept(self, kept: list[int]) -> None:
         need = (self.later or self.settings).similarity_min
@@ -708,9 +726,9 @@ class World:
             for source in (s for s in positions if s.startswith("shard")):
                 assert positions[source] == wanted[source, number], "a stream has a hole"
 
-    def _serial(self) -> dict[int, tuple[int, ...]]:
+    def _serial(self) -> dict[int, tuple[Any, ...]]:
         """Return the verdicts of a plain index over the pages in the order of the log."""
-        verdicts: dict[int, tuple[int, ...]] = {}
+        verdicts: dict[int, tuple[Any, ...]] = {}
         buckets: dict[int, list[int]] = defaultdict(list)
         rank: dict[int, int] = {}
         gone: set[int] = set()
@@ -732,16 +750,19 @@ class World:
             if matches:
                 score, _, other = min(matches)
                 basis = CONTENT if other in buckets[keys[-1]] else 0
-                verdicts[ref] = (ref, -score, basis, other)
+                verdicts[ref] = (ref, -score, basis, other, ())
                 continue
-            verdicts[ref] = (ref, -1, 0, 0)
+            score, _, other = min(scored, default=(0, 0, 0))
+            is_near = -score >= self.settings.similarity_min - self.margin * SIMILARITY_ONE
+            near = (-score, other) if scored and self.margin and is_near else ()
+            verdicts[ref] = (ref, -1, 0, 0, near)
             rank[ref] = len(rank)
             for key in keys:
                 if len(buckets[key]) < self.settings.bucket_max:
                     buckets[key].append(ref)
         return verdicts
 
-    def _check_changes(self, verdicts: dict[int, tuple[int, ...]]) -> None:
+    def _check_changes(self, verdicts: dict[int, tuple[Any, ...]]) -> None:
         """Check what pages are to the last versions of their URLs, in the order of the log."""
         if self.later and (min(self.ages) < FOREVER or self.newest < FOREVER):
             return  # what settings before have let expire depends on what was held

@@ -154,6 +154,7 @@ def both_of(seed: int, count: int) -> tuple[Pages, Pages]:
         keep_pages=st.sampled_from([0, 3]),
         exact=st.booleans(),
         version=st.sampled_from([SETS_ELSEWHERE - 1, SETS_ELSEWHERE]),
+        near_misses=st.sampled_from([0, 0.2]),
     ),
 )
 def test_verdicts_are_those_of_a_serial_index_beside_another(
