@@ -333,6 +333,13 @@ class Settings(BaseSettings):
         "",
         shown="none: the URL is the path",
     )
+    cdx_base: str = _setting(
+        FIELDS,
+        "Folder or URL of the archives that CDX files name, for example "
+        "https://data.commoncrawl.org.",
+        "",
+        shown="the folder of the CDX file, or the root of its store or server",
+    )
 
     threads: int = _setting(
         RUNNING, "Number of threads that sign pages.", 0, shown="one more than cores", ge=0, le=256

@@ -22,7 +22,7 @@ from streamer.cli.terminal import Terminal, opened
 from streamer.config import SECURITY, Settings
 from streamer.errors import InputError, OutputClosed, SettingsError
 from streamer.model import DeadLetter, Location
-from streamer.pages.files import is_of_messages
+from streamer.pages.files import CDX, format_by_name, is_of_messages
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     StandardOutput,
@@ -51,6 +51,9 @@ REMEDIES = {
     "schema_mismatch": "Look at the producer.",
     "truncated_input": "Copy the file again.",
     "bad_warc_record": "Check the writer.",
+    "bad_cdx_line": "Check the tool that wrote the index.",
+    "archive_unreadable": "Check --cdx-base, and get the archive; then judge these lines again.",
+    "wrong_record": "Get the index that belongs to the archives.",
     "damaged_member": "Copy the file again, and give it under another name.",
 }
 _UNKNOWN = "docs/dead-letters.md of the version that wrote it lists its codes."
@@ -333,8 +336,10 @@ def _record(letter: DeadLetter, written: _Written) -> bytes:
     """Return a record as it is to be written; count what is special of it."""
     value = _bytes(letter, letter.value_base64)
     written.cut += letter.truncated
-    written.not_lines += b"\n" in value or not is_of_messages(letter.page.topic)
-    return value + b"\n" if is_of_messages(letter.page.topic) else value
+    source = letter.page.topic
+    is_line = is_of_messages(source) or (format_by_name(source) is CDX and b"\n" not in value)
+    written.not_lines += b"\n" in value or not is_line
+    return value + b"\n" if is_line else value
 
 
 def _bytes(letter: DeadLetter, text: str) -> bytes:

@@ -76,7 +76,7 @@ _HELP_ALL = inspect.Parameter(
         ),
     ],
 )
-_PAGE_SETTINGS = ["preset", "fields", "url_prefix", "page_bytes_max"]
+_PAGE_SETTINGS = ["preset", "fields", "url_prefix", "cdx_base", "page_bytes_max"]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -185,7 +185,7 @@ def page_reader(*, keep_going: bool = False, **given: Any) -> PageReader:  # noq
 
     settings = load_settings(**given)
     parser, limit = page_parser(settings), settings.page_bytes_max
-    return PageReader(parser, limit, settings.url_prefix, keep_going, warn)
+    return PageReader(parser, limit, settings.url_prefix, keep_going, warn, settings.cdx_base)
 
 
 def quiet_connection_of(settings: Settings) -> Connection:

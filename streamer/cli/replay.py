@@ -273,8 +273,8 @@ def replay(
         list[str] | None,
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, directories of these, their "
-            "URLs (s3://, gs://, az://, https://), or - for standard input.",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, CDX files that name records "
+            "of these, directories, URLs (s3://, gs://, az://, https://), or - for standard input.",
             show_default=False,
         ),
     ] = None,
@@ -303,6 +303,8 @@ def replay(
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
     Example: streamer replay s3://bucket/crawl/ --verdicts verdicts.jsonl --index my-index
+
+    Example: streamer replay a.cdxj --cdx-base s3://commoncrawl --verdicts v.jsonl
 
     Example: streamer replay verdicts.jsonl.dead.jsonl --fields '{"url": "/uri", "body": "/html"}'
     --fail-on-dead-letters 0.1 --verdicts again.jsonl --index my-index
@@ -408,7 +410,8 @@ def _file_input(
     """Return what makes the input of the files that are given."""
     copies = targets.kept or targets.duplicates  # of whole rows
     columns = None if copies else parser.columns
-    opened = open_sources(given, settings.page_bytes_max, columns, settings.url_prefix)
+    places = settings.url_prefix, settings.cdx_base
+    opened = open_sources(given, settings.page_bytes_max, columns, *places)
     outputs = [*targets.files(), *([str(targets.summary)] if targets.summary else [])]
     marks = [mark_of(name) for name in outputs]
     is_own = _own_files(given, [*outputs, *marks, targets.index])

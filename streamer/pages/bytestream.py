@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import xxhash
 
 from streamer.compression import zstd
-from streamer.errors import InputError
+from streamer.errors import InputError, InvalidPage
 from streamer.pages.remote import RemoteFile, RemoteObject
 from streamer.pages.spread_json import JsonLines, is_spread
 
@@ -617,6 +617,10 @@ class ByteStream:
         told = self._members.damage_told if self._members else None
         return told or self._damage_of_made() or None
 
+    def wait(self) -> None:
+        """Have reads of a pipe wait for its bytes, as those of a file do."""
+        self.hurry, self._stored.pauses = Hurry(None), False
+
     def look(self, size: int) -> bytes:
         """Return the next `size` bytes or more, fewer where the stream ends; nothing is taken."""
         if self._looked_at is None:
@@ -687,6 +691,29 @@ def _expanded(stored: bytes, size: int) -> bytes:
             return zstd.ZstdDecompressor().decompress(stored, size)
         return stored[:size]
     return b""
+
+
+def first_member(stored: bytes, size: int) -> bytes:
+    """Return what the first member expands to; what is not compressed is returned as it is.
+
+    Raises:
+        InvalidPage: `damaged_member`; or `record_too_large`, where it is more than `size` bytes.
+    """
+    if not stored.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+        return stored
+    decoder = _Inflate() if stored.startswith(GZIP_MAGIC) else _zstd_decoder()
+    found = bytearray()
+    try:
+        while not decoder.eof and len(found) <= size:
+            part = decoder.decompress(stored, size + 1 - len(found))
+            found, stored = found + part, b""
+            if not part and not decoder.eof:
+                raise InvalidPage("damaged_member", "it ends too early")
+    except _DAMAGED as error:
+        raise InvalidPage("damaged_member", str(error).rpartition(": ")[2]) from error
+    if len(found) > size:
+        raise InvalidPage("record_too_large", f"it expands to more than {size} bytes")
+    return bytes(found)
 
 
 def _zstd_decoder() -> _Decoder:

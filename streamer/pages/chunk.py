@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from streamer.pages.archives import Version
 from streamer.pages.bytestream import Mark
 from streamer.text.slices import Slices
 from streamer.text.visible import Buffer
@@ -92,6 +93,7 @@ class Chunk:
         times: those of the messages in milliseconds, where a topic has them.
         expected_pages: the ordinals of what must be a page, where that is known.
         tombstones: ordinals of messages without a value that mean to forget, and their keys.
+        archives: those that its records were read from by a list of their places, by name.
         parts: the small files of which it holds all records, one after the other. Its ordinals
             count these; `source` says nothing.
     """
@@ -110,6 +112,7 @@ class Chunk:
     times: list[int] = field(default_factory=list)
     expected_pages: list[int] | None = None
     tombstones: list[tuple[int, bytes]] = field(default_factory=list)
+    archives: dict[str, Version] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
 
     @property

@@ -30,6 +30,7 @@ from streamer.pages.bytestream import (
     first_bytes,
     status_of,
 )
+from streamer.pages.cdx import CdxRecords, begins_cdx
 from streamer.pages.chunk import PAGE_BYTES_MAX, Chunk, Ending
 from streamer.pages.letters import LetterRecords
 from streamer.pages.lines import open_json_lines, small_lines
@@ -60,6 +61,15 @@ PARQUET = Format(
     "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
 )
 WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
+CDX = Format(
+    "CDX",
+    (".cdx", ".cdxj"),
+    CdxRecords,
+    begins=begins_cdx,
+    packed=COMPRESSIONS,
+    rank=1,
+    is_message=False,
+)
 PAGE_FILES = Format(
     "HTML or text",
     tuple(TYPES),
@@ -100,6 +110,7 @@ FORMATS = (
     Format(
         "TSV", (".tsv",), partial(open_rows, delimiter="\t"), packed=COMPRESSIONS, rank=1
     ),
+    CDX,
     PAGE_FILES,
 )  # fmt: skip
 
@@ -323,12 +334,13 @@ def open_sources(
     page_bytes_max: int = PAGE_BYTES_MAX,
     columns: frozenset[str] | None = None,
     url_prefix: str = "",
+    cdx_base: str = "",
 ) -> Sources:
     """Return the sources that `paths` name, in that order; a file that is named twice comes once.
 
     A list of files stands for these, a folder and a prefix of a store for the page files below it.
     `columns` are as in `InputFile`. The URL of a file that is one page is its path; with a prefix
-    it is this and the way down from the folder that was named.
+    it is this and the way down from the folder that was named. `cdx_base` is as in `InputFile`.
 
     Raises:
         InputError: a path is missing, unreadable or of no known kind, or a directory has no pages.
@@ -352,7 +364,7 @@ def open_sources(
                 regular = is_folder or _checked(name)
                 url = f"{url_prefix}{quote(_below(path, name))}" if url_prefix else name
                 sources[key] = Source(
-                    name, regular, page_bytes_max, url, columns, objects.get(name)
+                    name, regular, page_bytes_max, url, columns, objects.get(name), cdx_base
                 )
     return Sources([*sources.values()], passed_over)
 
@@ -364,8 +376,9 @@ def _below(given: str, name: str) -> str:
 
 def format_by_name(name: str) -> Format | None:
     """Return the format that a file's name tells; None: none."""
-    found = _BY_SUFFIX.search(name)
-    return _OF_SUFFIX[found[0].lower()] if found else None
+    if found := _BY_SUFFIX.search(name):
+        return _OF_SUFFIX[found[0].lower()]
+    return CDX if _COMMON_CRAWLS.search(name) else None
 
 
 def is_of_messages(name: str) -> bool:
@@ -423,6 +436,7 @@ _OF_SUFFIX = {
 _BY_SUFFIX = re.compile(
     f"(?:{'|'.join(map(re.escape, sorted(_OF_SUFFIX, key=len, reverse=True)))})$", re.IGNORECASE
 )
+_COMMON_CRAWLS = re.compile(r"(?:^|/)cdx-\d{5}\.gz$")  # the parts of its index
 _KNOWN_NAMES = "; ".join(
     ", ".join(each.suffixes) + (f" (also {', '.join(each.packed)})" if each.packed else "")
     for each in FORMATS

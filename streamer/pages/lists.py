@@ -35,14 +35,11 @@ def expanded(paths: Sequence[str]) -> list[str]:
 def _listed(path: str, name: str) -> list[str]:
     """Return what a list names."""
     remote: RemoteObject | None = None
-    root = os.path.dirname(name)  # noqa: PTH120 - as it was given, of many thousand
     if is_remote(path):
         there = look_up([path])[name]
         if there.is_folder:
             raise InputError(f"{name}: is no list but a prefix; name the prefix without .paths")
         [remote] = there.objects
-        scheme, _, rest = name.partition("://")
-        root = f"{scheme}://{rest.partition('/')[0]}"
     elif os.path.isdir(path):  # noqa: PTH112 - as above
         return [path]
     with ByteStream(name, remote=remote) as stream:
@@ -55,11 +52,21 @@ def _listed(path: str, name: str) -> list[str]:
         lines = [line.strip() for line in data.decode().splitlines()]
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: is no UTF-8 text ({error}); is it a list of files?") from error
-    found = [line if is_remote(line) else _joined(root, line) for line in lines if line]
+    root = root_of(name)
+    found = [line if is_remote(line) else joined(root, line) for line in lines if line]
     if not found:
         raise InputError(f"{name}: names no file; give a list with the path of one a line")
     return found
 
 
-def _joined(root: str, path: str) -> str:
+def root_of(name: str) -> str:
+    """Return where the paths in a list start: at its folder, or at the root of its store."""
+    if is_remote(name):
+        scheme, _, rest = name.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+    return os.path.dirname(name)  # noqa: PTH120 - as it was given, of many thousand
+
+
+def joined(root: str, path: str) -> str:
+    """Return where a path from a root leads to."""
     return f"{root}/{path.lstrip('/')}" if is_remote(root) else os.path.join(root, path)  # noqa: PTH118 - as above

@@ -31,6 +31,7 @@ class InputFile:
         url: of a file that is one page.
         columns: the columns of a table that are wanted; None: all.
         remote: where it is, if it is not on this machine.
+        cdx_base: the folder or URL of the archives that a CDX file names; "": as a list has it.
     """
 
     name: str
@@ -39,6 +40,7 @@ class InputFile:
     url: str = ""
     columns: frozenset[str] | None = None
     remote: RemoteObject | None = None
+    cdx_base: str = ""
 
 
 class Records(Protocol):

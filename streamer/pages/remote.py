@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from streamer.errors import InputError, SettingsError, needs_extra
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta
+    from obstore import GetOptions, GetResult, ObjectMeta
     from obstore.store import ObjectStore
 
 BLOCK_BYTES = 4 << 20
@@ -71,6 +71,14 @@ def name_of(url: str) -> str:
     if not name.isprintable():
         raise InputError(f"{name!r}: the name is not printable UTF-8; rename the file")
     return name
+
+
+class MissingFileError(InputError):
+    """Report a file that is not there."""
+
+
+class UnusableFileError(InputError):
+    """Report a file that has changed, or whose server cannot be used: no file of it is better."""
 
 
 class Stores:
@@ -148,7 +156,7 @@ class RemoteObject:
         data, tries = bytearray(), 0
         while start + len(data) < end and self.size:
             before = len(data)
-            failure = self._append(data, start, end)
+            failure = self._append(data, self._asked(start + len(data), end))
             tries = 0 if len(data) > before else tries + 1
             if tries >= TRIES:
                 raise InputError(
@@ -159,18 +167,23 @@ class RemoteObject:
                 time.sleep(0.1 * 2**tries)
         return bytes(data)
 
-    def _append(self, data: bytearray, start: int, end: int) -> str:
-        """Append what one request brings; return why it ended, if it did not bring all."""
+    def _asked(self, start: int, end: int) -> GetResult:
+        """Ask for the bytes [start, end); return the answer."""
         import obstore  # noqa: PLC0415 - an extra
 
         store, path = self.stores.of(self.url)
-        options: GetOptions = {"range": (start + len(data), end)}
-        if not data and (start, end) == (0, self.size):
+        options: GetOptions = {"range": (start, end)}
+        if (start, end) == (0, self.size):
             options = {}  # as any server understands it
         with explained(self.name):
-            answer = obstore.get(store, path, options=options)
+            return obstore.get(store, path, options=options)
+
+    def _append(self, data: bytearray, answer: GetResult) -> str:
+        """Append what an answer brings; return why it ended, if it did not bring all."""
+        import obstore  # noqa: PLC0415 - an extra
+
         if (now := (answer.meta["size"], version_of(answer.meta))) != (self.size, self.version):
-            raise InputError(
+            raise UnusableFileError(
                 f"{self.name}: has changed since it was looked up ({self.size:,} bytes then, "
                 f"{now[0]:,} now); run the same command again"
             )
@@ -182,6 +195,22 @@ class RemoteObject:
 
             return said_by(error)
         return "fewer bytes than it has announced"
+
+    @classmethod
+    def met(cls, url: str, stores: Stores, start: int, end: int) -> tuple[Self, bytes]:
+        """Return a file that was not looked up, and its bytes [start, end), fewer at its end.
+
+        Raises:
+            InputError: they cannot be read, for one because the file ends before.
+        """
+        unknown, data = cls(name_of(url), -1, "", url, stores), bytearray()
+        answer = unknown._asked(start, end)
+        found = cls(
+            unknown.name, answer.meta["size"], _version(unknown.name, answer.meta), url, stores
+        )
+        found._append(data, answer)
+        end = min(end, found.size)
+        return found, bytes(data) + found.read(start + len(data), end)
 
 
 class RemoteFile(io.RawIOBase):
@@ -329,17 +358,22 @@ def _below(name: str, stores: Stores) -> LookedUp:
 
 
 def _object(meta: ObjectMeta, name: str, url: str, stores: Stores) -> RemoteObject:
-    """Return a file as its store describes it.
+    """Return a file as its store describes it."""
+    return RemoteObject(name, meta["size"], _version(name, meta), url, stores)
+
+
+def _version(name: str, meta: ObjectMeta) -> str:
+    """Return the version of a file.
 
     Raises:
-        InputError: nothing tells whether it changes.
+        UnusableFileError: nothing tells whether it changes.
     """
     if not (version := version_of(meta)):
-        raise InputError(
+        raise UnusableFileError(
             f"{name}: the server gives neither ETag nor Last-Modified, so nobody could tell "
             f"whether the file changes; {_PIPE_IT}"
         )
-    return RemoteObject(name, meta["size"], version, url, stores)
+    return version
 
 
 def version_of(meta: ObjectMeta) -> str:
@@ -361,14 +395,14 @@ def explained(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{name}: is not there; check the URL") from error
+        raise MissingFileError(f"{name}: is not there; check the URL") from error
     except (failures.PermissionDeniedError, failures.UnauthenticatedError) as error:
         raise InputError(
             f"{name}: no permission to read; check the credentials in the environment, or whether "
             "the URL's signature has expired"
         ) from error
     except failures.NotSupportedError as error:
-        raise InputError(
+        raise UnusableFileError(
             f"{name}: the server gives whole files only, and no part of one, so a connection that "
             f"breaks off could not be taken up; {_PIPE_IT}"
         ) from error

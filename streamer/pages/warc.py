@@ -77,10 +77,10 @@ def _never(_have: int) -> bool:
 class _Window:
     """The part of a stream that is in memory: what comes next, as far as it was asked for."""
 
-    def __init__(self, stream: ByteStream, trail: Trail) -> None:
+    def __init__(self, stream: ByteStream | None, trail: Trail, data: bytes = b"") -> None:
         self._stream = stream
         self._trail = trail
-        self.data = bytearray()
+        self.data = bytearray(data)
         self.at = 0
 
     def ahead(self, size: int, enough: Callable[[int], object] = _never) -> int:
@@ -91,7 +91,7 @@ class _Window:
         Raises:
             _NothingYet: they are not enough.
         """
-        while (have := len(self.data) - self.at) < size:
+        while (have := len(self.data) - self.at) < size and self._stream is not None:
             is_over = self._stream.hurry.turn_is_over
             part = None if is_over else self._stream.read(max(_STEP_BYTES, size - have))
             if part is None and not enough(have):
@@ -248,7 +248,7 @@ def read_records(
     while (outcome := records.next(chunk.end)) is not None:
         pauses = isinstance(outcome, _NothingYet) or stream.hurry.turn_is_over
         if not isinstance(outcome, _NothingYet):
-            size += _place(chunk, outcome)
+            size += put(chunk, outcome)
             chunk.end += 1
             chunk.amount, chunk.mark = stream.bytes_read, trail.mark()
             if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or trail.offset <= HEAD_BYTES_MAX):
@@ -266,7 +266,7 @@ def read_records(
         yield chunk
 
 
-def _place(chunk: Chunk, outcome: _Outcome) -> int:
+def put(chunk: Chunk, outcome: WarcPage | Rejected | str) -> int:
     """Put a record's outcome where it belongs; return the bytes that it holds in memory."""
     if isinstance(outcome, str):
         chunk.skipped[outcome] += 1
@@ -380,15 +380,10 @@ class _RecordReader:
                 raise _Truncated(f"{size - have} bytes of the last record are missing")
         if not is_page:
             window.take(size)
-            return self._skip_code(header.kind)
+            return _skip_code(self._kind, header.kind)
         head = window.take(header.size)
         block = window.take(header.length)
         return WarcPage(ordinal, header.kind, header.fields, block, head)
-
-    def _skip_code(self, kind: str) -> str:
-        if self._kind == "ARC":
-            return "arc_filedesc"
-        return f"warc_{kind}" if kind in _NO_PAGE_KINDS else "warc_other"
 
     def _leads_on(self, size: int, have: int) -> bool:
         """Return whether after `size` bytes there is the next record, or the end."""
@@ -437,7 +432,7 @@ class _RecordReader:
             if inner is not None:
                 return self._bad(ordinal, passing.kept, header.size + passing.size, passing.what)
         if header.kind not in PAGE_KINDS:
-            return self._skip_code(header.kind)
+            return _skip_code(self._kind, header.kind)
         return over_limit(ordinal, passing.kept, header.length)
 
     def _inner_record(self, begin: int, end: int) -> int | None:
@@ -498,6 +493,36 @@ class _RecordReader:
         if damage or not cut:
             return None
         return Rejected(ordinal, "truncated_input", what, None, cut[:KEPT_BYTES_MAX], len(cut))
+
+
+def first_record(data: bytes, sequence: int, limit: int) -> WarcPage | str:
+    """Return the record that `data` begins with, or the code that it is skipped with.
+
+    Raises:
+        InvalidPage: `bad_warc_record`, where none begins or it is not whole; `record_too_large`.
+    """
+    kind = next((each for each in _FORMATS if begins_record(each, data)), None)
+    if kind is None:
+        raise InvalidPage("bad_warc_record", "no record begins there")
+    try:
+        header = _FORMATS[kind].header(_Window(None, Trail(), data[: 2 * HEADERS_BYTES_MAX]))
+    except (_BrokenRecord, _Truncated) as fault:
+        raise InvalidPage("bad_warc_record", str(fault)) from fault
+    if header.kind not in PAGE_KINDS:
+        return _skip_code(kind, header.kind)
+    if header.length > limit:
+        raise InvalidPage("record_too_large", f"{header.length} bytes")
+    size = header.size + header.length
+    if size > len(data):
+        raise InvalidPage("bad_warc_record", f"{size - len(data)} bytes of it are missing")
+    block, head = data[header.size : size], data[: header.size]
+    return WarcPage(sequence, header.kind, header.fields, block, head)
+
+
+def _skip_code(form: str, kind: str) -> str:
+    if form == "ARC":
+        return "arc_filedesc"
+    return f"warc_{kind}" if kind in _NO_PAGE_KINDS else "warc_other"
 
 
 def _wrong(length: int) -> str:

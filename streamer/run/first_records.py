@@ -32,6 +32,9 @@ _REASONS = {
     "not_an_object": "it is probably not what it is taken for, JSON with one object a record",
     "no_registry": "its messages name their schema; give the registry with --registry-url",
     "unknown_schema": "--registry-url is probably that of another registry",
+    "archive_unreadable": "--cdx-base is probably not where its archives are",
+    "bad_cdx_line": "it is probably no CDX, or lacks the columns for file, offset and length",
+    "wrong_record": "its archives are probably others than those that it was made of",
     "empty_body": "its pages have no text, or --fields or --preset looks in the wrong place",
 }
 

@@ -36,7 +36,7 @@ class PageReader:
     """How a command reads pages.
 
     Attributes:
-        url_prefix: as for `open_sources`.
+        url_prefix, cdx_base: as for `open_sources`.
         keep_going: take a source although its first records all fail.
         pass_over: gets the names of files in folders that are no page files, if there are any.
     """
@@ -46,6 +46,7 @@ class PageReader:
     url_prefix: str = ""
     keep_going: bool = False
     pass_over: Callable[[list[str]], None] = lambda _names: None
+    cdx_base: str = ""
 
     def open(self, paths: Sequence[str], *, whole_rows: bool = False) -> list[Source]:
         """Return the sources that `paths` name, as `open_sources` does.
@@ -56,7 +57,8 @@ class PageReader:
             InputError: a path is missing, unreadable or of no known kind.
         """
         columns = None if whole_rows else self.parser.columns
-        opened = open_sources(paths, self.page_bytes_max, columns, self.url_prefix)
+        places = self.url_prefix, self.cdx_base
+        opened = open_sources(paths, self.page_bytes_max, columns, *places)
         if opened.passed_over:
             self.pass_over(opened.passed_over)
         return opened.sources

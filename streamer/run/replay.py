@@ -19,7 +19,6 @@ from functools import partial
 from typing import NamedTuple
 
 from streamer.errors import SettingsError
-from streamer.index.codec import Entry
 from streamer.index.messages import Pages, Verdicts
 from streamer.model import page_ref
 from streamer.pages.bytestream import Mark
@@ -27,6 +26,7 @@ from streamer.pages.chunk import Chunk, PageBatch
 from streamer.run.engine import Engine
 from streamer.run.first_records import FirstRecords
 from streamer.run.judge import FILES, Found
+from streamer.run.known_archives import KnownArchives
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, LargeClusters
 from streamer.run.outputs import OutputFile, is_table
 from streamer.run.page_outputs import PageOutputs
@@ -135,6 +135,7 @@ class Replay:
         self._mapping = mapping.id
         self._first = FirstRecords(self._catalogue, mapping, keep_going=checks.keep_going)
         self._held: list[Work] = []  # read, and nothing is said of their sources' first records
+        self._archives = KnownArchives(engine.judge.store)
         self._clusters = LargeClusters(checks.share_min)  # is the writing thread's
         self._noticed: deque[LargeCluster] = deque()  # by that thread, and not told yet
         self._told: set[tuple[int, int]] = set()
@@ -316,6 +317,7 @@ class Replay:
     def _judge_new(self, chunk: Chunk, prepared: Prepared) -> None:
         batch, pages, found, parsed, originals = prepared
         self._check_kind(chunk, parsed)
+        self._archives.take(chunk.archives.values())
         if self._letters is not None and batch.dead:
             letters = [
                 dead_letter(each, self._locate(page_ref(own.source, each.sequence)))
@@ -461,9 +463,9 @@ class Replay:
 
     def _begin_flush(self, *, sweep: bool = False) -> None:
         """Have the outputs brought to the disk, then the index with their lengths."""
-        notes: Sequence[Entry] = ()
+        notes = self._archives.to_flush()
         if self._page_outputs is not None and self._page_outputs.originals is not None:
-            notes = self._page_outputs.originals.to_flush()
+            notes += self._page_outputs.originals.to_flush()
         lengths = self._writer.submit(_sync, self._outputs)  # after all that was judged until now
         self._engine.begin_flush(lengths.result, notes, sweep=sweep)
 

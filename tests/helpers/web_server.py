@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ class WebServer:
         cuts: how many connections are still to be cut, each after `cut_bytes` of an answer.
         broken: from which byte on nothing of a file is sent any more.
         ranges: whether parts of files are given; `status`: an answer to all requests but 200.
+        statuses: the answers to GET for files; `delay`: seconds before an answer.
+        most: how many requests were answered at the same time.
         asked: the requests, as "GET /path bytes=0-99".
     """
 
@@ -33,7 +36,11 @@ class WebServer:
     ranges: bool = True
     heads: bool = True
     status: int = 200
+    statuses: dict[str, int] = field(default_factory=dict)
+    delay: float = 0.0
     lengths: bool = True
+    now: int = 0
+    most: int = 0
     asked: list[str] = field(default_factory=list)
 
     def put(self, path: str, data: bytes, tag: str = "one") -> str:
@@ -69,6 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     web: WebServer
+    lock = threading.Lock()
 
     def log_message(self, *_arguments: object) -> None:
         pass
@@ -83,10 +91,18 @@ class _Handler(BaseHTTPRequestHandler):
         web, path = self.web, urlsplit(self.path).path
         asked = self.headers.get("Range") or ""
         web.asked.append(f"{self.command} {path} {asked}".rstrip())
+        with self.lock:
+            web.now += 1
+            web.most = max(web.most, web.now)
+        time.sleep(web.delay)
+        with self.lock:
+            web.now -= 1
         data = web.files.get(path)
         status = web.status if data is not None else 404
         if self.command == "HEAD" and not web.heads:
             status = 403
+        if self.command == "GET":
+            status = web.statuses.get(path, status)
         start, end = 0, len(data or b"")
         if status == 200 and asked and web.ranges:
             first, last = asked.removeprefix("bytes=").split("-")

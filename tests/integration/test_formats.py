@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from streamer.model import DeadLetter, Location
 from streamer.pages.files import FORMATS
+from tests.helpers.cdx import archive
 from tests.helpers.kills import code_of
 from tests.integration.test_replay import Place, lines, page
 
@@ -24,10 +25,12 @@ PAGES = 260
 KILLED = """
 import sys
 from streamer.cli.main import app
-from streamer.pages import lines, tables
+from streamer.pages import cdx, lines, tables
 from streamer.run import replay, small_files
+from tests.helpers.cdx import archive
 from tests.helpers.kills import die_before
 lines.CHUNK_RECORDS_MAX = tables.CHUNK_RECORDS_MAX = small_files.FILES_MAX = 20
+cdx.CHUNK_RECORDS_MAX = 20
 if int(sys.argv[1]):
     die_before(int(sys.argv[1]), (replay.Replay, sys.argv[2]))
 sys.argv = ["streamer", "replay", *sys.argv[3:]]
@@ -64,6 +67,20 @@ def write_arrow(path: Path, pages: list[Record]) -> None:
         stream.write_table(table, max_chunksize=70)
 
 
+def write_cdx(path: Path, pages: list[Record]) -> None:
+    """Write pages as WARC records, and a list of these."""
+    blocks = [each["body"].encode() for each in pages]
+    heads = [
+        f"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: {each['url']}\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {len(block)}\r\n\r\n".encode()
+        for each, block in zip(pages, blocks, strict=True)
+    ]
+    records = [head + block + b"\r\n\r\n" for head, block in zip(heads, blocks, strict=True)]
+    crawl = archive("crawl.warc.gz", records)
+    path.with_name(crawl.name).write_bytes(crawl.data)
+    path.write_bytes(b"".join(crawl.line(n, each["url"]) for n, each in enumerate(pages)))
+
+
 def write_letters(path: Path, pages: list[Record]) -> None:
     """Write the dead letters that pages would be without a mapping."""
     letters = (
@@ -81,6 +98,7 @@ WRITERS: dict[str, Callable[[Path, list[Record]], None]] = {
     ".tsv": write_rows,
     ".parquet": write_parquet,
     ".arrow": write_arrow,
+    ".cdxj": write_cdx,
     ".dead.jsonl": write_letters,
 }
 
@@ -238,5 +256,16 @@ def test_kept_pages_are_not_written_under_the_name_of_another_format(
 
 
 def test_every_format_is_tried_here() -> None:
-    tried = {"JSON lines", "WARC", "ARC", "WACZ", "Parquet", "Arrow", "CSV", "TSV", "HTML or text"}
+    tried = {
+        "JSON lines",
+        "WARC",
+        "ARC",
+        "WACZ",
+        "Parquet",
+        "Arrow",
+        "CSV",
+        "TSV",
+        "HTML or text",
+        "CDX",
+    }
     assert {each.name for each in FORMATS} == tried | {"dead letters"}

@@ -109,7 +109,8 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         parser = _parser(settings, in_force, signature)
         whole_rows = bool(catalogue.roles)
         columns = None if whole_rows else parser.columns
-        opened = open_sources(pages, settings.page_bytes_max, columns, settings.url_prefix)
+        places = settings.url_prefix, settings.cdx_base
+        opened = open_sources(pages, settings.page_bytes_max, columns, *places)
         sources = _sources(known, catalogue, opened.sources)
         _check_mapping(catalogue, sources, parser)
         fingerprint = str(index.identity["fingerprint"])

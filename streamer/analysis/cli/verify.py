@@ -75,8 +75,8 @@ def verify(
     topics: OfTopics,
     json: Annotated[Path | None, typer.Option(help="File for the counts, as JSON.")] = None,
     settings: Annotated[
-        Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "page_bytes_max",
-        "key_file", "threads", "index_memory", KAFKA, SECURITY, REGISTRY,
+        Settings, "preset", "fields", "rules", "also", "carry", "url_prefix", "cdx_base",
+        "page_bytes_max", "key_file", "threads", "index_memory", KAFKA, SECURITY, REGISTRY,
     ],
 ) -> None:  # fmt: skip
     """Check an index against its guarantees; exit code 1 if one is broken.
@@ -88,9 +88,9 @@ def verify(
 
     With --index, for an index of `replay`, it judges PAGES again in a temporary index. It compares
     each line of the verdicts and dead letters, and each row of the index. Give the replay's
-    --preset or --fields, --carry, --also, --key-file, --url-prefix and --page-bytes-max. An index
-    whose settings were changed, or that has read a topic or a pipe, is refused. Memory: 50 bytes
-    per record, and --index-memory.
+    --preset or --fields, --carry, --also, --key-file, --url-prefix, --cdx-base and
+    --page-bytes-max. An index whose settings were changed, or that has read a topic or a pipe, is
+    refused. Memory: 50 bytes per record, and --index-memory.
 
     Example: streamer verify --settled --wait 60 --index-name streamer --brokers localhost:9092
 

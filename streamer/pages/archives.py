@@ -1,0 +1,245 @@
+"""Places in archives, read many at a time: byte ranges of files here, in stores, on web servers.
+
+Ranges that are near each other in one archive become one request. What fails for one archive only
+is a fault of the records in it. Whether that is so, the store is asked about an archive that it has
+given before: if that cannot be had either, the store is away, and the error ends the run.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, Self
+
+from streamer.errors import InputError, InvalidPage
+from streamer.pages.remote import (
+    MissingFileError,
+    RemoteObject,
+    Stores,
+    UnusableFileError,
+    is_remote,
+    look_up,
+    name_of,
+)
+
+CONNECTIONS = 16
+GAP_BYTES_MAX = 64 << 10  # between two ranges that are read as one: less than a round trip costs
+RANGE_BYTES_MAX = 4 << 20  # of what is read as one
+_KNOWN_MAX = 4_096  # archives that are known to be as they were, while others are read
+_HEAD_BYTES = 512  # of an archive here, by which it is known: its first record has an id
+_OF_ALL_FILES = {errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+
+
+class ArchiveRange(NamedTuple):
+    """The bytes [start, end) of an archive, which is a path or a URL."""
+
+    archive: str
+    start: int
+    end: int
+
+
+class Version(NamedTuple):
+    """Which archive it is: its name, its size, and its ETag; of one here how it begins."""
+
+    name: str
+    size: int
+    tag: str
+
+
+class StoredRange(NamedTuple):
+    """The bytes of a place, and the archive that they are from."""
+
+    data: bytes
+    version: Version
+
+
+_Outcome = StoredRange | InvalidPage
+
+
+@dataclass(slots=True)
+class _Request:
+    """Places that are read together, by their numbers: the bytes [start, end) of an archive."""
+
+    archive: str
+    start: int
+    end: int
+    numbers: list[int] = field(default_factory=list)
+
+
+def requests_for(places: Sequence[ArchiveRange]) -> Iterator[_Request]:
+    """Yield what to ask for, to have the bytes of places: each of these is part of one."""
+    made: _Request | None = None
+    for number in sorted(range(len(places)), key=lambda each: places[each]):
+        archive, start, end = places[number]
+        if (
+            made is None
+            or made.archive != archive
+            or start > made.end + GAP_BYTES_MAX
+            or max(end, made.end) - made.start > RANGE_BYTES_MAX
+        ):
+            if made is not None:
+                yield made
+            made = _Request(archive, start, end)
+        made.end = max(made.end, end)
+        made.numbers.append(number)
+    if made is not None:
+        yield made
+
+
+class ArchiveReader:
+    """Reads places in archives; a context manager that stops what is still read.
+
+    `root` is the folder or URL that most of them are below.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._pool = ThreadPoolExecutor(CONNECTIONS, "archives")
+        self._stores = Stores()
+        self._lock = threading.Lock()
+        self._known: dict[str, RemoteObject] = {}
+        self._reached: dict[str, str] = {}  # by store the URL of an archive that it has given
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def ask(self, places: Sequence[ArchiveRange]) -> list[Callable[[], StoredRange]]:
+        """Have places read; return for each what waits for its bytes, fewer where it ends.
+
+        These raise:
+            InvalidPage: `archive_unreadable`.
+            InputError: the archive has changed meanwhile, or its store is away.
+        """
+        found: dict[int, Callable[[], StoredRange]] = {}
+        for request in requests_for(places):
+            reading = self._pool.submit(self._read, request, places)
+            for at, number in enumerate(request.numbers):
+                found[number] = partial(_result, reading, at)
+        return [found[number] for number in range(len(places))]
+
+    def _read(self, request: _Request, places: Sequence[ArchiveRange]) -> list[_Outcome]:
+        """Return what there is of each place of a request; alone, where they fail together."""
+        own = [places[number] for number in request.numbers]
+        whole = self._range(ArchiveRange(request.archive, request.start, request.end))
+        if isinstance(whole, StoredRange):
+            return [_part(whole, place, request.start) for place in own]
+        if len(own) == 1:
+            return [whole]
+        return [_part(self._range(place), place, place.start) for place in own]
+
+    def _range(self, place: ArchiveRange) -> _Outcome:
+        """Return the bytes of a place.
+
+        Raises:
+            InputError: as told by what `ask` returns.
+        """
+        if not is_remote(place.archive):
+            return self._local_range(place)
+        try:
+            found, data = self._remote_range(place)
+        except MissingFileError:
+            return _unreadable("is not there")
+        except UnusableFileError:
+            raise
+        except InputError as error:
+            if self._is_reachable(place.archive):
+                return _unreadable(str(error).removeprefix(f"{name_of(place.archive)}: "))
+            raise
+        return StoredRange(data, Version(found.name, found.size, found.version))
+
+    def _local_range(self, place: ArchiveRange) -> _Outcome:
+        path, start, end = place
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                found = os.fstat(file)
+                if not stat.S_ISREG(found.st_mode):
+                    return _unreadable("is no file")
+                head, data = os.pread(file, _HEAD_BYTES, 0), os.pread(file, end - start, start)
+            finally:
+                os.close(file)
+        except (OSError, ValueError) as error:
+            what = str(getattr(error, "strerror", None) or error)
+            if getattr(error, "errno", None) in _OF_ALL_FILES:
+                raise InputError(f"{path}: {what}; check the disk") from error
+            if not (is_remote(self._root) or os.path.isdir(self._root or ".")):  # noqa: PTH112 - of many thousand
+                raise InputError(
+                    f"{self._root}: the folder of the archives is not there"
+                ) from error
+            return _unreadable(what)
+        tag = hashlib.blake2b(head, digest_size=8).hexdigest()
+        return StoredRange(data, Version(os.path.realpath(path), found.st_size, tag))
+
+    def _remote_range(self, place: ArchiveRange) -> tuple[RemoteObject, bytes]:
+        url, start, end = place
+        known = self._known.get(url)
+        if known is None:
+            try:
+                known, data = RemoteObject.met(url, self._stores, start, end)
+            except (MissingFileError, UnusableFileError):
+                raise
+            except InputError:  # maybe it ends before
+                known, data = _looked_up(url), b""
+        else:
+            data = b""
+        with self._lock:
+            if self._known.setdefault(url, known).status != known.status:
+                raise UnusableFileError(f"{known.name}: has changed while it was read; run again")
+            self._reached[_store_of(url)] = url
+            if len(self._known) > _KNOWN_MAX:
+                self._known.pop(next(iter(self._known)))
+        return known, data or known.read(start, min(end, known.size))
+
+    def _is_reachable(self, url: str) -> bool:
+        """Return whether the store of an archive gives one: the last that it gave, or else this."""
+        try:
+            _looked_up(self._reached.get(_store_of(url), url))
+        except InputError:
+            return False
+        return True
+
+
+def _looked_up(url: str) -> RemoteObject:
+    """Return an archive as it is now.
+
+    Raises:
+        InputError: it is not there, or cannot be had.
+    """
+    [found] = look_up([url]).values()
+    if found.is_folder:
+        raise MissingFileError(f"{name_of(url)}: is not there")
+    return found.objects[0]
+
+
+def _store_of(url: str) -> str:
+    return "/".join(url.split("/")[:3])
+
+
+def _part(found: _Outcome, place: ArchiveRange, start: int) -> _Outcome:
+    """Return the bytes of a place out of those from `start` on."""
+    if isinstance(found, InvalidPage):
+        return found
+    if place.start >= found.version.size:
+        return _unreadable(f"it has {found.version.size:,} bytes")
+    return StoredRange(found.data[place.start - start : place.end - start], found.version)
+
+
+def _unreadable(why: str) -> InvalidPage:
+    return InvalidPage("archive_unreadable", why)
+
+
+def _result(reading: Future[list[_Outcome]], at: int) -> StoredRange:
+    outcome = reading.result()[at]
+    if isinstance(outcome, InvalidPage):
+        raise outcome
+    return outcome

@@ -1,0 +1,325 @@
+"""CDX files: lists of records in WARC and ARC files, which are read by these lists.
+
+A line names a record: its URL, its archive, and the bytes there. Common Crawl and pywb write a
+key, a time and a JSON object (CDXJ), older tools columns (CDX). The records are read as if their
+archives held no others, in the order of the lines. A record has the ordinal of its line: so a run
+is taken up at a line, and what was judged is known again by the lines alone.
+
+A line whose record is no page for sure, a revisit or by its status, is counted without it. What
+cannot be read, or is not what the line says, is a dead letter with the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamer.errors import InputError, InvalidPage, SettingsError, SkippedRecord
+from streamer.pages.archives import ArchiveRange, ArchiveReader, StoredRange, Version
+from streamer.pages.bytestream import FIRST_BYTES, ByteStream, Mark, first_member
+from streamer.pages.chunk import (
+    CHUNK_BYTES_MAX,
+    CHUNK_RECORDS_MAX,
+    HEAD_BYTES_MAX,
+    HEAD_RECORDS_MAX,
+    KEPT_BYTES_MAX,
+    Chunk,
+    Ending,
+    Rejected,
+    WarcPage,
+)
+from streamer.pages.lists import joined, root_of
+from streamer.pages.mapping import PRESETS
+from streamer.pages.records import InputFile, StreamRecords
+from streamer.pages.remote import is_remote, name_of
+from streamer.pages.warc import HEADERS_BYTES_MAX, begins_record, first_record, put
+
+LINE_BYTES_MAX = 64 << 10
+WINDOW_LINES = 256  # whose places are asked for together,
+WINDOW_BYTES = 8 << 20  # or so many bytes
+WINDOWS_AHEAD = 3
+_JSON_LINE = re.compile(rb"[^\s{]\S{0,16384} \d{1,14} (?=\{)")
+_HEADER = re.compile(rb" CDX( [A-Za-z])+\s*\Z|!")
+_USUAL_COLUMNS = {11: "NbamskrMSVg", 10: "NbamskrSVg"}  # if no header says it
+_NAMES = {"a": "url", "m": "mime", "s": "status", "S": "length", "V": "offset", "g": "filename"}
+_NUMBER = re.compile(r"\d{1,15}")
+_NO_PATH = re.compile(r"/\.{0,2}(?:/|$)|[\x00-\x20]")
+_ABSENT = {"-", ""}
+_PAGES = PRESETS["warc"]
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def begins_cdx(head: bytes) -> bool:
+    """Tell whether a CDX file begins so."""
+    return head.startswith(b" CDX ") or bool(_JSON_LINE.match(head))
+
+
+class Capture(NamedTuple):
+    """What a line says of a record: its URL and its place."""
+
+    url: str
+    place: ArchiveRange
+
+
+def archives_root(base: str) -> str:
+    """Return the folder or URL that `--cdx-base` names.
+
+    Raises:
+        InputError: it holds a password.
+        SettingsError: it is signed.
+    """
+    if is_remote(base) and name_of(base) != base:
+        raise SettingsError(
+            f"--cdx-base {name_of(base)}?...: a signed URL is of one file. Give the URL without "
+            "what follows the question mark, and the credentials in the environment."
+        )
+    return base.rstrip("/") or base
+
+
+def captured(line: bytes, columns: str = "", root: str = "") -> Capture:
+    """Return what a line names, in archives below `root`.
+
+    `columns` are those of lines without JSON, by their letters; "": the usual ones.
+
+    Raises:
+        InvalidPage: `bad_cdx_line`.
+        SkippedRecord: `blank_line`, `cdx_header`, or what the record would be skipped as.
+    """
+    if not line.strip():
+        raise SkippedRecord("blank_line")
+    if _HEADER.match(line):
+        raise SkippedRecord("cdx_header")
+    found = _fields(line, columns)
+    if found.get("mime") == "warc/revisit":
+        raise SkippedRecord("warc_revisit")
+    if (status := found.get("status", "")) not in _ABSENT and not _PAGES.accepts_status(status):
+        raise SkippedRecord("status_not_2xx")
+    if not _PAGES.accepts_type(found.get("mime-detected", "")):
+        raise SkippedRecord("type_not_text")
+    for name in ("url", "filename", "offset", "length"):
+        if found.get(name, "") in _ABSENT:
+            raise InvalidPage("bad_cdx_line", f"no {name}")
+    numbers = found["offset"], found["length"]
+    if not all(map(_NUMBER.fullmatch, numbers)) or not int(numbers[1]):
+        raise InvalidPage("bad_cdx_line", "offset or length is no usable number")
+    start, length = map(int, numbers)
+    return Capture(
+        found["url"], ArchiveRange(_archive(root, found["filename"]), start, start + length)
+    )
+
+
+def _archive(root: str, name: str) -> str:
+    """Return where an archive is."""
+    archive = name if is_remote(name) else joined(root, name)
+    try:
+        if is_remote(archive) and _NO_PATH.search(name_of(archive).partition("://")[2]):
+            raise InvalidPage("bad_cdx_line", "the name of the archive is no path")
+    except InputError as error:
+        raise InvalidPage("bad_cdx_line", "the URL of the archive cannot be used") from error
+    return archive
+
+
+def _fields(line: bytes, columns: str) -> dict[str, str]:
+    """Return the fields of a line by the names that CDXJ has for them."""
+    try:
+        if line.startswith(b"{"):
+            return _texts(_decode(line))
+        if key := _JSON_LINE.match(line):
+            return _texts(_decode(line[key.end() :]))
+        words = line.decode().split()
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidPage("bad_cdx_line", "no JSON object, or no UTF-8") from error
+    columns = columns or _USUAL_COLUMNS.get(len(words), "")
+    if len(words) != len(columns):
+        raise InvalidPage("bad_cdx_line", f"{len(words)} columns")
+    return {
+        _NAMES[letter]: word
+        for letter, word in zip(columns, words, strict=True)
+        if letter in _NAMES
+    }
+
+
+def _texts(found: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in found.items() if isinstance(value, str | int)}
+
+
+class _CdxLine(NamedTuple):
+    """A line without its end, its ordinal, its bytes in all, and the place behind it."""
+
+    ordinal: int
+    data: bytes
+    length: int
+    mark: Mark
+    amount: int
+
+
+_Outcome = WarcPage | Rejected | str
+_Read = Callable[[], StoredRange]
+
+
+class _Work(NamedTuple):
+    """A line, and what becomes of it: that, or the record that it names and what reads it."""
+
+    line: _CdxLine
+    wanted: Capture | Rejected | str
+    read: _Read | None = None
+
+
+class CdxRecords(StreamRecords):
+    """The records that the lines of a CDX file name."""
+
+    def __init__(self, file: InputFile, stream: ByteStream) -> None:
+        super().__init__(file, stream)
+        stream.wait()
+        first = (stream.beginning(FIRST_BYTES) if file.is_regular else stream.first).split(b"\n")[0]
+        is_header = first.startswith(b" CDX ")
+        self._columns = (
+            first.decode(errors="replace")[4:].replace(" ", "").strip() if is_header else ""
+        )
+        self._root = archives_root(file.cdx_base) or root_of(file.name)
+        self._bound = file.page_bytes_max + HEADERS_BYTES_MAX
+
+    def chunks(self, start: int, ending: Ending, *, complete: bool = True) -> Iterator[Chunk]:
+        """As in `Records`.
+
+        Raises:
+            InputError: an archive has changed while it was read, or the store of one is away.
+        """
+        lines = self._lines(start, ending, complete=complete or self._stream.is_compressed)
+        chunk, size = Chunk(start, start), 0
+        with ArchiveReader(self._root) as archives:
+            for work in self._ahead(lines, archives):
+                outcome, version = self._outcome(work)
+                if _is_of_other_kind(chunk, outcome):
+                    yield chunk
+                    chunk, size = Chunk(chunk.end, chunk.end), 0
+                size += put(chunk, outcome)
+                _go_on(chunk, work.line)
+                if version is not None:
+                    chunk.archives[version.name] = version
+                if size >= CHUNK_BYTES_MAX or chunk.end - chunk.start >= CHUNK_RECORDS_MAX:
+                    yield chunk
+                    chunk, size = Chunk(chunk.end, chunk.end), 0
+        if chunk.end > chunk.start:
+            yield chunk
+
+    def _lines(self, start: int, ending: Ending, *, complete: bool) -> Iterator[_CdxLine]:
+        """Yield the lines from where the stream is; `ending` is told when there are no more."""
+        stream, trail = self._stream, self._trail
+        for ordinal in count(start):
+            line = last = stream.reader.readline(LINE_BYTES_MAX)
+            trail.take(line)
+            length = len(line)
+            while last and not last.endswith(b"\n"):
+                last = stream.reader.readline(LINE_BYTES_MAX)
+                trail.take(last)
+                length += len(last)
+            if not last:
+                ending.damage = stream.damage or ""
+                if ending.damage or not line or not complete:
+                    ending.unended_bytes = length if line.strip() else 0
+                    return
+                trail.take(b"\n")  # so that one which comes later changes nothing
+            yield _CdxLine(ordinal, line.rstrip(b"\r\n"), length, trail.mark(), stream.bytes_read)
+
+    def _ahead(self, lines: Iterator[_CdxLine], archives: ArchiveReader) -> Iterator[_Work]:
+        """Yield what lines want, while what some later ones name is read."""
+        windows: deque[list[_Work]] = deque()
+        while True:
+            while len(windows) < WINDOWS_AHEAD and (window := self._window(lines, archives)):
+                windows.append(window)
+            if not windows:
+                return
+            yield from windows.popleft()
+
+    def _window(self, lines: Iterator[_CdxLine], archives: ArchiveReader) -> list[_Work]:
+        """Return the next lines, and have what they name read."""
+        window: list[_Work] = []
+        places: list[ArchiveRange] = []
+        size = 0
+        for line in lines:
+            wanted = self._wanted(line)
+            window.append(_Work(line, wanted))
+            if isinstance(wanted, Capture):
+                places.append(wanted.place)
+                size += wanted.place.end - wanted.place.start
+            if len(window) >= WINDOW_LINES or size >= WINDOW_BYTES:
+                break
+        reads = iter(archives.ask(places))
+        return [
+            work._replace(read=next(reads)) if isinstance(work.wanted, Capture) else work
+            for work in window
+        ]
+
+    def _wanted(self, line: _CdxLine) -> Capture | Rejected | str:
+        """Return what a line names, or else what becomes of it."""
+        if line.length > LINE_BYTES_MAX:
+            return _rejected(line, InvalidPage("bad_cdx_line", f"{line.length} bytes"))
+        try:
+            found = captured(line.data, self._columns, self._root)
+        except InvalidPage as fault:
+            return _rejected(line, fault)
+        except SkippedRecord as skipped:
+            return skipped.code
+        if (size := found.place.end - found.place.start) > self._bound:
+            return _rejected(line, InvalidPage("record_too_large", f"{size} bytes"))
+        return found
+
+    def _outcome(self, work: _Work) -> tuple[_Outcome, Version | None]:
+        """Return what becomes of a line, and the archive that was read for it."""
+        line, wanted, read = work
+        if not isinstance(wanted, Capture) or read is None:
+            return wanted, None  # type: ignore[return-value]  # a capture is read
+        version: Version | None = None
+        archive, start, end = wanted.place
+        try:
+            data, version = read()
+            record = first_record(
+                first_member(data, self._bound), line.ordinal, self._file.page_bytes_max
+            )
+            _check_url(record, wanted.url)
+        except InvalidPage as fault:
+            where = f"{fault.detail}; bytes {start} to {end} of {shown(archive)}"
+            return _rejected(line, InvalidPage(fault.code, where)), version
+        return record, version
+
+
+def _check_url(record: WarcPage | str, url: str) -> None:
+    """Raise InvalidPage where a page has another URL; one without any is told of later."""
+    own = "" if isinstance(record, str) else record.headers.get("warc-target-uri", "")
+    if own and _plain(own) != _plain(url):
+        raise InvalidPage("wrong_record", "it has another URL than the line")
+
+
+def _plain(url: str) -> str:
+    return url.strip().removeprefix("<").removesuffix(">").replace(" ", "%20")
+
+
+def shown(archive: str) -> str:
+    """Return the name of an archive without what signs its URL."""
+    return name_of(archive) if is_remote(archive) else archive
+
+
+def _rejected(line: _CdxLine, fault: InvalidPage) -> Rejected:
+    value = line.data[:KEPT_BYTES_MAX]
+    return Rejected(line.ordinal, fault.code, fault.detail, None, value, line.length)
+
+
+def _is_of_other_kind(chunk: Chunk, outcome: _Outcome) -> bool:
+    """Return whether a record is WARC and those of a chunk are ARC, or the other way round."""
+    if not chunk.pages or not isinstance(outcome, WarcPage):
+        return False
+    return begins_record("WARC", outcome.head) != begins_record("WARC", chunk.pages[0].head)
+
+
+def _go_on(chunk: Chunk, line: _CdxLine) -> None:
+    """Have a chunk end behind a line."""
+    chunk.end = line.ordinal + 1
+    chunk.mark, chunk.amount = line.mark, line.amount
+    if chunk.end <= HEAD_RECORDS_MAX and (chunk.end == 1 or line.mark.offset <= HEAD_BYTES_MAX):
+        chunk.heads.append(line.mark)

@@ -1,0 +1,66 @@
+"""Archives that were read by a list of their places: whether they are what they were.
+
+A CDX file is known by its lines, and its archives are not read again for those that were judged.
+So the index notes the size and the version of each archive, and refuses one that has changed: the
+rest of its records would be those of another crawl. An archive on this machine may grow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from streamer.errors import StoreMismatch
+from streamer.index.codec import Entry, entry_key
+from streamer.pages.archives import Version
+from streamer.pages.remote import is_remote
+from streamer.run.catalogue import changed
+from streamer.stored.store import Store
+
+_FAMILY = b"a"  # of entries beside the state, as codec.SOURCES is another
+_Known = tuple[int, str]  # a size and a tag, as in `Version`
+
+_decode = msgspec.msgpack.Decoder(_Known).decode
+
+
+class KnownArchives:
+    """The archives that an index has read places of; one thread asks and adds."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._new: dict[bytes, _Known] = {}  # since the last flush began
+        self._flushing: dict[bytes, _Known] = {}  # by that one, which may not be on the disk yet
+
+    def take(self, archives: Iterable[Version]) -> None:
+        """Note archives whose records are judged now.
+
+        Raises:
+            StoreMismatch: one is not what it was.
+        """
+        for name, size, tag in archives:
+            key = _key(name)
+            known = self._find(key)
+            if known == (size, tag):
+                continue
+            if known is not None and (known[1] != tag or is_remote(name) or size < known[0]):
+                what = f"another version of {size:,} bytes, not {known[0]:,}"
+                raise StoreMismatch(changed(name, what))
+            self._new[key] = size, tag
+
+    def to_flush(self) -> list[Entry]:
+        """Return what the next flush is to note."""
+        self._flushing, self._new = self._new, {}
+        return [(key, msgspec.msgpack.encode(known)) for key, known in self._flushing.items()]
+
+    def _find(self, key: bytes) -> _Known | None:
+        if found := self._new.get(key) or self._flushing.get(key):
+            return found
+        data = self._store.note(key)
+        return _decode(data) if data else None
+
+
+def _key(name: str) -> bytes:
+    digest = hashlib.blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()
+    return entry_key(_FAMILY, int.from_bytes(digest, "big"))

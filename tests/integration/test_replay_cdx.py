@@ -1,0 +1,197 @@
+"""A replay of the records that a CDX file names judges as one of archives with only these."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.pages import remote
+from tests.helpers.cdx import Archive, archive
+from tests.helpers.object_store import ObjectStore
+from tests.helpers.pipes import url_of, warc_record
+from tests.helpers.web_server import WebServer, web_server
+from tests.integration.test_replay import Place, lines
+
+PAGES = 240
+CRAWL = archive("crawl-data/a.warc.gz", [*map(warc_record, range(PAGES))])
+LINES = [CRAWL.line(number, url_of(number)) for number in range(PAGES)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    pytest.importorskip("obstore")
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    put(place, CRAWL)
+    return place
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    monkeypatch.setattr(remote, "_RETRIES", 1)
+    monkeypatch.setattr(remote, "TRIES", 2)
+    with web_server() as server:
+        yield server
+
+
+def put(place: Place, crawl: Archive) -> None:
+    (place.folder / crawl.name).parent.mkdir(exist_ok=True)
+    (place.folder / crawl.name).write_bytes(crawl.data)
+
+
+def judged(place: Place, name: str, *pages: str | Path) -> bytes:
+    """Return the verdicts on pages under one key, from an index of their own."""
+    own, index = place.folder / f"{name}.jsonl", place.folder / f"{name}-index"
+    outputs = "--verdicts", own, "--index", index, "--key-file", place.folder / "key"
+    assert place.streamer("replay", *pages, *outputs) == 0
+    return own.read_bytes()
+
+
+def offsets(place: Place) -> list[int]:
+    return [each["page"]["offset"] for each in lines(place.verdicts)]
+
+
+def test_verdicts_are_those_of_the_archive_though_the_connection_is_cut_ten_times(
+    place: Place, web: WebServer
+) -> None:
+    whole = judged(place, "whole", place.folder / CRAWL.name)
+    assert whole.count(b'"duplicate"') == PAGES // 3
+    path = place.write("index.cdxj", *LINES)
+    here = judged(place, "here", path)
+    assert here.replace(b"index.cdxj", CRAWL.name.encode()) == whole
+    web.put(f"/{CRAWL.name}", CRAWL.data)
+    url = web.put("/index.cdxj.gz", gzip.compress(b"".join(LINES)))
+    web.cuts, web.cut_bytes = 10, len(CRAWL.data) // 12
+    there = judged(place, "there", url)
+    assert web.cuts == 0
+    assert there.replace(url.encode(), str(path).encode()) == here
+    assert judged(place, "base", path, "--cdx-base", web.url) == here
+
+
+def test_archives_in_an_object_store_are_read(place: Place, store: ObjectStore) -> None:
+    (store.files / "crawl-data").mkdir()
+    (store.files / CRAWL.name).write_bytes(CRAWL.data)
+    (store.files / "index.cdxj").write_bytes(b"".join(LINES))
+    bucket = store.url.rpartition("/")[0]
+    there = judged(place, "there", f"{bucket}/index.cdxj")
+    here = judged(place, "here", place.write("index.cdxj", *LINES))
+    assert there.replace(f"{bucket}/".encode(), f"{place.folder}/".encode()) == here
+    absent = CRAWL.line(0, url_of(0), filename="crawl-data/none.warc.gz")
+    path = place.write("more.cdxj", absent, LINES[1])
+    assert place.replay(path, "--cdx-base", bucket) == 0
+    letters = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert [(each["code"], each["page"]["offset"]) for each in letters] == [
+        ("archive_unreadable", 0)
+    ]
+
+
+def test_a_list_that_grows_goes_on_at_its_line(place: Place, web: WebServer) -> None:
+    web.put(f"/{CRAWL.name}", CRAWL.data)
+    url = web.put("/index.cdxj", b"".join(LINES[:100]))
+    assert place.replay(url) == 0
+    web.put("/index.cdxj", b"".join(LINES), "two")
+    web.asked.clear()
+    assert place.replay(url) == 0
+    assert offsets(place) == [*range(PAGES)]
+    first = min(
+        int(each.partition("=")[2].partition("-")[0]) for each in web.asked if "a.w" in each
+    )
+    assert first == CRAWL.places[100][0]
+    assert place.replay(url) == 0
+    assert offsets(place) == [*range(PAGES)]
+
+
+def test_an_archive_that_has_changed_is_refused(
+    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web.put(f"/{CRAWL.name}", CRAWL.data)
+    path = place.write("index.cdxj", *LINES[:100])
+    assert place.replay(path, "--cdx-base", web.url) == 0
+    place.write("index.cdxj", *LINES)
+    web.put(f"/{CRAWL.name}", CRAWL.data, "two")
+    assert place.replay(path, "--cdx-base", web.url) == 3
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a.warc.gz has changed since the index read it" in told
+    assert offsets(place) == [*range(100)]
+    web.put(f"/{CRAWL.name}", CRAWL.data)
+    assert place.replay(path, "--cdx-base", web.url) == 0
+    assert offsets(place) == [*range(PAGES)]
+
+
+def test_an_archive_here_may_grow(place: Place) -> None:
+    path = place.write("index.cdxj", *LINES[:100])
+    put(place, CRAWL._replace(data=CRAWL.data[: CRAWL.places[100][0]]))
+    assert place.replay(path) == 0
+    put(place, CRAWL)
+    place.write("index.cdxj", *LINES)
+    assert place.replay(path) == 0
+    assert offsets(place) == [*range(PAGES)]
+    place.write("index.cdxj", *LINES, LINES[0])
+    put(place, CRAWL._replace(data=CRAWL.data[:9_000]))
+    assert place.replay(path) == 3
+
+
+def test_a_store_that_is_away_ends_the_run_and_the_same_command_goes_on(
+    place: Place, web: WebServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = archive("crawl-data/b.warc.gz", [*map(warc_record, range(PAGES))])
+    web.put(f"/{CRAWL.name}", CRAWL.data)
+    web.put(f"/{other.name}", other.data)
+    path = place.write("index.cdxj", *LINES[:50], other.line(1, url_of(1)), *LINES[51:])
+    base = ("--cdx-base", web.url)
+    web.status = 500
+    assert place.replay(path, *base) == 1
+    assert "cannot be read" in capsys.readouterr().err
+    web.status, web.statuses = 200, {f"/{other.name}": 500}
+    assert place.replay(path, *base) == 0
+    assert offsets(place) == [each for each in range(PAGES) if each != 50]
+    [letter] = lines(Path(f"{place.verdicts}.dead.jsonl"))
+    assert (letter["code"], letter["page"]["offset"]) == ("archive_unreadable", 50)
+    again = place.folder / "again.cdxj"
+    letters = f"{place.verdicts}.dead.jsonl"
+    assert place.streamer("dead-letters", "show", letters, "--out", again) == 0
+    assert again.read_bytes() == other.line(1, url_of(1))
+    web.statuses = {}
+    assert place.replay(again, *base) == 0
+    assert len(offsets(place)) == PAGES
+
+
+def test_a_wrong_base_ends_the_run_before_anything_counts_as_read(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = place.write("index.cdxj", *LINES)
+    (place.folder / "other").mkdir()
+    assert place.replay(path, "--cdx-base", place.folder / "other") == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--cdx-base is probably not where its archives are" in told
+    assert place.replay(path) == 0
+    assert offsets(place) == [*range(PAGES)]
+
+
+def test_kept_records_are_those_of_the_archive_and_the_index_can_be_verified(place: Place) -> None:
+    path = place.write("index.cdx", *(CRAWL.columns(n, url_of(n)) for n in range(PAGES)))
+    kept = place.folder / "kept.warc"
+    assert place.replay(path, "--kept", kept) == 0
+    is_kept = [each["verdict"] == "unique" for each in lines(place.verdicts)]
+    wanted = [warc_record(number) for number in range(PAGES) if is_kept[number]]
+    assert kept.read_bytes() == b"".join(wanted)
+    own = ("--index", place.index, "--verdicts", place.verdicts)
+    assert place.streamer("verify", path, *own) == 0
+    out = place.folder / "selected.warc"
+    assert place.streamer("select", place.verdicts, path, "--out", out) == 0
+    assert out.read_bytes() == kept.read_bytes()
+
+
+def test_a_list_comes_through_a_pipe(place: Place) -> None:
+    command = [sys.executable, "-m", "streamer", "replay", "-", "--verdicts", "-"]
+    base = ["--cdx-base", str(place.folder)]
+    done = subprocess.run(
+        [*command, *base], input=b"".join(LINES), capture_output=True, check=True
+    ).stdout
+    assert [json.loads(line)["page"]["offset"] for line in done.splitlines()] == [*range(PAGES)]

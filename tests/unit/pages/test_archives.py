@@ -1,0 +1,163 @@
+"""Places in archives: near ones in one request, and what fails told of one archive or of all."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import InputError, InvalidPage
+from streamer.pages import archives, remote
+from streamer.pages.archives import GAP_BYTES_MAX, ArchiveRange, ArchiveReader, requests_for
+from tests.helpers.web_server import WebServer, web_server
+
+DATA = random.Random(1).randbytes(700_000)
+K = 1 << 10
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    pytest.importorskip("obstore")
+    monkeypatch.setattr(remote, "_RETRIES", 1)
+    monkeypatch.setattr(remote, "TRIES", 2)
+    with web_server() as server:
+        yield server
+
+
+def ranges(places: Sequence[ArchiveRange]) -> list[tuple[str, int, int, list[int]]]:
+    found = requests_for(places)
+    return [(each.archive, each.start, each.end, each.numbers) for each in found]
+
+
+def read(places: Sequence[ArchiveRange], root: str = "") -> list[bytes | str]:
+    """Return the bytes of places, or why there are none."""
+    found: list[bytes | str] = []
+    with ArchiveReader(root) as opened:
+        for result in opened.ask(places):
+            try:
+                found.append(result().data)
+            except InvalidPage as fault:
+                found.append(f"{fault.code}: {fault.detail}")
+    return found
+
+
+def test_near_places_are_one_request() -> None:
+    near, far = 10 * K + GAP_BYTES_MAX, 10 * K + GAP_BYTES_MAX + 1
+    assert ranges([]) == []
+    assert ranges([ArchiveRange("a", near, near + 5), ArchiveRange("a", 0, 10 * K)]) == [
+        ("a", 0, near + 5, [1, 0])
+    ]
+    assert ranges([ArchiveRange("a", far, far + 5), ArchiveRange("a", 0, 10 * K)]) == [
+        ("a", 0, 10 * K, [1]),
+        ("a", far, far + 5, [0]),
+    ]
+    assert ranges([ArchiveRange("a", 0, 5), ArchiveRange("b", 5, 9)]) == [
+        ("a", 0, 5, [0]),
+        ("b", 5, 9, [1]),
+    ]
+    assert ranges([ArchiveRange("a", 0, 9), ArchiveRange("a", 2, 3), ArchiveRange("a", 0, 9)]) == [
+        ("a", 0, 9, [0, 2, 1])
+    ]
+
+
+def test_a_request_is_bounded_unless_a_place_is_larger() -> None:
+    size = archives.RANGE_BYTES_MAX
+    places = [
+        ArchiveRange("a", number * size // 4, (number + 1) * size // 4) for number in range(9)
+    ]
+    assert [len(numbers) for *_, numbers in ranges(places)] == [4, 4, 1]
+    assert ranges([ArchiveRange("a", 0, 3 * size)]) == [("a", 0, 3 * size, [0])]
+
+
+def test_bytes_are_those_of_the_file_whatever_is_asked_for(web: WebServer, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(DATA)
+    url, draw = web.put("/a", DATA), random.Random(2)
+    starts = [draw.randrange(len(DATA)) for _ in range(200)]
+    places = [(start, start + draw.randrange(1, 20_000)) for start in starts]
+    web.cuts, web.cut_bytes = 10, 20_000
+    wanted = [DATA[start:end] for start, end in places]
+    assert read([ArchiveRange(url, *each) for each in places]) == wanted
+    assert read([ArchiveRange(str(path), *each) for each in places]) == wanted
+    assert web.cuts == 0
+    assert not [each for each in web.asked if each.startswith("HEAD")]
+
+
+def test_places_behind_the_end_have_no_bytes(web: WebServer, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(DATA)
+    for name in (web.put("/a", DATA), str(path)):
+        places = [
+            ArchiveRange(name, 900_000, 900_005),
+            ArchiveRange(name, 0, 5),
+            ArchiveRange(name, 699_999, 700_009),
+        ]
+        assert read(places) == ["archive_unreadable: it has 700,000 bytes", DATA[:5], DATA[-1:]]
+        assert read(places[:1]) == ["archive_unreadable: it has 700,000 bytes"]
+
+
+def test_what_is_wrong_with_one_archive_is_a_fault_of_its_records(
+    web: WebServer, tmp_path: Path
+) -> None:
+    good = ArchiveRange(web.put("/good", DATA), 0, 5)
+    broken, forbidden = (ArchiveRange(web.put(f"/{name}", DATA), 0, 5) for name in ("500", "403"))
+    web.statuses = {"/500": 500, "/403": 403}
+    assert (
+        read([good, ArchiveRange(f"{web.url}/none", 0, 5)])[1] == "archive_unreadable: is not there"
+    )
+    with ArchiveReader("") as opened:
+        assert opened.ask([good])[0]().data == DATA[:5]
+        for place in (broken, forbidden):
+            with pytest.raises(InvalidPage, match="archive_unreadable"):
+                opened.ask([place])[0]()
+    web.broken = {"/good": 100_000}
+    found = read([good, ArchiveRange(good.archive, 200_000, 200_005)])
+    assert found[0] == DATA[:5]
+    assert "the connection ends at byte 200,000 again" in str(found[1])
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in (("pipe", "is no file"), ("none", "No such file"), ("", "is no file")):
+        assert why in str(read([ArchiveRange(str(tmp_path / name), 0, 5)], str(tmp_path))[0])
+    assert "null byte" in str(read([ArchiveRange("a\0b", 0, 5)])[0])
+
+
+def test_a_store_that_is_away_ends_the_run(web: WebServer, tmp_path: Path) -> None:
+    place = ArchiveRange(web.put("/a", DATA), 0, 5)
+    for status in (500, 403):
+        web.status = status
+        with pytest.raises(InputError, match=f"{place.archive}: "):
+            read([place])
+    web.status = 200
+    with ArchiveReader("") as opened:
+        opened.ask([place])[0]()
+        web.status = 500
+        with pytest.raises(InputError, match="cannot be read"):
+            opened.ask([ArchiveRange(web.put("/b", DATA), 0, 5)])[0]()
+    with pytest.raises(InputError, match="the folder of the archives is not there"):
+        read([ArchiveRange(str(tmp_path / "none" / "a"), 0, 5)], str(tmp_path / "none"))
+
+
+def test_a_server_that_gives_no_ranges_is_refused(web: WebServer) -> None:
+    web.ranges = False
+    with pytest.raises(InputError, match=r"gives whole files only"):
+        read([ArchiveRange(web.put("/a", DATA), 0, 5)])
+
+
+def test_an_archive_that_changes_is_refused(web: WebServer) -> None:
+    place = ArchiveRange(web.put("/a", DATA), 0, 5)
+    with ArchiveReader("") as opened:
+        opened.ask([place])[0]()
+        web.put("/a", DATA, "two")
+        with pytest.raises(InputError, match="has changed since it was looked up"):
+            opened.ask([place])[0]()
+
+
+def test_no_more_connections_are_opened_than_allowed(
+    web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "CONNECTIONS", 3)
+    web.delay = 0.02
+    assert read([ArchiveRange(web.put(f"/{n}", DATA), 0, 5) for n in range(12)]) == 12 * [DATA[:5]]
+    assert web.most == 3

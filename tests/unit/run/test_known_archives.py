@@ -1,0 +1,52 @@
+"""Archives that an index has read places of are known again, whatever was flushed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamer.errors import StoreMismatch
+from streamer.pages.archives import Version
+from streamer.run.known_archives import KnownArchives
+from streamer.stored.store import Store
+
+REMOTE, LOCAL = Version("s3://b/a.warc.gz", 100, "one"), Version("/b/a.warc.gz", 100, "one")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "store")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("flushes", [0, 1, 2])
+def test_an_archive_that_has_changed_is_refused(store: Store, flushes: int) -> None:
+    known = KnownArchives(store)
+    known.take([REMOTE, LOCAL])
+    for _ in range(flushes):
+        for key, value in known.to_flush():
+            store.put_note(key, value)
+    assert bool(known.to_flush()) is not bool(flushes)
+    known.take([REMOTE, LOCAL, LOCAL._replace(size=120), LOCAL._replace(size=121)])
+    others = [
+        REMOTE._replace(size=101), REMOTE._replace(tag="two"), LOCAL._replace(tag="two"),
+        LOCAL._replace(size=120),
+    ]  # fmt: skip
+    for other in others:
+        with pytest.raises(StoreMismatch, match=f"{other.name} has changed since the index"):
+            known.take([other])
+
+
+def test_what_was_flushed_is_known_in_a_new_run(store: Store) -> None:
+    known = KnownArchives(store)
+    known.take([REMOTE])
+    for key, value in known.to_flush():
+        store.put_note(key, value)
+    again = KnownArchives(store)
+    again.take([REMOTE])
+    assert again.to_flush() == []
+    with pytest.raises(StoreMismatch):
+        again.take([REMOTE._replace(tag="two")])
