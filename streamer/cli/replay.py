@@ -17,7 +17,7 @@ import typer
 
 from streamer.assembly import open_engine, open_index, page_parser, without_empty_folders
 from streamer.cli.options import command, warn_of_conversion
-from streamer.cli.progress import compile_with_bar, progress_bar
+from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.summary import Summary, dead_share, print_summary, summarise, warnings
 from streamer.cli.terminal import Terminal
 from streamer.config import (
@@ -38,14 +38,18 @@ from streamer.pages.bytestream import STANDARD_INPUT
 from streamer.pages.files import folder_resolver, open_sources
 from streamer.pages.parse import PageParser
 from streamer.pages.remote import is_remote
-from streamer.run.catalogue import open_catalogue
+from streamer.pages.table_copy import is_table_name
+from streamer.pages.tables import needs_arrow
+from streamer.run.catalogue import Catalogue, open_catalogue
 from streamer.run.index_folder import IndexFolder
+from streamer.run.kept_tables import KeptTable, rows_name
 from streamer.run.large_clusters import SHARE_MIN, LargeCluster, suspicion
 from streamer.run.others import OtherIndexes
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
     check_distinct,
+    check_made,
     check_output,
     check_writable,
     mark_of,
@@ -59,7 +63,7 @@ from streamer.run.page_outputs import (
     PageOutputs,
     check_complete,
 )
-from streamer.run.parquet_verdicts import check_parquet, is_parquet, lines_name, write_parquet
+from streamer.run.parquet_verdicts import is_parquet, lines_name, write_parquet
 from streamer.run.reading import FileInput, Input
 from streamer.run.replay import Checks, Outcome, Progress, Replay
 from streamer.run.revisits import Originals
@@ -92,9 +96,16 @@ class Targets:
         ),
     ] = None
     kept: Annotated[
-        str | None, typer.Option(help="File for unique pages, as they came: the clean data set.")
+        str | None,
+        typer.Option(
+            help="File for unique pages, as they came: the clean data set. Rows of Parquet and "
+            "Arrow files stay rows if it is named .parquet or .arrow; it is written when the run "
+            "ends."
+        ),
     ] = None
-    duplicates: Annotated[str | None, typer.Option(help="File for the other judged pages.")] = None
+    duplicates: Annotated[
+        str | None, typer.Option(help="File for the other judged pages, as for --kept.")
+    ] = None
     revisits: Annotated[
         str | None,
         typer.Option(
@@ -117,32 +128,50 @@ class Targets:
         """Return whether standard output takes one of the outputs."""
         return STANDARD_OUTPUT in self.outputs().values()
 
-    def outputs(self) -> dict[str, str]:
-        """Return the names of the outputs by their options, that of the verdicts first.
-
-        Dead letters are beside the verdicts, unless the options say otherwise.
-
-        Raises:
-            SettingsError: two of them are one, or one is a URL.
-        """
+    def _given(self) -> dict[str, str]:
+        """Return the names of the outputs as given, by their options."""
         dead_letters = self.dead_letters
         if dead_letters is None and self.verdicts != STANDARD_OUTPUT:
             dead_letters = f"{self.verdicts}.dead.jsonl"
-        verdicts = lines_name(self.verdicts) if is_parquet(self.verdicts) else self.verdicts
         options = {
-            VERDICTS_OPTION: verdicts,
+            VERDICTS_OPTION: self.verdicts,
             LETTERS_OPTION: dead_letters,
             KEPT: self.kept,
             DUPLICATES: self.duplicates,
             REVISITS: self.revisits,
         }
-        named = {option: name for option, name in options.items() if name is not None}
+        return {option: name for option, name in options.items() if name is not None}
+
+    @property
+    def made(self) -> dict[str, str]:
+        """Return the names of the files that are made of an output when the run ends, by option."""
+        is_made = {VERDICTS_OPTION: is_parquet, KEPT: is_table_name, DUPLICATES: is_table_name}
+        given = self._given()
+        return {
+            option: given[option]
+            for option, names_it in is_made.items()
+            if option in given and names_it(given[option])
+        }
+
+    def outputs(self, scratch: Path | None = None) -> dict[str, str]:
+        """Return the names of the outputs by their options, that of the verdicts first.
+
+        Dead letters are beside the verdicts, unless the options say otherwise. Of what a file is
+        made of when the run ends is beside that, or in the folder `scratch`.
+
+        Raises:
+            SettingsError: two of them are one, or one is a URL.
+        """
+        named = self._given()
+        for option, name in self.made.items():
+            place = name if scratch is None else str(scratch / option)
+            named[option] = (lines_name if option == VERDICTS_OPTION else rows_name)(place)
         if elsewhere := [option for option, name in named.items() if is_remote(name)]:
             raise SettingsError(
                 f"--{elsewhere[0]} is a URL, but outputs are files of this machine. Name one, and "
                 "copy it when the run has ended."
             )
-        claimed = [*named.items(), (VERDICTS_OPTION, self.verdicts)]
+        claimed = [*named.items(), *self.made.items()]
         for (one, its), (other, name) in itertools.combinations(claimed, 2):
             if one != other and output_key(its) == output_key(name):
                 raise SettingsError(f"--{one} and --{other} must be different files.")
@@ -150,8 +179,7 @@ class Targets:
 
     def files(self) -> list[str]:
         """Return the names of all outputs and of the file that is made of one."""
-        made = [self.verdicts] if is_parquet(self.verdicts) else []
-        return [*self.outputs().values(), *made]
+        return [*self.outputs().values(), *self.made.values()]
 
 
 @dataclass(frozen=True)
@@ -300,6 +328,8 @@ def replay(
     Example: streamer replay crawl.warc.gz --verdicts v.jsonl --kept kept.warc.gz --revisits
     revisits.warc.gz
 
+    Example: streamer replay crawl/ --verdicts v.jsonl --kept clean.parquet --index my-index
+
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
     Example: streamer replay s3://bucket/crawl/ --verdicts verdicts.jsonl --index my-index
@@ -333,6 +363,12 @@ def replay(
 def _check(pages: Sequence[str], targets: Targets, topic: FromTopic, settings: Settings) -> None:
     """Raise SettingsError unless the options make sense together."""
     names, index = targets.files(), targets.index
+    tables = [option for option in (KEPT, DUPLICATES) if option in targets.made]
+    if tables and topic.from_topic is not None:
+        raise SettingsError(
+            f"--{tables[0]} {targets.made[tables[0]]} gets rows of Parquet and Arrow files, and a "
+            "topic has messages. Name it .jsonl."
+        )
     topic.check(
         files=bool(pages),
         key=settings.key_file is not None or (index is not None and index.exists()),
@@ -408,7 +444,7 @@ def _file_input(
     console: Terminal,
 ) -> MakeInput:
     """Return what makes the input of the files that are given."""
-    copies = targets.kept or targets.duplicates  # of whole rows
+    copies = {KEPT, DUPLICATES} & targets.outputs().keys() - targets.made.keys()  # of whole rows
     columns = None if copies else parser.columns
     places = settings.url_prefix, settings.cdx_base
     opened = open_sources(given, settings.page_bytes_max, columns, *places)
@@ -462,15 +498,21 @@ def _index_folder(index: Path | None, settings: Settings) -> Iterator[IndexFolde
 
 
 @contextmanager
-def _outputs(wanted: Mapping[str, int | None], targets: Targets) -> Iterator[list[OutputFile]]:
-    """Open the outputs, each with its known length; if the run fails, new empty ones go again."""
+def _outputs(
+    wanted: Mapping[str, int | None], made: Mapping[str, str], targets: Targets
+) -> Iterator[list[OutputFile]]:
+    """Open the outputs, each with its known length; if the run fails, new empty ones go again.
+
+    `made` has the files that are made of an output: of which one.
+    """
     index, overwrite = targets.index, targets.overwrite
     for name, known in wanted.items():
         check_output(name, known, index=index, overwrite=overwrite)
-    if is_parquet(targets.verdicts):
-        known = wanted[targets.outputs()[VERDICTS_OPTION]]
-        check_parquet(targets.verdicts, known, index=index, overwrite=overwrite)
     with ExitStack() as stack:
+        for name, source in made.items():
+            needs_arrow()
+            stack.enter_context(without_empty_folders(Path(name).parent))
+            check_made(name, wanted[source], index=index, overwrite=overwrite)
         opened = []
         for name, known in wanted.items():
             if name != STANDARD_OUTPUT:
@@ -503,18 +545,27 @@ def _run(
     settings: Settings,
     checks: Checks,
 ) -> tuple[Outcome, Summary]:
-    names = targets.outputs()
+    names = targets.outputs(folder.path.parent if targets.index is None else None)
     catalogue = open_catalogue(folder.store, folder.path)
     pages, bar = make_input(folder.fingerprint)
     wanted = {name: catalogue.known_length(name, folder.fingerprint) for name in names.values()}
     check_complete(catalogue, names)
-    with _other_indexes(settings, folder) as others, _outputs(wanted, targets) as opened:
+    made = {name: names[option] for option, name in targets.made.items()}
+    tables = [
+        KeptTable(option, name, names[option])
+        for option, name in targets.made.items()
+        if option in PAGE_OUTPUTS
+    ]
+    with _other_indexes(settings, folder) as others, _outputs(wanted, made, targets) as opened:
         outputs = dict(zip(names, opened, strict=True))
         own = {option: outputs[option] for option in PAGE_OUTPUTS if option in outputs}
         originals = Originals(folder.store) if REVISITS in own else None
-        records = PageOutputs(own, originals=originals) if own else None
+        records = PageOutputs(own, originals=originals, tables=targets.made) if own else None
         if records is not None and isinstance(pages, FileInput):
             records.check_sources(pages.sources)
+            for table in tables:
+                pages.enter(catalogue)
+                table.check(catalogue, pages.sources, wanted[table.refs] or 0)
         compile_with_bar(main_text=settings.signature.takes_main_text)
         _note_changed(folder, others.named_in(settings.index), catalogue.totals.records)
         with open_engine(folder, catalogue, settings, parser, others) as engine:
@@ -523,11 +574,19 @@ def _run(
             with _stopped_by_signals(job), bar as report:
                 verdicts, dead_letters = outputs[VERDICTS_OPTION], outputs.get(LETTERS_OPTION)
                 outcome = job.run(pages, verdicts, dead_letters, report, records)
-    if is_parquet(targets.verdicts):
-        write_parquet(targets.verdicts)
-        if targets.index is None:
-            Path(names[VERDICTS_OPTION]).unlink()
+        _make_files(targets, tables, catalogue, Path(names[VERDICTS_OPTION]))
     return outcome, summarise(outcome, catalogue, engine.judge, folder)
+
+
+def _make_files(
+    targets: Targets, tables: Sequence[KeptTable], catalogue: Catalogue, lines: Path
+) -> None:
+    """Make the files that the outputs name; `lines` are all verdicts."""
+    for table in tables:
+        with amount_bar(f"writing {table.name}", table.rows) as report:
+            table.write(catalogue, report)
+    if is_parquet(targets.verdicts):
+        write_parquet(targets.verdicts, lines)
 
 
 def _note_changed(folder: IndexFolder, wanted: IndexSettings, records: int) -> None:

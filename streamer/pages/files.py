@@ -60,6 +60,9 @@ JSON_LINES = Format(
 PARQUET = Format(
     "Parquet", (".parquet",), open_parquet, begins=_begins_with(b"PAR1"), check=needs_arrow
 )
+ARROW = Format(
+    "Arrow", (".arrow", ".feather"), open_arrow, begins=_begins_with(b"ARROW1"), check=needs_arrow
+)
 WACZ = Format("WACZ", (".wacz",), open_wacz, is_message=False)
 CDX = Format(
     "CDX",
@@ -100,10 +103,7 @@ FORMATS = (
     ),
     WACZ,
     PARQUET,
-    Format(
-        "Arrow", (".arrow", ".feather"), open_arrow, begins=_begins_with(b"ARROW1"),
-        check=needs_arrow,
-    ),
+    ARROW,
     Format(
         "CSV", (".csv",), partial(open_rows, delimiter=","), packed=COMPRESSIONS, rank=1
     ),

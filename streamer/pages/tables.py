@@ -43,11 +43,17 @@ _BUFFER_BYTES = 1 << 20  # of a column, read at once
 _Batch = Any  # a pyarrow.RecordBatch: pyarrow has no types
 
 
-class _RowGroup(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows that can be read without those before them, and about how many bytes they take."""
 
     rows: int
     bytes: int
+
+    @property
+    def batch_rows(self) -> int:
+        """Return how many of its rows are read at once."""
+        size = max(1, self.bytes // max(1, self.rows))
+        return max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
 
 
 class _Lines(NamedTuple):
@@ -59,14 +65,19 @@ class _Lines(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class OpenTable:
     """An open file: what it has, its `digest`, and how rows of a part are read, in batches."""
 
-    names: Sequence[str]
-    parts: Sequence[_RowGroup]
+    schema: Any  # a pyarrow.Schema
+    parts: Sequence[RowGroup]
     digest: str
     read: Callable[[int, int, list[str]], Iterator[_Batch]]  # a part, rows a batch, columns
     close: Callable[[], None]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of its columns."""
+        return [*self.schema.names]
 
 
 def needs_arrow() -> None:
@@ -91,8 +102,8 @@ def open_arrow(file: InputFile, stream: ByteStream) -> TableRecords:
 
 
 def _opened(
-    file: InputFile, stream: ByteStream, kind: str, read: Callable[[str | RemoteFile], _Table]
-) -> _Table:
+    file: InputFile, stream: ByteStream, kind: str, read: Callable[[str | RemoteFile], OpenTable]
+) -> OpenTable:
     if not file.is_regular:
         raise InputError(f"{file.name}: a {kind} file cannot be read from a pipe; name the file")
     needs_arrow()
@@ -108,18 +119,38 @@ def _opened(
     return table
 
 
-def _parquet(place: str | RemoteFile) -> _Table:
+def open_table(place: str | RemoteFile, *, is_arrow: bool) -> OpenTable:
+    """Open a Parquet or an Arrow file for its rows as they are; raises `arrow_errors`."""
+    return _arrow(place) if is_arrow else _parquet(place)
+
+
+def schema_of(place: str | RemoteFile, *, is_arrow: bool) -> Any:  # noqa: ANN401 - a pyarrow.Schema
+    """Return the columns and types of a file; raises `arrow_errors`."""
+    if is_arrow:
+        with _arrow_source(place) as source:
+            return _ArrowBatches(source).schema
+    with parquet_file(place) as opened:
+        return opened.schema_arrow
+
+
+def _arrow_source(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    return pa.memory_map(place) if isinstance(place, str) else pa.PythonFile(place)
+
+
+def _parquet(place: str | RemoteFile) -> OpenTable:
     opened = parquet_file(place)
     # What else is told of a group is told by column, where damage ends the process.
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
-    parts = [_RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
+    parts = [RowGroup(group.num_rows, max(0, group.total_byte_size)) for group in groups]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         # Columns are read one after another: other threads have pages to sign meanwhile.
         options = {"row_groups": [part], "columns": columns, "use_threads": False}
         return iter(opened.iter_batches(batch_size=rows, **options))
 
-    return _Table(opened.schema_arrow.names, parts, _footer_digest(place), read, opened.close)
+    return OpenTable(opened.schema_arrow, parts, _footer_digest(place), read, opened.close)
 
 
 def parquet_file(place: str | RemoteFile) -> Any:  # noqa: ANN401 - a pyarrow.parquet.ParquetFile
@@ -138,13 +169,11 @@ def _footer_digest(place: str | RemoteFile) -> str:
         return xxhash.xxh3_128_hexdigest(file.read(length))
 
 
-def _arrow(place: str | RemoteFile) -> _Table:
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    source = pa.memory_map(place) if isinstance(place, str) else pa.PythonFile(place)
+def _arrow(place: str | RemoteFile) -> OpenTable:
+    source = _arrow_source(place)
     batches = _ArrowBatches(source)
     # They may be compressed, so none is kept.
-    parts = [_RowGroup(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
+    parts = [RowGroup(each.num_rows, each.get_total_buffer_size()) for each in batches.all()]
 
     def read(part: int, rows: int, columns: list[str]) -> Iterator[_Batch]:
         batch = batches.at(part).select(columns)
@@ -152,7 +181,7 @@ def _arrow(place: str | RemoteFile) -> _Table:
 
     layout = repr([batches.schema.serialize().to_pybytes(), parts]).encode()
     digest = xxhash.xxh3_128_hexdigest(layout)
-    return _Table(batches.schema.names, parts, digest, read, source.close)
+    return OpenTable(batches.schema, parts, digest, read, source.close)
 
 
 class _ArrowBatches:
@@ -202,7 +231,7 @@ class TableRecords:
 
     is_converted = False
 
-    def __init__(self, file: InputFile, stream: ByteStream, table: _Table) -> None:
+    def __init__(self, file: InputFile, stream: ByteStream, table: OpenTable) -> None:
         self._file = file
         self._stream = stream
         self._table = table
@@ -264,24 +293,22 @@ class TableRecords:
                     return
             before += part.bytes
 
-    def _rows(self, number: int, part: _RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
+    def _rows(self, number: int, part: RowGroup, skipped: int) -> Iterator[tuple[int, Slices]]:
         """Yield the rows of a part from one on, as lines: where each batch begins, and its lines.
 
         Batches have the same rows wherever the reading begins.
         """
         wanted = self._file.columns
-        all_names = [*self._table.names]
+        all_names = self._table.names
         own = [
             name
             for name in all_names
             if wanted is None or not wanted.isdisjoint((name, f"{name}_base64"))
         ]
         head = 0 if number or len(own) == len(all_names) else min(HEAD_RECORDS_MAX, part.rows)
-        size = max(1, part.bytes // max(1, part.rows))
-        rows = max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // size))
         if skipped < head:
             yield from self._batches(number, range(skipped, head), head, all_names)
-        yield from self._batches(number, range(max(skipped, head), part.rows), rows, own)
+        yield from self._batches(number, range(max(skipped, head), part.rows), part.batch_rows, own)
 
     def _batches(
         self, number: int, wanted: range, rows: int, columns: list[str]

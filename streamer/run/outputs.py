@@ -229,6 +229,58 @@ class OutputFile:
         return StoreUnavailable(f"Cannot write {self.name}: {error.strerror}.")
 
 
+@contextlib.contextmanager
+def complete_output(name: str) -> Iterator[OutputFile]:
+    """Open an output that has another name until it is complete; if something fails, none is left.
+
+    Standard output and devices are written as they are.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    target = Path(output_key(name))
+    if name == STANDARD_OUTPUT or (target.exists() and not target.is_file()):
+        with contextlib.closing(OutputFile.open(name, None, index=None)) as file:
+            yield file
+            file.sync()
+        return
+    part = target.with_name(f"{target.name}.part")
+    try:
+        raw = part.open("wb", buffering=0)
+    except OSError as error:
+        raise _unwritable(str(part), error) from error
+    try:
+        with contextlib.closing(OutputFile(name, raw, 0)) as file:
+            yield file
+            file.sync()
+        try:
+            part.replace(target)
+        except OSError as error:
+            raise _unwritable(name, error) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class OutputSink(io.RawIOBase):
+    """An output as a file object that can be appended to."""
+
+    def __init__(self, file: OutputFile) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        """Tell that it can be written."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:  # type: ignore[override]
+        """Append `data`; raise as `OutputFile.write_packed`."""
+        self._file.write_packed(bytes(data))
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how much there is."""
+        return self._file.length
+
+
 def mark_of(name: str) -> Path:
     """Return the file that names the index whose output `name` is."""
     return Path(f"{name}.index")
@@ -258,6 +310,20 @@ def check_output(
             f"{name} has {size} bytes, but the index has published {known} to it. "
             "Put the file back, or name another one for what is still to come."
         )
+
+
+def check_made(name: str, known: int | None, *, index: Path | None, overwrite: bool) -> None:
+    """As `check_output`, for a file that is made of an output with `known` bytes at the end.
+
+    Raises:
+        SettingsError: it cannot be written.
+    """
+    check_output(name, None if known is None else 0, index=index, overwrite=overwrite)
+    try:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(name, error) from error
+    check_writable(Path(name))
 
 
 def _check_overwrite(name: str, *, overwrite: bool) -> None:

@@ -7,10 +7,10 @@ record. What stands between records is always the same: a newline behind each li
 behind each WARC record, one behind each ARC record. Where the output is compressed, a WARC or ARC
 record is a gzip member or zstd frame of its own, since readers of WARC files seek to records.
 
-A row of a table becomes the line of JSON that it was read as, and an HTML or text file a line with
-its URL, type and body. A message of a topic becomes a line. JSON allows newlines between its tokens
-only, so these become spaces. A dead letter that is judged again has no line end of its own any
-more, and gets a newline.
+A row of a table stays a row where the output is a table too (kept_tables.py). Otherwise it becomes
+the line of JSON that it was read as, and an HTML or text file a line with its URL, type and body. A
+message of a topic becomes a line. JSON allows newlines between its tokens only, so these become
+spaces. A dead letter that is judged again has no line end of its own any more, and gets a newline.
 
 An output has records of one kind. The files of a run are looked at before anything is judged; what
 a pipe holds is known with its first page.
@@ -22,7 +22,7 @@ It takes one only if no page of an input was judged before, and goes on only wit
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ from streamer.pages.chunk import Chunk, WarcPage
 from streamer.pages.files import JSON_LINES, Source, format_by_name
 from streamer.pages.warc import begins_record
 from streamer.run.catalogue import ADDED, Catalogue
+from streamer.run.kept_tables import packed_refs, table_of
 from streamer.run.outputs import STANDARD_OUTPUT, OutputFile, output_key, packed
 from streamer.run.revisits import Original, Originals, RevisitPair, pairs_of
 from streamer.run.small_files import refs_in
@@ -58,7 +59,7 @@ class PageOutputs:
     """The outputs of pages that a run has, by the names of their options.
 
     `remedy` is the sentence for pages of another kind than an output has. `originals` are those of
-    the index, where revisits are written.
+    the index, where revisits are written. `tables` are the options whose output is a file of refs.
     """
 
     def __init__(
@@ -66,11 +67,14 @@ class PageOutputs:
         files: Mapping[str, OutputFile],
         remedy: str = _OTHER_RUN,
         originals: Originals | None = None,
+        tables: Collection[str] = (),
     ) -> None:
         self.files = files
         self.originals = originals
         self._remedy = remedy
-        self._kinds = {option: _kind_of_output(file) for option, file in files.items()}
+        self._tables = tables
+        others = {option: file for option, file in files.items() if option not in tables}
+        self._kinds = {option: _kind_of_output(file) for option, file in others.items()}
         if REVISITS in files:
             if self._kinds[REVISITS] not in {None, "WARC"}:
                 raise SettingsError(
@@ -132,7 +136,9 @@ class PageOutputs:
                 found.append((file, packed(file.name, revisits, alone=True)))
                 continue
             refs = block.pages.refs[is_kept if option == KEPT else ~is_kept]
-            if len(refs):
+            if option in self._tables:
+                found.append((file, packed_refs(refs)))
+            elif len(refs):
                 found.append((file, packed_records(file.name, chunk, refs)))
         return found
 
@@ -152,7 +158,8 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
         before = [name for name, own in catalogue.roles.items() if own == option]
         if before and option not in names:
             raise SettingsError(
-                f"The index writes --{option} {before[-1]}, which would lack pages of this run. "
+                f"The index writes --{option} {table_of(before[-1])}, which would lack pages of "
+                "this run. "
                 f"Give --{option} with this file, or with another one for what is still to come."
             )
         if is_begun and option in names and not before:
@@ -167,7 +174,8 @@ def check_complete(catalogue: Catalogue, names: Mapping[str, str]) -> None:
             if role and key not in catalogue.outputs:
                 continue  # a new one
             raise SettingsError(
-                f"{name} is another output of the index than --{option}. Name another file."
+                f"{table_of(name)} is another output of the index than --{option}. Name another "
+                "file."
             )
 
 
@@ -243,7 +251,8 @@ def _kind_of_output(file: OutputFile) -> str | None:
         return None if kind is None else ""
     if kind.name not in _ENDS:
         raise SettingsError(
-            f"{file.name} is named as {kind.name}, but pages are written as JSON lines, or as the "
-            "WARC or ARC records that they were. Name the file so, as pages.jsonl.zst."
+            f"{file.name} is named as {kind.name}, but pages are written as JSON lines, as the "
+            "WARC or ARC records that they were, or as the rows of Parquet and Arrow files. Name "
+            "the file so, as pages.jsonl.zst."
         )
     return kind.name

@@ -8,7 +8,6 @@ reader finds a whole file or none, whatever kill came between. An index needs th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -17,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from streamer.errors import InputError, StoreUnavailable, needs_extra
+from streamer.errors import InputError, needs_extra
 from streamer.model import VERDICT_SCHEMA, Verdict
 from streamer.pages.tables import arrow_errors, parquet_file, said_by
-from streamer.run.outputs import check_output, check_writable, lines_within
+from streamer.run.outputs import OutputSink, complete_output, lines_within
 from streamer.run.table import COLUMNS, cells
 
 _BATCH_ROWS, _GROUP_BATCHES = 4096, 16  # a row group has 65,536 verdicts, about 20 MB in memory
@@ -55,20 +54,6 @@ def lines_name(name: str) -> str:
     return f"{name}.jsonl.zst"
 
 
-def check_parquet(name: str, known: int | None, *, index: Path | None, overwrite: bool) -> None:
-    """Find out before long work whether the file can be made; leave all as it was.
-
-    `known` is how much of its lines the index has written; None: nothing.
-
-    Raises:
-        SettingsError: it cannot, it exists and is not this index's, or pyarrow is not installed.
-    """
-    _schema()
-    check_output(name, None if known is None else 0, index=index, overwrite=overwrite)
-    if Path(name).exists():
-        check_writable(Path(name))
-
-
 def _schema() -> Any:  # noqa: ANN401 - a pyarrow.Schema
     with needs_extra("parquet", "Verdicts as Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -79,33 +64,26 @@ def _schema() -> Any:  # noqa: ANN401 - a pyarrow.Schema
     return pa.schema(fields, {"schema": VERDICT_SCHEMA})
 
 
-def write_parquet(name: str) -> None:
-    """Make the Parquet file of this name from all of its lines.
+def write_parquet(name: str, lines: Path) -> None:
+    """Make the Parquet file of this name from the file of all its lines.
 
     Raises:
-        StoreUnavailable: it cannot be written.
+        StreamerError: it cannot be written.
         InputError: the lines are damaged.
     """
     from pyarrow import parquet  # noqa: PLC0415 - an extra
 
-    target = Path(os.path.realpath(name))
-    part, schema = target.with_name(f"{target.name}.part"), _schema()
+    schema = _schema()
     try:
-        with part.open("wb") as file:
-            with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-                for group in _groups(Path(lines_name(name)), schema):
-                    writer.write_table(group)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except OSError as error:
-        why = error.strerror or error
-        remedy = "Remedy that, and run the same command again"
-        raise StoreUnavailable(f"Cannot write {name}: {why}. {remedy}.") from error
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise InputError(f"{lines_name(name)}: {error}; put the file back") from error
-    finally:
-        part.unlink(missing_ok=True)
+        with (
+            complete_output(name) as file,
+            parquet.ParquetWriter(OutputSink(file), schema, compression="zstd") as writer,
+        ):
+            for group in _groups(lines, schema):
+                writer.write_table(group)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{lines}: {why}; put the file back") from error
 
 
 def _groups(lines: Path, schema: Any) -> Iterator[Any]:  # noqa: ANN401 - a pyarrow.Schema, Tables

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from streamer.pages import remote
 from tests.helpers.object_store import ObjectStore
@@ -112,3 +115,18 @@ def test_a_prefix_stands_for_the_page_files_below_it(
     shutil.rmtree(below)
     assert place.replay(f"{bucket}/crawl") == 1
     assert "is not there" in capsys.readouterr().err
+
+
+def test_rows_of_tables_there_are_kept_as_those_of_a_table_here(
+    place: Place, web: WebServer
+) -> None:
+    rows = pa.Table.from_pylist([json.loads(line) | {"score": len(line)} for line in PAGES])
+    parquet.write_table(rows, path := place.folder / "in.parquet", row_group_size=60)
+    kept, here = place.folder / "kept.parquet", place.folder / "here.parquet"
+    for number in (1, 2):
+        url = web.put(f"/{number}.parquet", path.read_bytes())
+        assert place.replay(f"{url}?{SIGNED}", "--kept", kept) == 0
+    outputs = "--verdicts", place.folder / "here.jsonl", "--kept", here
+    assert place.streamer("replay", path, *outputs) == 0
+    assert parquet.read_table(kept).equals(parquet.read_table(here))
+    assert b"SECRET" not in kept.read_bytes()

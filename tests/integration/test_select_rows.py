@@ -53,5 +53,5 @@ def test_lines_are_not_written_as_a_table(place: Place, capsys: pytest.CaptureFi
     assert place.replay(path) == 0
     out = place.folder / "clean.parquet"
     assert place.streamer("select", place.verdicts, path, "--out", out) == 2
-    assert "pages.jsonl is no Parquet file" in " ".join(capsys.readouterr().err.split())
+    assert "pages.jsonl is not a Parquet or Arrow file" in " ".join(capsys.readouterr().err.split())
     assert not out.exists()

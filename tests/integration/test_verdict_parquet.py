@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from pyarrow import parquet
 
 from streamer import read_verdicts
 from streamer.compression import zstd
+from streamer.errors import StoreUnavailable
 from streamer.run.table import COLUMNS
 from streamer.run.verdict_files import open_verdicts
 from tests.integration.test_replay import Place, lines, page
@@ -109,6 +111,20 @@ def test_a_kill_leaves_the_table_before_and_the_next_run_makes_the_whole(
     kept = zstd.decompress((tmp_path / "v.parquet.jsonl.zst").read_bytes())
     with open_verdicts(table) as file:
         assert file.read() == kept
+
+
+def test_a_failure_at_the_end_without_an_index_leaves_nothing_in_the_way(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, table = Place(tmp_path), tmp_path / "v.parquet"
+    run = ("replay", place.write("in.jsonl", page(1)), "--verdicts", table)
+    full = StoreUnavailable(f"No space is left for {table}. Free some and run the same command.")
+    with mock.patch("streamer.cli.replay.write_parquet", side_effect=full):
+        assert place.streamer(*run) == 1
+    assert "Free some and run the same command." in " ".join(capfd.readouterr().err.split())
+    assert not [*tmp_path.glob("v.*")]
+    assert place.streamer(*run) == 0
+    assert parquet.read_table(table).num_rows == 1
 
 
 def test_files_of_others_are_not_replaced(

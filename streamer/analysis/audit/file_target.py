@@ -28,6 +28,7 @@ from streamer.pages.parse import PageParser
 from streamer.run.catalogue import ADDED, Catalogue, SourceEntry, changed, open_catalogue
 from streamer.run.explanation import signature_of
 from streamer.run.index_folder import check_identity, identity_of, obtain_existing_secret
+from streamer.run.kept_tables import table_of
 from streamer.run.others import OtherIndexes
 from streamer.run.reading import FileInput, SourceEnd, Step
 from streamer.run.whole_index import IndexPart, WholeIndex
@@ -107,7 +108,7 @@ def open_target(folder: Path, pages: Sequence[str], settings: Settings) -> Itera
         secret = obtain_existing_secret(folder, settings.key_file)
         check_identity(folder, index.identity, identity_of(signature, in_force.shards, secret))
         parser = _parser(settings, in_force, signature)
-        whole_rows = bool(catalogue.roles)
+        whole_rows = any(name == table_of(name) for name in catalogue.roles)
         columns = None if whole_rows else parser.columns
         places = settings.url_prefix, settings.cdx_base
         opened = open_sources(pages, settings.page_bytes_max, columns, *places)

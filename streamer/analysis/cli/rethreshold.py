@@ -9,13 +9,12 @@ import msgspec
 import typer
 from rich.table import Table
 
-from streamer.analysis.cli import complete_output
 from streamer.analysis.rethreshold import Certainty, Rethreshold
 from streamer.cli.options import command
 from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
 from streamer.model import SIMILARITY_ONE, Decision
-from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, output_key
+from streamer.run.outputs import STANDARD_OUTPUT, check_distinct, complete_output, output_key
 from streamer.run.verdict_files import open_verdicts, read_verdicts
 
 

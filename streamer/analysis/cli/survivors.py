@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from streamer.analysis.cli import complete_output
 from streamer.analysis.cli.clusters import Choice, Preferences, write_clusters, writer
 from streamer.analysis.clusters import Grouping, Policy, Refs, Scope, numbering, rows
 from streamer.analysis.survivors import Survivors, find_survivors, read_urls
@@ -20,19 +18,21 @@ from streamer.cli.options import command
 from streamer.cli.progress import amount_bar, compile_with_bar, progress_bar
 from streamer.cli.terminal import Terminal, figures
 from streamer.errors import SettingsError
-from streamer.pages.files import PARQUET, Source, format_by_name
-from streamer.pages.table_copy import copy_rows
+from streamer.pages.files import Source
+from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows, is_table_name
+from streamer.run.kept_tables import tables_of
 from streamer.run.outputs import (
     STANDARD_OUTPUT,
     OutputFile,
+    OutputSink,
     check_distinct,
     check_output,
     check_writable,
+    complete_output,
     output_key,
 )
 from streamer.run.page_outputs import PageOutputs, packed_records
 from streamer.run.page_reader import PageReader
-from streamer.text.visible import Buffer
 
 _KINDS_APART = "Select each kind into an output of its own, with --some."
 
@@ -45,7 +45,7 @@ class SelectTargets:
         str,
         typer.Option(
             help="Where the survivors go, as they came; by the name compressed (.gz, .zst), or "
-            "rows of Parquet files as such (.parquet); - for standard output."
+            "rows of Parquet and Arrow files as such (.parquet, .arrow); - for standard output."
         ),
     ]
     clusters: Annotated[
@@ -153,12 +153,12 @@ def select(
     --out clean.jsonl.zst --clusters clusters.csv
     """
     rank, out, clusters = selection.choice(), targets.out, targets.clusters
-    is_table = format_by_name(out) is PARQUET
+    is_table = is_table_name(out)
     sources = reader.open(pages, whole_rows=not is_table)
     files = [source.name for source in sources if source.is_regular]
     targets.check([*(str(path) for path in (verdicts, selection.exclude) if path), *files])
     if is_table:
-        _check_tables(out, sources)
+        common_schema(out, _tables(out, sources), _KINDS_APART)
     write_table = writer(clusters, verdicts, "--clusters") if clusters else None
     excluded = selection.excluded()
     compile_with_bar()
@@ -199,32 +199,6 @@ def _write_records(
     survivors.check_found()
 
 
-class _Sink(io.RawIOBase):
-    """An output as a file object that can be appended to."""
-
-    def __init__(self, file: OutputFile) -> None:
-        self._file = file
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Buffer, /) -> int:  # type: ignore[override]
-        self._file.write_packed(bytes(data))
-        return len(data)
-
-    def tell(self) -> int:
-        return self._file.length
-
-
-def _check_tables(out: str, sources: Sequence[Source]) -> None:
-    """Raise SettingsError if a file of another format should become a table."""
-    for source in sources:
-        if format_by_name(source.name) is not PARQUET:
-            raise SettingsError(
-                f"{source.name} is no Parquet file, and --out {out} is one. {_KINDS_APART}"
-            )
-
-
 def _write_rows(
     file: OutputFile, sources: Sequence[Source], survivors: Survivors, reader: PageReader
 ) -> None:
@@ -233,14 +207,19 @@ def _write_rows(
     Raises:
         StreamerError: as `_write_records`, or the files have different columns.
     """
-    found: dict[str, list[Refs]] = {source.name: [] for source in sources}
+    none = np.empty(0, np.uint64)
+    found: dict[str, list[Refs]] = {source.name: [none] for source in sources}
     with progress_bar(sources) as report:
         for name, _, batch in reader.read(sources, report):
             found[name].append(survivors.among(name, batch))
     survivors.check_found()
-    none = np.empty(0, np.uint64)
-    chosen = {name: np.concatenate([none, *own]) for name, own in found.items()}
-    copy_rows(chosen, _Sink(file), {source.name: source.remote for source in sources})
+    tables = _tables(file.name, sources)
+    chosen = (ChosenRows(table, np.concatenate(found[table.name])) for table in tables)
+    copy_rows(chosen, file.name, OutputSink(file), _KINDS_APART)
+
+
+def _tables(out: str, sources: Sequence[Source]) -> list[TableFile]:
+    return tables_of(f"--out {out}", sources, _KINDS_APART)
 
 
 def _summary(grouping: Grouping, survivors: Survivors) -> Table:

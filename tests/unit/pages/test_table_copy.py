@@ -1,8 +1,9 @@
-"""Chosen rows of Parquet files as a Parquet file."""
+"""Chosen rows of Parquet and Arrow files as one such file."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,11 +13,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
-from streamer.errors import InputError
-from streamer.pages import table_copy
-from streamer.pages.table_copy import copy_rows
+from streamer.errors import InputError, SettingsError
+from streamer.pages import table_copy, tables
+from streamer.pages.files import Source
+from streamer.pages.table_copy import ChosenRows, TableFile, common_schema, copy_rows
+
+REMEDY = "Do otherwise."
+SCHEMA = pa.schema({"url": pa.string(), "meta": pa.struct({"tags": pa.list_(pa.string())})})
 
 
 def table(start: int, count: int) -> Any:
@@ -25,7 +30,30 @@ def table(start: int, count: int) -> Any:
         "url": [f"u{number}" for number in numbers],
         "meta": [{"tags": ["x"] * (number % 3)} for number in numbers],
     }
-    return pa.table(columns).replace_schema_metadata({"made": "here"})
+    return pa.table(columns, SCHEMA).replace_schema_metadata({"made": "here"})
+
+
+def write(path: Path, rows: Any, group_rows: int = 8) -> Path:
+    """Write a table in the format that the name tells; `stream` in it means a stream."""
+    if path.suffix == ".parquet":
+        parquet.write_table(rows, path, row_group_size=group_rows)
+        return path
+    opened = pa.ipc.new_stream if "stream" in path.name else pa.ipc.new_file
+    with path.open("wb") as file, opened(file, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=group_rows)
+    return path
+
+
+def rows_of(path: Path, ordinals: Iterable[int]) -> ChosenRows:
+    file = TableFile.of(Source(str(path), is_regular=True))
+    assert file is not None
+    return ChosenRows(file, np.array(sorted(ordinals), np.uint64))
+
+
+def copied(name: str, *chosen: ChosenRows, metadata: dict[bytes, bytes] | None = None) -> Any:
+    copy_rows(chosen, name, out := io.BytesIO(), REMEDY, metadata or {})
+    data = io.BytesIO(out.getvalue())
+    return parquet.read_table(data) if name.endswith(".parquet") else feather.read_table(data)
 
 
 @pytest.fixture(scope="module")
@@ -33,38 +61,103 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tables")
 
 
-@given(st.lists(st.sets(st.integers(0, 29)), min_size=1, max_size=3), st.sampled_from([1, 10**9]))
+FORMATS = st.sampled_from(["parquet", "arrow", "stream.arrow"])
+CHOSEN = st.tuples(FORMATS, st.sets(st.integers(0, 29)))
+
+
+@given(
+    st.lists(CHOSEN, min_size=1, max_size=3),
+    st.sampled_from(["out.parquet", "out.arrow"]),
+    st.sampled_from([1, 10**9]),
+)
 def test_the_chosen_rows_come_with_their_columns_in_the_order_of_the_files(
-    scratch: Path, chosen: list[set[int]], group_bytes: int
+    scratch: Path, chosen: list[tuple[str, set[int]]], name: str, group_bytes: int
 ) -> None:
-    files = {}
-    for number, ordinals in enumerate(chosen):
-        path = scratch / f"{number}.parquet"
-        parquet.write_table(table(100 * number, 30), path, row_group_size=8)
-        files[str(path)] = np.array(sorted(ordinals), np.uint64)
+    files = [
+        rows_of(write(scratch / f"{number}.{suffix}", table(100 * number, 30)), ordinals)
+        for number, (suffix, ordinals) in enumerate(chosen)
+    ]
     with (
         mock.patch.object(table_copy, "GROUP_BYTES", group_bytes),
-        mock.patch.object(table_copy, "_BATCH_ROWS", 7),
+        mock.patch.object(tables, "CHUNK_RECORDS_MAX", 7),
     ):
-        copy_rows(files, out := io.BytesIO())
-    found = parquet.read_table(io.BytesIO(out.getvalue()))
-    first = parquet.read_schema(scratch / "0.parquet")
-    assert found.schema.equals(first, check_metadata=True)
+        found = copied(name, *files)
+    assert found.schema.equals(SCHEMA)
+    assert found.schema.metadata == {b"made": b"here"}
     assert found.to_pylist() == [
         row
-        for number, ordinals in enumerate(chosen)
+        for number, (_, ordinals) in enumerate(chosen)
         for place, row in enumerate(table(100 * number, 30).to_pylist())
         if place in ordinals
     ]
 
 
-def test_other_columns_and_damage_are_refused(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.parquet", tmp_path / "other.parquet"
-    parquet.write_table(table(0, 3), one)
+def test_metadata_are_those_of_the_first_file_and_what_is_added(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table(0, 3))
+    for name in ("o.parquet", "o.feather"):
+        found = copied(name, rows_of(path, [1]), metadata={b"more": b"x"})
+        assert found.schema.metadata == {b"made": b"here", b"more": b"x"}
+
+
+def test_only_parts_with_a_chosen_row_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", table(0, 40))
+    groups = parquet.read_metadata(path)
+    for number in (0, 2, 4):  # garbage, where nobody should look
+        column = groups.row_group(number).column(0)
+        data = bytearray(path.read_bytes())
+        start, size = column.dictionary_page_offset or 0, column.total_compressed_size
+        data[start : start + size] = b"\xff" * size
+        path.write_bytes(data)
+    found = copied("o.parquet", rows_of(path, [8, 15, 24, 31]))
+    assert found["url"].to_pylist() == ["u8", "u15", "u24", "u31"]
+    with pytest.raises(InputError, match=r"a\.parquet: cannot be read as Parquet .*copy the file"):
+        copied("o.parquet", rows_of(path, [8, 16]))
+
+
+def test_other_columns_damage_and_another_file_are_refused(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "one.parquet", table(0, 3)), tmp_path / "other.parquet"
     parquet.write_table(pa.table({"url": ["u"]}), other)
-    row = np.array([0], np.uint64)
-    with pytest.raises(InputError, match=r"other\.parquet: has other columns than .*one\.parquet"):
-        copy_rows({str(one): row, str(other): row}, io.BytesIO())
+    both = rows_of(one, [0]), rows_of(other, [0])
+    why = r"other\.parquet has other columns than .*one\.parquet, or other types\. Do otherwise\."
+    with pytest.raises(SettingsError, match=why):
+        copied("o.parquet", *both)
+    with pytest.raises(SettingsError, match=why):
+        common_schema("o.parquet", [each.file for each in both], REMEDY)
     other.write_bytes(one.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"other\.parquet: cannot be read as Parquet .*copy the"):
-        copy_rows({str(one): row, str(other): row}, io.BytesIO())
+        copied("o.parquet", *both)
+    changed = both[0].file._replace(digest="0" * 32)
+    with pytest.raises(InputError, match=r"one\.parquet: has changed since its rows were judged"):
+        copied("o.parquet", ChosenRows(changed, both[0].ordinals))
+
+
+def test_types_that_a_format_cannot_hold_are_refused(tmp_path: Path) -> None:
+    coded = pa.table({"url": pa.array(["a", "b"]).dictionary_encode()})
+    path = write(tmp_path / "coded.parquet", coded)
+    with pytest.raises(SettingsError, match=r"'url' has a dictionary, .* Name .*\.parquet"):
+        common_schema("o.arrow", [rows_of(path, []).file], REMEDY)
+    assert copied("o.parquet", rows_of(path, [1])).to_pylist() == [{"url": "b"}]
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    path = write(tmp_path / "union.arrow", pa.table({"u": union}))
+    with pytest.raises(SettingsError, match=r"o\.parquet cannot hold these .*the output \.arrow"):
+        common_schema("o.parquet", [rows_of(path, []).file], REMEDY)
+
+
+def test_memory_is_bounded_by_row_groups_not_by_the_file(tmp_path: Path) -> None:
+    body = "x" * 10_000  # which compresses to nothing
+    rows = pa.table({"url": [str(number) for number in range(6_000)], "body": [body] * 6_000})
+    path = tmp_path / "large.parquet"
+    parquet.write_table(rows, path, row_group_size=6_000, use_dictionary=False, compression="zstd")
+    chosen = rows_of(path, range(0, 6_000, 2))
+    del rows
+    with mock.patch.object(table_copy, "GROUP_BYTES", 2 << 20):
+        before, peak = pa.total_allocated_bytes(), 0
+
+        def note(_written: int) -> None:
+            nonlocal peak
+            peak = max(peak, pa.total_allocated_bytes() - before)
+
+        with (tmp_path / "out.parquet").open("wb") as out:
+            copy_rows([chosen], "out.parquet", out, REMEDY, progress=note)
+    assert parquet.read_metadata(tmp_path / "out.parquet").num_rows == 3_000
+    assert peak < 24 << 20, peak  # of 60 MB

@@ -34,8 +34,9 @@ EDITED = msgspec.structs.replace(PLAIN, change=Change.EDITED, change_similarity=
 def made(path: Path, verdicts: list[Verdict]) -> bytes:
     """Make a Parquet file of verdicts; return their lines."""
     lines = msgspec.json.Encoder().encode_lines(verdicts)
-    Path(lines_name(str(path))).write_bytes(zstd.compress(lines))
-    write_parquet(str(path))
+    stored = Path(lines_name(str(path)))
+    stored.write_bytes(zstd.compress(lines))
+    write_parquet(str(path), stored)
     return lines
 
 
@@ -65,7 +66,7 @@ def test_damaged_lines_make_no_table(tmp_path: Path) -> None:
     whole = path.read_bytes()
     Path(lines_name(str(path))).write_bytes(b"no frame")
     with pytest.raises(InputError, match=r"v\.parquet\.jsonl\.zst: damaged, .*; put the file back"):
-        write_parquet(str(path))
+        write_parquet(str(path), Path(lines_name(str(path))))
     assert path.read_bytes() == whole
     assert not (tmp_path / "v.parquet.part").exists()
 

@@ -145,7 +145,7 @@ def test_a_file_that_follows_a_link_is_replaced_and_the_link_stays(crawl: Path) 
         (["--out", "verdicts.jsonl", "--overwrite"], "and the input .* are the same file"),
         (["--out", "no/out.jsonl"], "Cannot write no/out.jsonl"),
         (["--out", "out.warc"], "holds JSON lines, but --out .* is for WARC .* with --some"),
-        (["--out", "out.parquet"], "is no Parquet file, and --out"),
+        (["--out", "out.parquet"], "is not a Parquet or Arrow file, and --out"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
@@ -184,7 +184,7 @@ def test_an_output_that_cannot_have_its_first_name_is_an_error(crawl: Path) -> N
     (crawl / "out.jsonl.part").mkdir()
     result = run(crawl)
     assert isinstance(result.exception, SettingsError)
-    assert "out.jsonl.part: Is a directory; give another --out" in str(result.exception)
+    assert "out.jsonl.part: Is a directory. Name another file" in str(result.exception)
     assert not (crawl / "out.jsonl").exists()
 
 

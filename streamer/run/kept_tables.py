@@ -1,0 +1,208 @@
+"""Outputs of pages that are tables: rows of Parquet and Arrow files stay rows, with all columns.
+
+Such a file can be read only once its end is written. So while pages are judged, their refs go to a
+file next to the table, eight bytes each, exactly once as all outputs. When the run ends, the table
+is made of all rows that these name, and replaces the one before in one step: a reader finds a whole
+table or none, whatever kill came between. Rows come in the order of their files.
+
+Each run makes the table from the input files. These must still be there, and are compared with what
+they said of themselves when they were judged. A table notes of which rows it was made, and is not
+made again of the same ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from streamer.errors import SettingsError
+from streamer.model import SEQUENCE_BITS, SEQUENCE_MASK
+from streamer.pages.files import Source
+from streamer.pages.remote import RemoteObject, is_remote, look_up
+from streamer.pages.table_copy import (
+    ChosenRows,
+    Ordinals,
+    Progress,
+    TableFile,
+    common_schema,
+    copy_rows,
+    is_table_name,
+)
+from streamer.pages.tables import arrow_errors, schema_of
+from streamer.run.catalogue import Catalogue
+from streamer.run.outputs import OutputSink, complete_output
+
+REF_BYTES = 8
+_SUFFIX = ".rows"
+_MADE_OF = b"streamer.rows"  # in a table's metadata
+_STEP_REFS = 1 << 20
+_REMEDY = "Judge it in a run of its own, with other outputs and the same --index."
+_GONE = "Put the file back, or name another file for what is still to come."
+
+
+def rows_name(table: str) -> str:
+    """Return the name of the file with the refs of a table's rows."""
+    return f"{table}{_SUFFIX}"
+
+
+def table_of(name: str) -> str:
+    """Return the name of the table whose rows a file has; of another output its own name."""
+    table = name.removesuffix(_SUFFIX)
+    return table if is_table_name(table) else name
+
+
+def packed_refs(refs: Ordinals) -> bytes:
+    """Return page refs as the file of a table's rows has them."""
+    return refs.astype("<u8").tobytes()
+
+
+def tables_of(what: str, sources: Sequence[Source], remedy: str = _REMEDY) -> list[TableFile]:
+    """Return the tables that sources are; `what` is an output that has rows only.
+
+    Raises:
+        SettingsError: a source is no table.
+        InputError: one cannot be read.
+    """
+    found = []
+    for source in sources:
+        table = TableFile.of(source)
+        if table is None:
+            raise SettingsError(
+                f"{source.name} is not a Parquet or Arrow file, and {what} gets rows of such files "
+                f"only. Name the output .jsonl for it. {remedy}"
+            )
+        found.append(table)
+    return found
+
+
+class KeptTable:
+    """A table that is made of the rows whose refs are in the file `refs`.
+
+    `option` is the name of the output's option.
+    """
+
+    def __init__(self, option: str, name: str, refs: str) -> None:
+        self.name = name
+        self.refs = refs
+        self._option = option
+        self._sources: Sequence[Source] = ()
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows the table will have, of those that were judged."""
+        return Path(self.refs).stat().st_size // REF_BYTES
+
+    def check(self, catalogue: Catalogue, sources: Sequence[Source], known: int) -> None:
+        """Find out before long work whether the table can be made of its rows and those to come.
+
+        All `sources` are in the catalogue; the first `known` bytes of the refs are of the index.
+
+        Raises:
+            SettingsError: a source is no table or has other columns, or a file of earlier rows is
+                gone.
+            InputError: one cannot be read, or has changed.
+        """
+        self._sources = sources
+        new = tables_of(f"--{self._option} {self.name}", sources)
+        given = {os.path.realpath(each.path) for each in new if each.remote is None}
+        earlier = [each.file for each in self.chosen(catalogue, known)]
+        earlier = [file for file in earlier if file.path not in given]
+        common_schema(self.name, [*earlier, *new], _REMEDY)
+
+    def write(self, catalogue: Catalogue, progress: Progress) -> None:
+        """Make the table, unless it is made of the same rows already.
+
+        Raises:
+            SettingsError, InputError: as `check`.
+            StoreUnavailable: it cannot be written.
+        """
+        size = Path(self.refs).stat().st_size
+        if not (digest := _digest(self.chosen(catalogue, size))):
+            files = tables_of(self.name, self._sources[:1])
+            chosen = iter([ChosenRows(each, np.empty(0, np.uint64)) for each in files])
+        else:
+            chosen = self.chosen(catalogue, size)
+        if digest and digest == _made_of(self.name):
+            return
+        with complete_output(self.name) as file:
+            copy_rows(chosen, self.name, OutputSink(file), _REMEDY, {_MADE_OF: digest}, progress)
+
+    def chosen(self, catalogue: Catalogue, size: int) -> Iterator[ChosenRows]:
+        """Yield the rows of each file, by the refs in the first `size` bytes of their file.
+
+        Raises:
+            SettingsError: a file is gone.
+            InputError: one cannot be read.
+        """
+        refs = _refs(self.refs, size)
+        remote = {source.name: source.remote for source in self._sources if source.remote}
+        starts = _source_starts(refs)
+        numbers = [int(refs[start]) >> SEQUENCE_BITS for start in starts]
+        paths = [catalogue.entries[number].path for number in numbers]
+        looked_up = look_up([path for path in paths if is_remote(path) and path not in remote])
+        remote |= {path: there.objects[0] for path, there in looked_up.items()}
+        bounds = pairwise([*starts, len(refs)])
+        for (start, end), number in zip(bounds, numbers, strict=True):
+            file = self._file(catalogue, number, remote)
+            yield ChosenRows(file, refs[start:end] & np.uint64(SEQUENCE_MASK))
+
+    def _file(
+        self, catalogue: Catalogue, number: int, remote: Mapping[str, RemoteObject]
+    ) -> TableFile:
+        """Return the file that a source of rows is."""
+        entry = catalogue.entries[number]
+        there = remote.get(entry.path)
+        if there is None and not Path(entry.path).is_file():
+            raise SettingsError(
+                f"--{self._option} {self.name} has rows of {entry.name}, which is not there any "
+                f"more. {_GONE}"
+            )
+        [file] = tables_of(self.name, [Source(entry.path, is_regular=True, remote=there)])
+        return file._replace(name=entry.name, digest=entry.mark.digest)
+
+
+def _refs(name: str, size: int) -> Ordinals:
+    """Return the refs in the first `size` bytes of a file, ascending.
+
+    They are in memory only where they are not ascending there, as with several shards.
+    """
+    if size < REF_BYTES:
+        return np.empty(0, np.uint64)
+    refs = np.memmap(name, np.dtype("<u8"), "r", shape=(size // REF_BYTES,))
+    parts = (refs[at : at + _STEP_REFS + 1] for at in range(0, len(refs), _STEP_REFS))
+    return refs if all((part[1:] > part[:-1]).all() for part in parts) else np.sort(refs)
+
+
+def _source_starts(refs: Ordinals) -> list[int]:
+    """Return the places of the first ref of each source among ascending refs."""
+    starts, at = [], 0
+    while at < len(refs):
+        starts.append(at)
+        after = ((int(refs[at]) >> SEQUENCE_BITS) + 1) << SEQUENCE_BITS
+        at = int(np.searchsorted(refs, np.uint64(after)))
+    return starts
+
+
+def _digest(chosen: Iterator[ChosenRows]) -> bytes:
+    """Return a digest of rows and of the files that they are from; b"" of none."""
+    digest, rows = xxhash.xxh3_128(), 0
+    for file, ordinals in chosen:
+        rows += len(ordinals)
+        digest.update(f"{file.path}\n{file.digest}\n{len(ordinals)}\n")
+        digest.update(packed_refs(ordinals))
+    return digest.hexdigest().encode() if rows else b""
+
+
+def _made_of(name: str) -> bytes:
+    """Return the digest of the rows that a table was made of; b"" where it tells none."""
+    try:
+        schema = schema_of(name, is_arrow=not name.lower().endswith(".parquet"))
+    except arrow_errors():
+        return b""
+    made: bytes = (schema.metadata or {}).get(_MADE_OF, b"")
+    return made

@@ -1,0 +1,296 @@
+"""Rows of kept pages as a table, with `replay --kept`: each once, whatever kill came."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from tests.helpers.kills import code_of
+from tests.integration.test_page_outputs import KILLED
+from tests.integration.test_replay import Place, lines, page
+from tests.integration.test_replay_dead_letters import tree
+from tests.integration.test_verdict_parquet import DIES
+from tests.unit.pages.test_table_copy import write
+
+COLUMNS = pa.schema(
+    {
+        "url": pa.string(), "body": pa.string(), "score": pa.int32(),
+        "meta": pa.struct({"tags": pa.list_(pa.string())}),
+    }
+).with_metadata({"made": "here"})  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    place.write("key", b"7" * 64).chmod(0o600)
+    return place
+
+
+def crawl(start: int, count: int) -> list[dict[str, Any]]:
+    """Return rows: pages, of which many are copies, and some that are none."""
+    rows = []
+    for number in range(start, start + count):
+        row = json.loads(page(number * 7 % 31 if number % 3 else number))
+        row |= {"score": number, "meta": {"tags": ["x"] * (number % 3)}}
+        rows.append(row | ({"body": None} if number % 17 == 5 else {}))
+    return rows
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]], group_rows: int = 13) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    return write(path, pa.Table.from_pylist(rows, COLUMNS), group_rows)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    table = parquet.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
+    assert table.schema.equals(COLUMNS)
+    assert table.schema.metadata[b"made"] == b"here"
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def split(verdicts: Path, files: dict[Path, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Return the kept and the other rows of a verdict file, in the order of the files."""
+    is_kept = {
+        (each["page"]["topic"], each["page"]["offset"]): each["verdict"] == "unique"
+        for each in lines(verdicts)
+    }
+    judged = [
+        (is_kept[place], row)
+        for path, rows in files.items()
+        for number, row in enumerate(rows)
+        if (place := (str(path), number)) in is_kept
+    ]
+    return [[row for own, row in judged if own is kept] for kept in (True, False)]
+
+
+def said(captured: pytest.CaptureFixture[str]) -> str:
+    return " ".join(captured.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("suffix", "out", "shards"),
+    [("parquet", "parquet", "3"), ("arrow", "parquet", "1"), ("parquet", "feather", "1")],
+)
+def test_rows_stay_rows_in_the_order_of_their_files(
+    place: Place, suffix: str, out: str, shards: str
+) -> None:
+    files = {
+        write_rows(place.folder / "in" / f"{name}.{suffix}", rows): rows
+        for name, rows in (("a", crawl(0, 200)), ("b", crawl(7, 5)), ("c", crawl(150, 90)))
+    }
+    kept, others = (place.folder / "new" / f"{name}.{out}" for name in ("kept", "others"))
+    arguments = ("--kept", kept, "--duplicates", others, "--threads", "3", "--shards", shards)
+    assert place.replay(place.folder / "in", *arguments, "--head-pages", "25") == 0
+    wanted = split(place.verdicts, files)
+    assert all(wanted)
+    assert [read_rows(kept), read_rows(others)] == wanted
+    before = kept.stat()
+    assert place.replay(place.folder / "in", *arguments) == 0
+    assert kept.stat().st_mtime_ns == before.st_mtime_ns  # of the same rows it is not made again
+    clean = place.folder / f"clean.{out}"
+    assert place.streamer("select", place.verdicts, place.folder / "in", "--out", clean) == 0
+    assert read_rows(clean) == wanted[0]
+
+
+def test_a_run_without_an_index_leaves_the_table_alone(place: Place) -> None:
+    rows = crawl(0, 60)
+    path = write_rows(place.folder / "in.parquet", rows)
+    kept, others = place.folder / "kept.parquet", place.folder / "others.jsonl"
+    run = ("replay", path, "--verdicts", place.verdicts, "--kept", kept, "--duplicates", others)
+    assert place.streamer(*run) == 0
+    wanted = split(place.verdicts, {path: rows})
+    assert (read_rows(kept), lines(others)) == (wanted[0], wanted[1])
+    assert not [*place.folder.glob("*.rows*")]
+    assert place.streamer(*run) == 2
+    assert place.streamer(*run, "--overwrite") == 0
+
+
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_a_killed_run_goes_on_with_each_row_once(place: Place, shards: str) -> None:
+    rows = crawl(0, 300)
+    path = write_rows(place.folder / "in.parquet", rows)
+
+    def arguments(name: str) -> tuple[str | Path, ...]:
+        kept, others = (place.folder / f"{name}.{part}.parquet" for part in ("kept", "others"))
+        few = ("--head-pages", "25", "--threads", "3", "--shards", shards)
+        outputs = ("--kept", kept, "--duplicates", others, "--key-file", place.folder / "key")
+        verdicts = place.folder / f"{name}.jsonl"
+        return (path, "--verdicts", verdicts, "--index", place.folder / name, *outputs, *few)
+
+    for step, call in ((3, "start"), (6, "_judge_new"), (3, "flush"), (11, "_write"), (4, "sync")):
+        assert code_of(KILLED, step, call, *arguments("killed")) == -signal.SIGKILL, (step, call)
+        assert not (place.folder / "killed.kept.parquet").exists()
+    assert code_of(KILLED, 0, "", *arguments("killed")) == 0
+    own = ("--index", place.folder / "killed", "--key-file", place.folder / "key")
+    assert place.streamer("verify", path, *own, "--verdicts", place.folder / "killed.jsonl") == 0
+    assert place.streamer("replay", *arguments("quiet")) == 0
+    for name in ("killed", "quiet"):
+        found = [read_rows(place.folder / f"{name}.{part}.parquet") for part in ("kept", "others")]
+        assert found == split(place.folder / "quiet.jsonl", {path: rows})
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "streamer.cli.replay.KeptTable.write",  # all is flushed
+        "streamer.pages.table_copy.ChosenRows.__new__",
+        "streamer.run.outputs.Path.replace",  # the new file is complete, and has no name
+    ],
+)
+def test_a_kill_at_the_end_leaves_the_table_before_and_the_next_run_makes_it(
+    place: Place, where: str
+) -> None:
+    rows, more = crawl(0, 40), crawl(30, 40)
+    one, two = (place.folder / f"{name}.parquet" for name in ("1", "2"))
+    kept = place.folder / "kept.parquet"
+    assert place.replay(write_rows(one, rows), "--kept", kept) == 0
+    before = read_rows(kept)
+    write_rows(two, more)
+    command = ["replay", str(two), "--verdicts", str(place.verdicts), "--index", str(place.index)]
+    command += ["--kept", str(kept)]
+    done = subprocess.run([sys.executable, "-c", DIES, where, *command], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert read_rows(kept) == before
+    assert place.streamer(*command) == 0
+    assert read_rows(kept) == split(place.verdicts, {one: rows, two: more})[0]
+    assert not [*place.folder.glob("*.part")]
+
+
+LIMITED = """
+import resource, sys
+from streamer.cli.main import app
+from streamer.cli import replay
+write = replay.KeptTable.write
+def limited(*arguments):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
+    write(*arguments)
+replay.KeptTable.write = limited
+app()
+"""
+
+
+def test_a_full_disk_at_the_end_is_told_and_the_same_command_makes_the_table(place: Place) -> None:
+    rows = crawl(0, 300)
+    path, kept = write_rows(place.folder / "in.parquet", rows), place.folder / "kept.parquet"
+    run = ("replay", path, "--verdicts", place.verdicts, "--index", place.index, "--kept", kept)
+    command = [*map(str, run)]
+    limited = [sys.executable, "-c", LIMITED, *command]
+    done = subprocess.run(limited, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert f"Cannot write {kept}: File too large." in " ".join(done.stderr.split())
+    assert not kept.exists()
+    assert not [*place.folder.glob("*.part")]
+    assert place.streamer(*command) == 0
+    assert read_rows(kept) == split(place.verdicts, {path: rows})[0]
+
+
+def test_further_runs_make_the_table_of_all_rows_or_say_what_is_gone(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {
+        write_rows(place.folder / f"{start}.parquet", rows): rows
+        for start in (0, 20, 40)
+        for rows in [crawl(start, 30)]
+    }
+    one, two, three = files
+    kept = place.folder / "kept.parquet"
+    for path in (one, two):
+        assert place.replay(path, "--kept", kept) == 0
+    whole = read_rows(kept)
+    moved = one.rename(place.folder / "moved.parquet")
+    before = tree(place.folder)
+    assert place.replay(three, "--kept", kept) == 2
+    assert f"has rows of {one}, which is not there any more. Put the file back" in said(capsys)
+    assert tree(place.folder) == before
+    write_rows(one, crawl(1, 30))
+    assert place.replay(three, "--kept", kept) == 1
+    assert f"{one}: has changed since its rows were judged" in said(capsys)
+    assert read_rows(kept) == whole
+    one.unlink()
+    assert place.replay(three, moved, "--kept", kept) == 0  # which is known again
+    assert read_rows(kept) == split(place.verdicts, files)[0]
+    assert place.replay(three) == 2
+    assert f"The index writes --kept {kept}, which would lack" in said(capsys)
+    later, rows = place.folder / "later.parquet", crawl(60, 30)
+    moved.unlink()
+    assert place.replay(write_rows(place.folder / "60.parquet", rows), "--kept", later) == 0
+    assert [row["score"] for row in read_rows(later)] == [
+        each["page"]["offset"] + 60
+        for each in lines(place.verdicts)
+        if each["verdict"] == "unique" and each["page"]["topic"].endswith("60.parquet")
+    ]
+
+
+def _folder(place: Place, names: Sequence[str]) -> list[Path]:
+    """Write files of these names, each of its kind; `other` has columns of its own."""
+    found = []
+    for name in names:
+        path = place.folder / name
+        if path.suffix == ".parquet":
+            table = pa.Table.from_pylist(crawl(0, 3), COLUMNS)
+            parquet.write_table(table.drop(["score"]) if "other" in name else table, path)
+        else:
+            text = b"<p>some words of a page" if path.suffix == ".html" else page(1)
+            path.write_bytes(b"url,body\nu,some words\n" if path.suffix == ".csv" else text)
+        found.append(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "out", "why"),
+    [
+        (["a.jsonl"], "k.parquet", "a.jsonl is not a Parquet or Arrow file, and --kept"),
+        (["a.parquet", "b.csv"], "k.arrow", "b.csv is not a Parquet or Arrow file, and --kept"),
+        (["a.html"], "k.parquet", "Name the output .jsonl for it"),
+        (["a.parquet", "other.parquet"], "k.parquet", "other.parquet has other columns than"),
+        (["a.csv"], "k.csv", "named as CSV, but pages are written as JSON lines"),
+        (["a.html"], "k.html", "named as HTML or text, but pages are written as JSON lines"),
+    ],
+)
+def test_other_inputs_are_refused_before_anything_is_judged(
+    place: Place, names: list[str], out: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = _folder(place, names)
+    before = tree(place.folder)
+    with mock.patch("streamer.run.replay.Replay.run", side_effect=AssertionError):
+        assert place.replay(*paths, "--kept", place.folder / out) == 2
+    assert why in said(capsys)
+    assert tree(place.folder) == before
+
+
+def test_a_pipe_a_topic_and_a_file_that_is_there_are_refused(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = place.write("kept.parquet", b"PAR1")
+    assert place.replay("-", "--kept", place.folder / "k.parquet") == 2
+    assert "- is not a Parquet or Arrow file" in said(capsys)
+    [path] = _folder(place, ["in.parquet"])
+    assert place.replay(path, "--kept", kept) == 2
+    assert "exists and was not written with this index" in said(capsys)
+    topic = ("--from-topic", "pages", "--verdicts", place.verdicts)
+    assert place.streamer("replay", *topic, "--kept", place.folder / "k.parquet") == 2
+    assert "a topic has messages. Name it .jsonl" in said(capsys)
+    assert kept.read_bytes() == b"PAR1"
+
+
+def test_pages_of_a_folder_of_html_are_lines(place: Place) -> None:
+    _folder(place, ["a.html"])
+    kept = place.folder / "kept.jsonl"
+    assert place.replay(place.folder / "a.html", "--kept", kept) == 0
+    [found] = lines(kept)
+    assert found == {
+        "url": str(place.folder / "a.html"), "content_type": "text/html",
+        "body": "<p>some words of a page",
+    }  # fmt: skip

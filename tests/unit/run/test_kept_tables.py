@@ -1,0 +1,70 @@
+"""The refs of a table's rows, and the files that these are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from streamer.errors import SettingsError
+from streamer.model import page_ref
+from streamer.pages.files import Source
+from streamer.run import kept_tables
+from streamer.run.catalogue import Catalogue
+from streamer.run.kept_tables import KeptTable, packed_refs, rows_name, table_of, tables_of
+
+PLACES = st.sets(st.tuples(st.integers(0, 2), st.integers(0, 2**40 - 1)), max_size=20)
+
+
+def test_the_refs_of_a_table_are_in_a_file_next_to_it_that_names_it() -> None:
+    assert rows_name("a/clean.parquet") == "a/clean.parquet.rows"
+    for table in ("clean.parquet", "clean.arrow", "a/clean.FEATHER"):
+        assert table_of(rows_name(table)) == table
+    assert table_of("pages.jsonl.rows") == "pages.jsonl.rows"
+    assert packed_refs(np.array([page_ref(1, 2)], np.uint64)) == b"\2\0\0\0\0\1\0\0"
+
+
+@given(PLACES, st.randoms(use_true_random=False), st.integers(1, 4))
+def test_rows_come_by_their_files_ascending_whatever_the_order_of_verdicts(
+    tmp_path_factory: pytest.TempPathFactory,
+    places: set[tuple[int, int]],
+    draw: object,
+    step: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("refs")
+    shuffled = sorted(places, key=lambda _place: draw.random())  # type: ignore[attr-defined]
+    refs = folder / "clean.parquet.rows"
+    catalogue = Catalogue()
+    for number in range(3):
+        path = folder / f"{number}.parquet"
+        parquet.write_table(pa.table({"url": ["u"]}), path)
+        catalogue.enter(Source(str(path), is_regular=True))
+    data = packed_refs(np.array([page_ref(*place) for place in shuffled], np.uint64))
+    refs.write_bytes(data + b"a part that no flush knows")
+    table = KeptTable("kept", str(folder / "clean.parquet"), str(refs))
+    with mock.patch.object(kept_tables, "_STEP_REFS", step):
+        chosen = table.chosen(catalogue, len(data))
+        found = [(int(Path(own.name).stem), own_rows.tolist()) for own, own_rows in chosen]
+    assert found == [
+        (source, rows)
+        for source in range(3)
+        if (rows := sorted(row for own, row in places if own == source))
+    ]
+
+
+def test_sources_that_are_no_tables_are_refused_by_what_they_hold(tmp_path: Path) -> None:
+    path = tmp_path / "named.parquet"
+    path.write_bytes(b'{"url": "u"}\n')
+    odd = tmp_path / "odd.jsonl"
+    parquet.write_table(pa.table({"url": ["u"]}), odd)
+    [found] = tables_of("--kept k.parquet", [Source(str(odd), is_regular=True)])
+    assert (found.path, found.is_arrow) == (str(odd), False)
+    why = r"- is not a Parquet or Arrow file, and --kept k\.parquet gets rows of such files only"
+    with pytest.raises(SettingsError, match=why):
+        tables_of("--kept k.parquet", [Source("-", is_regular=False)])
