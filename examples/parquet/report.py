@@ -1,11 +1,13 @@
 """Show what the verdicts say of the rows, with DuckDB: report.py VERDICTS FOLDER."""
 
 import sys
+from pathlib import Path
 
 import duckdb
 
 verdicts = duckdb.read_json(sys.argv[1], sample_size=-1)
-rows = duckdb.read_parquet(f"{sys.argv[2]}/*.parquet", filename=True, file_row_number=True)
+files = Path(sys.argv[2], "**", "*.parquet")  # without a leading ./, as verdicts name them
+rows = duckdb.read_parquet(str(files), filename=True, file_row_number=True)
 
 print(duckdb.sql("SELECT verdict, basis, count(*) pages FROM verdicts GROUP BY ALL ORDER BY ALL"))
 

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -172,6 +173,20 @@ def test_a_folder_of_parquet_becomes_a_clean_file_and_a_report(clone: Path) -> N
         assert sum(int(count) for word, count in counted if word == decision) == pages
     assert len(re.findall(r"│ https://\S+ +│ +\d+ │ +[\d.]+ │", done.stdout)) == 5
     assert (folder / "build" / "clean.verdicts.jsonl.dead.jsonl").exists()
+
+
+@pytest.mark.parametrize("given", ["./pages", "pages/", "../here/pages", "."])
+def test_the_report_on_parquet_finds_the_rows_of_a_folder_by_any_name(
+    tmp_path: Path, given: str
+) -> None:
+    here = tmp_path / "here"
+    (pages := here / "pages").mkdir(parents=True)
+    rows = [{"url": f"https://a.example/{number}", "body": "one two three"} for number in (1, 2)]
+    parquet.write_table(pa.Table.from_pylist(rows), pages / "in.parquet")
+    report = f"python {ROOT / 'examples' / 'parquet' / 'report.py'} ../v.jsonl {given}"
+    done = run(f"streamer replay {given} --verdicts ../v.jsonl && {report}", here)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"│ https://a.example/1 +│ +1 │", done.stdout), done.stdout
 
 
 def test_archives_in_the_layout_of_common_crawl_are_judged_from_a_web_server(clone: Path) -> None:
