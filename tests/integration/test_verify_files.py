@@ -93,6 +93,19 @@ def test_what_a_replay_has_done_is_clean_and_all_of_it_is_looked_at(
     assert checks["index_rows"]["looked_at"] > 0
 
 
+def test_dead_letters_of_verdicts_as_parquet_are_found_beside_either_file(place: Place) -> None:
+    files = judged(place)
+    table = place.folder / "v.parquet"
+    index = ("--verdicts", table, "--index", place.folder / "other")
+    key = ("--key-file", place.folder / "key")
+    assert place.streamer("replay", *files, *index, *key) == 0
+    for name in (table, Path(f"{table}.jsonl.zst")):
+        found = verified(place, files, *index[2:], verdicts=name)
+        assert broken(found) == [], name
+        assert isinstance(found, dict)
+        assert found["counts"]["pages dead-lettered"] > 0
+
+
 def test_warc_files_and_small_files_of_several_runs_are_clean(place: Place) -> None:
     (place.folder / "in").mkdir()
     for number in range(30):
