@@ -98,14 +98,11 @@ class Targets:
     kept: Annotated[
         str | None,
         typer.Option(
-            help="File for unique pages, as they came: the clean data set. Rows of Parquet and "
-            "Arrow files stay rows if it is named .parquet or .arrow; it is written when the run "
-            "ends."
+            help="File for unique pages, as they came: the clean data set. Rows of tables stay "
+            "rows in a .parquet or .arrow file, written when the run ends."
         ),
     ] = None
-    duplicates: Annotated[
-        str | None, typer.Option(help="File for the other judged pages, as for --kept.")
-    ] = None
+    duplicates: Annotated[str | None, typer.Option(help="File for the other judged pages.")] = None
     revisits: Annotated[
         str | None,
         typer.Option(
@@ -301,8 +298,8 @@ def replay(
         list[str] | None,
         typer.Argument(
             metavar="PAGES",
-            help="JSONL (.jsonl, .gz, .zst), WARC/WET or ARC files, CDX files that name records "
-            "of these, directories, URLs (s3://, gs://, az://, https://), or - for standard input.",
+            help="JSONL (.jsonl, .gz, .zst), WARC/WET, ARC or CDX files, directories of these, "
+            "their URLs (s3://, gs://, az://, https://), or - for standard input.",
             show_default=False,
         ),
     ] = None,
@@ -328,8 +325,6 @@ def replay(
     Example: streamer replay crawl.warc.gz --verdicts v.jsonl --kept kept.warc.gz --revisits
     revisits.warc.gz
 
-    Example: streamer replay crawl/ --verdicts v.jsonl --kept clean.parquet --index my-index
-
     Example: streamer replay crawl.jsonl.gz --preset balanced --rules sites.toml --verdicts v.jsonl
 
     Example: streamer replay s3://bucket/crawl/ --verdicts verdicts.jsonl --index my-index
@@ -337,7 +332,7 @@ def replay(
     Example: streamer replay a.cdxj --cdx-base s3://commoncrawl --verdicts v.jsonl
 
     Example: streamer replay verdicts.jsonl.dead.jsonl --fields '{"url": "/uri", "body": "/html"}'
-    --fail-on-dead-letters 0.1 --verdicts again.jsonl --index my-index
+    --verdicts again.jsonl --index my-index
 
     Example: streamer replay --from-topic pages --brokers localhost:9092 --order-of streamer
     --key-file key --verdicts verdicts.jsonl
