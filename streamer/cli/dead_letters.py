@@ -47,6 +47,8 @@ REMEDIES = {
     "record_too_large": "Raise --page-bytes-max only if you know the source.",
     "no_registry": "Give the schema registry with --registry-url, and send them again.",
     "unknown_schema": "Check --registry-url, and send them again.",
+    "schema_unavailable": "Look at the registry and the rights of --registry-username, and send "
+    "them again.",
     "unusable_schema": "Write the pages with another schema.",
     "schema_mismatch": "Look at the producer.",
     "truncated_input": "Copy the file again.",

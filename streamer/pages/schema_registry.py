@@ -8,13 +8,16 @@ or JSON; the registry knows which.
 The interface is that of Confluent's registry, which Karapace and Apicurio have too. A schema never
 changes, so it is asked for once. That the registry does not know a schema is an answer, and the
 message a dead letter. That it does not answer, or answers something else, is none: then it is asked
-again and again, and the message waits.
+again and again, and the message waits. Only a registry that refuses one schema for a minute (HTTP
+403 or 500, say), and meanwhile tells that it does not know another one, makes the message a dead
+letter: this is no outage, and would stop the partition for ever.
 """
 
 from __future__ import annotations
 
 import base64
 import http.client
+import math
 import ssl
 import threading
 import time
@@ -38,6 +41,7 @@ SCHEMAS_KEPT_MAX = 1_000
 REFERENCES_MAX = 100  # of one schema
 UNKNOWN_SECONDS = 60.0  # for which a schema that the registry does not know is not asked for again
 PATIENCE_SECONDS = 60.0
+SCHEMA_SECONDS = 60.0  # for which a schema that a working registry refuses is waited for
 ANSWER_SECONDS_MAX = 10.0
 ANSWER_BYTES_MAX = 4 << 20
 PAUSE_SECONDS = 0.1  # before the second try, and twice as long before each further one
@@ -46,6 +50,8 @@ _NUMBER_BYTES, _GUID_BYTES = 5, 17
 _HEADER_BYTES_MAX = 256  # a GUID and the indexes of a type
 _NUMBER_MAX = (1 << 31) - 1
 _NOT_FOUND_CODES = {40401, 40402, 40403}  # no such subject, version, schema
+_PASSING = {401, 404, 408, 429}  # and 5xx but 500: what says nothing about the schema
+_REFUSED = "schema_unavailable"
 _FORM = "Give https://HOST:PORT, and what comes before the registry's own paths"
 
 
@@ -141,7 +147,15 @@ def decode_without_registry(value: bytes) -> bytes:
 
 
 class _UnavailableError(Exception):
-    """The registry does not answer, or something else than a registry would."""
+    """The registry does not answer, or something else than a registry would.
+
+    Attributes:
+        lasts: whether it may be due to what was asked for, and come again and again.
+    """
+
+    def __init__(self, what: str, *, lasts: bool = False) -> None:
+        super().__init__(what)
+        self.lasts = lasts
 
 
 class _UnknownError(Exception):
@@ -170,6 +184,8 @@ class SchemaRegistry:
         self.complaint = ""
         self._client = _Client(address)
         self._lock = threading.Lock()  # held while something is asked
+        self._failing_since = self._failed_at = -math.inf
+        self._given_up: tuple[float, str] = -math.inf, ""  # when, and what was said
         self._decoders: dict[int | str, Decode] = {}
         self._refused: dict[int | str, tuple[str, str, float]] = {}  # code, detail, until when
 
@@ -191,22 +207,27 @@ class SchemaRegistry:
         """Return a framed value as JSON.
 
         Raises:
-            InvalidPage: `unknown_schema`, `unusable_schema`, or the bytes do not fit the schema.
-            StreamerError: the registry has not answered for `patience_s`.
+            InvalidPage: `unknown_schema`, `unusable_schema`, `schema_unavailable`, or the bytes do
+                not fit the schema.
+            StreamerError: the registry has not answered for `patience_s`; all who wait share that.
         """
         schema_id, payload = _split(value)
         return (self._decoders.get(schema_id) or self._decoder(schema_id))(payload)
 
     def _decoder(self, schema_id: int | str) -> Decode:
         """Return the decoder of a schema that is asked for now, unless another thread has."""
+        asked_at = time.monotonic()
         with self._lock:
             if found := self._decoders.get(schema_id):
                 return found
+            given_up_at, said = self._given_up
+            if given_up_at >= asked_at:
+                raise StreamerError(said)
             code, detail, until = self._refused.get(schema_id, ("", "", 0.0))
             if code and time.monotonic() < until:
                 raise InvalidPage(code, detail)
             try:
-                found = self._made_decoder(schema_id)
+                found = self._made_decoder(schema_id, 0.0 if code == _REFUSED else SCHEMA_SECONDS)
             except InvalidPage as error:
                 _make_room(self._refused)
                 # Not the error itself, whose traceback holds on to the whole chunk.
@@ -214,10 +235,12 @@ class SchemaRegistry:
                 self._refused[schema_id] = error.code, error.detail, until
                 raise
             _make_room(self._decoders)
+            self._refused.pop(schema_id, None)
             self._decoders[schema_id] = found
             return found
 
-    def _made_decoder(self, schema_id: int | str) -> Decode:
+    def _made_decoder(self, schema_id: int | str, schema_s: float) -> Decode:
+        """Return a new decoder; `schema_s` is how long a refusal of this schema alone may last."""
         if isinstance(schema_id, int):
             if not 0 < schema_id <= _NUMBER_MAX:
                 raise InvalidPage("unknown_schema", f"{schema_id} is no schema's number")
@@ -225,8 +248,8 @@ class SchemaRegistry:
         else:
             path = f"/schemas/guids/{schema_id}"
         try:
-            schema = self._asked(path + "?format=serialized")
-            references = dict(self._references(schema, set()))
+            schema = self._asked(path + "?format=serialized", schema_s)
+            references = dict(self._references(schema, set(), schema_s))
         except _UnknownError as error:
             raise InvalidPage("unknown_schema", f"{schema_id}: {error}") from error
         kind, text = schema.get("schemaType") or "AVRO", str(schema.get("schema", ""))
@@ -239,7 +262,7 @@ class SchemaRegistry:
         raise InvalidPage(UNUSABLE, f"{schema_id}: it is of the type {str(kind)[:40]!r}")
 
     def _references(
-        self, schema: Mapping[str, Any], seen: set[tuple[str, str]]
+        self, schema: Mapping[str, Any], seen: set[tuple[str, str]], schema_s: float
     ) -> Iterator[tuple[str, str]]:
         """Yield the name and the text of all that a schema refers to, each behind its own."""
         for reference in schema.get("references") or ():
@@ -252,32 +275,53 @@ class SchemaRegistry:
             if len(seen) > REFERENCES_MAX:
                 raise InvalidPage(UNUSABLE, f"it refers to more than {REFERENCES_MAX} schemas")
             path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
-            found = self._asked(path + "?format=serialized&deleted=true")
-            yield from self._references(found, seen)
+            found = self._asked(path + "?format=serialized&deleted=true", schema_s)
+            yield from self._references(found, seen, schema_s)
             yield name, str(found.get("schema", ""))
 
-    def _asked(self, path: str) -> Mapping[str, Any]:
+    def _asked(self, path: str, schema_s: float) -> Mapping[str, Any]:
         """Return the registry's answer, asked for as long as there is patience."""
-        began, pause = time.monotonic(), PAUSE_SECONDS
+        pause = PAUSE_SECONDS
         while True:
             try:
                 answer = self._client.ask(path)
             except _UnavailableError as error:
-                waited = time.monotonic() - began
-                self.complaint = f"the schema registry cannot be used: {error}"
-                if waited >= self.patience_s:
-                    raise StreamerError(
-                        f"The schema registry {self._client.url} cannot be used for "
-                        f"{waited:.0f} seconds: {error}. The same command goes on once it answers."
-                    ) from error
+                self._note_failure(error, schema_s)
                 time.sleep(pause)
                 pause = min(2 * pause, PAUSE_SECONDS_MAX)
             except _UnknownError:
-                self.complaint = ""
+                self._note_answer()
                 raise
             else:
-                self.complaint = ""
+                self._note_answer()
                 return answer
+
+    def _note_answer(self) -> None:
+        self.complaint, self._failed_at = "", -math.inf
+
+    def _note_failure(self, error: _UnavailableError, schema_s: float) -> None:
+        """Raise what ends the wait, if it has been long enough, whoever has waited.
+
+        Raises:
+            InvalidPage: `schema_unavailable`.
+            StreamerError: the registry has not answered for `patience_s`.
+        """
+        now = time.monotonic()
+        if now - self._failed_at > PATIENCE_SECONDS:
+            self._failing_since = now
+        self._failed_at = now
+        waited = now - self._failing_since
+        self.complaint = f"the schema registry cannot be used: {error}"
+        if error.lasts and waited >= min(schema_s, self.patience_s) and self._client.looks_up():
+            self._note_answer()
+            raise InvalidPage(_REFUSED, f"of all schemas, the registry refuses this one: {error}")
+        if waited >= self.patience_s:
+            said = (
+                f"The schema registry {self._client.url} cannot be used for {waited:.0f} seconds: "
+                f"{error}. The same command goes on once it answers."
+            )
+            self._given_up = time.monotonic(), said
+            raise StreamerError(said) from error
 
 
 def _make_room(kept: dict[Any, Any]) -> None:
@@ -337,7 +381,18 @@ class _Client:
             if not known:
                 self.types()
             raise _UnknownError("the registry does not know it")
-        raise _UnavailableError(_said(status))
+        lasts = status not in _PASSING and (status == 500 or 400 <= status < 500)  # noqa: PLR2004
+        raise _UnavailableError(_said(status), lasts=lasts)
+
+    def looks_up(self) -> bool:
+        """Return whether the registry looks for a schema that no registry has, and says so."""
+        try:
+            self.ask(f"/schemas/ids/{_NUMBER_MAX}?format=serialized")
+        except _UnknownError:
+            return True
+        except _UnavailableError:
+            return False
+        return True
 
     def _get(self, path: str) -> tuple[int, bytes]:
         """Return the status and the body of an answer; redirections are not followed."""
@@ -355,8 +410,10 @@ def _read(response: http.client.HTTPResponse, deadline: float) -> bytes:
     body = bytearray()
     while part := response.read1(ANSWER_BYTES_MAX):
         body += part
-        if len(body) > ANSWER_BYTES_MAX or time.monotonic() > deadline:
-            raise OSError("its answer is too large, or too slow")
+        if len(body) > ANSWER_BYTES_MAX:
+            raise _UnavailableError("its answer is too large", lasts=True)
+        if time.monotonic() > deadline:
+            raise OSError("its answer is too slow")
     return bytes(body)
 
 

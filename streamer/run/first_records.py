@@ -35,6 +35,8 @@ _REASONS = {
     "archive_unreadable": "--cdx-base is probably not where its archives are",
     "bad_cdx_line": "it is probably no CDX, or lacks the columns for file, offset and length",
     "wrong_record": "its archives are probably others than those that it was made of",
+    "schema_unavailable": "the registry refuses their schema; look at the rights of "
+    "--registry-username",
     "empty_body": "its pages have no text, or --fields or --preset looks in the wrong place",
 }
 
