@@ -22,7 +22,7 @@ from streamer.cli.terminal import Terminal
 from streamer.config import SECURITY, Settings
 from streamer.errors import SettingsError
 from streamer.kafka.connection import Connection, connection_of
-from streamer.kafka.follow import read_values
+from streamer.kafka.follow import read_messages
 from streamer.kafka.produce import produce as produce_sources
 from streamer.kafka.topic_input import open_topic, parse_wanted, resolve
 from streamer.kafka.topic_replay import OrderedInput, PartitionsInput
@@ -54,6 +54,8 @@ def worker(
     Example: openssl rand -hex 32 > key && streamer worker --index my-index --key-file key
 
     Example: streamer worker --preset nutch --preset balanced --index my-index --key-file key
+
+    Example: streamer worker --kept-topic unique-pages --index my-index --key-file key
     """
     if settings.key_file is None:
         raise SettingsError(
@@ -147,10 +149,10 @@ async def _show_verdicts(
     def tell(name: str) -> None:
         sys.stderr.write(f"There is no topic {name} yet; waiting for a worker to make it.\n")
 
-    async for values in read_values(
+    async for messages in read_messages(
         connection, topic, new_only=new_only, limit=limit, waiting=tell
     ):
-        sys.stdout.buffer.writelines(value + b"\n" for value in values)
+        sys.stdout.buffer.writelines((each.value or b"") + b"\n" for each in messages)
         sys.stdout.buffer.flush()
 
 

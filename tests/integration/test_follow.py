@@ -1,0 +1,92 @@
+"""`streamer.follow`: from the beginning, from a time, and from where an earlier one has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka.admin import RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from streamer import InputError, SettingsError, Verdict, follow
+from streamer.kafka.topics import Names
+from streamer.model import Basis, Decision, Location
+from tests.helpers.broker import administer, make_topic, send
+
+BEGAN_MS = 1_700_000_000_000
+
+
+def verdict(number: int) -> Verdict:
+    return Verdict(
+        Location("pages", 0, number), f"http://a.example/{number}", Decision.UNIQUE,
+        Basis.SIGNATURE, None, None, same_url=False, text_bytes=9, index="fingerprint",
+    )  # fmt: skip
+
+
+def publish(brokers: str, names: Names, first: int, end: int) -> None:
+    """Publish verdicts, one a second, to partition 0."""
+    values = [msgspec.json.encode(verdict(number)) for number in range(first, end)]
+    send(
+        brokers, names.verdicts,
+        [(None, each, BEGAN_MS + 1000 * n) for n, each in enumerate(values, first)],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def following(brokers: str, names: Names) -> Callable[..., tuple[list[int], dict[int, int]]]:
+    """Provide what follows until it has had so many verdicts, and returns them and the offsets."""
+    make_topic(brokers, names.verdicts, 2)
+    publish(brokers, names, 0, 5)
+
+    async def run(count: int, options: dict[str, Any]) -> tuple[list[int], dict[int, int]]:
+        numbers: list[int] = []
+        followed = follow(brokers, names.index, **options)
+        async with asyncio.timeout(60), aclosing(followed):
+            async for each in followed:
+                numbers.append(each.page.offset)
+                if len(numbers) == count:
+                    break
+        return numbers, followed.offsets
+
+    return lambda count, **options: asyncio.run(run(count, options))
+
+
+def test_a_later_follow_continues_where_an_earlier_one_has_stopped(
+    following: Callable[..., tuple[list[int], dict[int, int]]], brokers: str, names: Names
+) -> None:
+    numbers, offsets = following(2)
+    assert (numbers, offsets) == ([0, 1], {0: 2, 1: 0})
+    numbers, offsets = following(3, since=offsets)
+    assert (numbers, offsets) == ([2, 3, 4], {0: 5, 1: 0})
+    publish(brokers, names, 5, 7)
+    assert following(2, since=offsets) == ([5, 6], {0: 7, 1: 0})
+    assert following(7, since={}) == ([*range(7)], {0: 7, 1: 0})
+
+
+def test_it_begins_at_a_time(
+    following: Callable[..., tuple[list[int], dict[int, int]]],
+) -> None:
+    since = datetime.fromtimestamp(BEGAN_MS / 1000 + 2.5, UTC)
+    assert following(2, since=since) == ([3, 4], {0: 5, 1: 0})
+
+
+def test_what_cannot_be_followed_from_is_refused_with_the_remedy(
+    following: Callable[..., tuple[list[int], dict[int, int]]], brokers: str, names: Names
+) -> None:
+    with pytest.raises(SettingsError, match="not both"):
+        follow(brokers, names.index, since={}, new_only=True)
+    with pytest.raises(SettingsError, match="has no time zone"):
+        follow(brokers, names.index, since=datetime(2026, 1, 1))  # noqa: DTZ001 - on purpose
+    with pytest.raises(InputError, match=r"offset 6 of partition 0 of .* the offsets 0 to 5\."):
+        following(1, since={0: 6})
+    with pytest.raises(InputError, match="has no such partition"):
+        following(1, since={2: 0})
+    place = TopicPartition(names.verdicts, 0)
+    administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(3)}))
+    with pytest.raises(InputError, match="Verdicts have expired"):
+        following(1, since={0: 2})
