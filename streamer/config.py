@@ -402,6 +402,20 @@ class Settings(BaseSettings):
         shown="as many as the pages",
         ge=0,
     )
+    kept_topic: str = _setting(
+        WORKER,
+        "Topic to which the worker copies the message of each unique page, byte for byte and "
+        "exactly once (for readers with isolation level read_committed).",
+        "",
+        shown="none",
+        form="NAME",
+    )
+    kept_expired: Literal["stop", "skip"] = _setting(
+        WORKER,
+        "What to do if a message expired before it was copied to --kept-topic: stop, or skip it "
+        "and count it.",
+        "stop",
+    )
     window: int = _setting(WORKER, "Number of open pages at which signing pauses.", 65_536, ge=1000)
     instance_id: str = _setting(
         WORKER,

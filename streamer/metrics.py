@@ -241,6 +241,28 @@ class IndexMetrics:
         )
 
 
+class CopyMetrics:
+    """How the copying of kept pages to a topic goes (`--kept-topic`)."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.copied = Counter(
+            "streamer_kept_copies_total",
+            "Kept pages copied to the topic of kept pages.",
+            registry=registry,
+        )
+        self.expired = Counter(
+            "streamer_kept_expired_total",
+            "Kept pages that expired before they were copied.",
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "streamer_kept_lag_records",
+            "Verdicts whose pages are not copied yet.",
+            ["partition"],
+            registry=registry,
+        )
+
+
 class Metrics:
     """All metrics of a process, in a registry of their own."""
 
@@ -251,6 +273,7 @@ class Metrics:
         ProcessCollector(registry=registry)  # memory, processor time, open files
         self.signing = SigningMetrics(registry)
         self.shards = IndexMetrics(registry)
+        self.copying = CopyMetrics(registry)
         self.stage_seconds = Histogram(
             "streamer_stage_seconds",
             "Seconds that a chunk or a flush took; empty shard for signers.",

@@ -118,6 +118,19 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Records of the logs that are not applied", "short",
             ((f"sum by (shard) (streamer_shard_lag_records{OF})", "shard {{shard}}"),),
         ),
+        Panel(
+            "Verdicts whose pages are not copied", "short",
+            ((f"sum by (partition) (streamer_kept_lag_records{OF})", "partition {{partition}}"),),
+            about="With --kept-topic.",
+        ),
+        Panel(
+            "Kept pages copied a second", "ops",
+            (
+                (rate("streamer_kept_copies_total"), "copied"),
+                (rate("streamer_kept_expired_total"), "expired before"),
+            ),
+            about="With --kept-topic.",
+        ),
     ),
     "Input that is no page": (
         Panel(

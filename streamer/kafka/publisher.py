@@ -57,11 +57,11 @@ class Publisher:
         """
         packed: list[Any] = []
         for message in messages:
-            if packed and _append(packed[-1], message):
+            if packed and append_to(packed[-1], message):
                 continue
-            packed.append(_batch_of(message, bytes_max, DefaultRecordBatch.CODEC_NONE))
+            packed.append(batch_of(message, bytes_max, DefaultRecordBatch.CODEC_NONE))
             if packed[-1].size() > bytes_max:
-                packed[-1] = _batch_of(message, bytes_max, DefaultRecordBatch.CODEC_ZSTD)
+                packed[-1] = batch_of(message, bytes_max, DefaultRecordBatch.CODEC_ZSTD)
         return packed
 
     async def publish_one(self, topic: str, data: bytes) -> None:
@@ -129,15 +129,17 @@ class Publisher:
             return self._teller
 
 
-def _append(batch: BatchBuilder, message: Message) -> bool:
+def append_to(batch: BatchBuilder, message: Message) -> bool:
     """Add a message to a batch; return whether there was room for it."""
     key, value, headers, timestamp = message
     added = batch.append(key=key, value=value, timestamp=timestamp, headers=headers)
     return added is not None
 
 
-def _batch_of(message: Message, bytes_max: int, codec: int) -> BatchBuilder:
+def batch_of(
+    message: Message, bytes_max: int, codec: int, *, transactional: bool = False
+) -> BatchBuilder:
     """Return a batch that begins with a message, which may be larger than any batch."""
-    batch = BatchBuilder(min(BATCH_BYTES, bytes_max), codec)
-    assert _append(batch, message), "the first message of a batch always goes in"
+    batch = BatchBuilder(min(BATCH_BYTES, bytes_max), codec, is_transactional=int(transactional))
+    assert append_to(batch, message), "the first message of a batch always goes in"
     return batch

@@ -93,6 +93,11 @@ class Names:
         """Return the consumer group of a shard's owner."""
         return f"{self.index}.shard.{shard}"
 
+    @property
+    def kept_group(self) -> str:
+        """Return the consumer group that copies kept pages, and the prefix of its producers."""
+        return f"{self.index}.kept"
+
 
 MESSAGE_BYTES_MAX = 4 << 20  # of one message: a page in base64 with its envelope
 LOG_BYTES_MAX = 16 << 20  # of one record: the fields of a chunk, and 400 bytes a page
@@ -128,6 +133,17 @@ def pages_topic(name: str, partitions: int, replicas: int) -> Topic:
     """Return the topic of crawled pages: nothing expires, since verdicts name offsets in it."""
     config = {**KEPT_FOR_EVER, "max.message.bytes": str(MESSAGE_BYTES_MAX)}
     return Topic(name, partitions, replicas, config)
+
+
+def kept_topic(name: str, partitions: int, page_bytes_max: int, replicas: int) -> Topic:
+    """Return the topic of copies of kept pages; whether they expire, or are compacted, is open."""
+    config = {
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "max.message.bytes": str(dead_letter_bytes_max(page_bytes_max)),
+        "message.timestamp.type": "CreateTime",
+    }
+    return Topic(name, partitions, replicas, config, any_count=True, may_expire=True)
 
 
 def index_topics(

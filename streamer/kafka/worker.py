@@ -30,6 +30,8 @@ from streamer.kafka.broker_watch import BrokerWatch
 from streamer.kafka.connection import Connection
 from streamer.kafka.faust_chunks import ending_by
 from streamer.kafka.gauge import FlowControl, follow, last_gauge
+from streamer.kafka.kept_copies import KeptThread
+from streamer.kafka.kept_topic import check_kept_topic, prepare_kept_topic
 from streamer.kafka.monitoring import (
     ClusterWatch,
     HealthServer,
@@ -106,6 +108,8 @@ class WorkerOptions:
             StoreUnavailable: it cannot be opened.
         """
         secret = read_secret(self.key_file)
+        if self.settings.kept_topic:
+            check_kept_topic(self.names, self.settings.kept_topic)
         self._check_place()
         wanted = identity_of(self.settings.signature, self.settings.shards, secret)
         for shard in self.shards:
@@ -158,6 +162,7 @@ class WorkerOptions:
             "pages": names.pages,
             "verdicts": names.verdicts,
             "dead_letters": names.dead_letters,
+            "kept": settings.kept_topic or "none",
             "role": str(settings.role),
             "shards": list(self.shards),
             "key": identity["key"],
@@ -214,6 +219,7 @@ class Worker:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _beside: list[asyncio.Task[None]] = field(default_factory=list)
     _others: OtherIndexes | None = None
+    _kept: KeptThread | None = None
     _deadline: asyncio.TimerHandle | None = None
     _topics: TopicWatch | None = None
     _signing: SignMetrics = field(init=False)
@@ -271,7 +277,13 @@ class Worker:
             async with open_reader(self.options.connection.client_options()) as reader:
                 await publisher.start()
                 prepared, flow = await self._open(reader, publisher)
+                kept = await prepare_kept_topic(
+                    reader, self.options.names, prepared, self.options.settings
+                )
             await self._start(publisher, prepared, flow)
+            if kept is not None:
+                client = self.options.connection.client_options()
+                self._kept = KeptThread(client, kept, self.metrics.copying, self.fail)
             role = self.options.settings.role
             _log.info("worker_started", role=role, shards=list(self.options.shards))
             self._beside.append(asyncio.create_task(self._progress().run()))
@@ -287,6 +299,8 @@ class Worker:
 
     async def _leave(self, publisher: Publisher) -> None:
         """Do all that needs the brokers, in the order of the pages' way; see `stop`."""
+        if self._kept:
+            await self._kept.leave()
         if self.signers:
             await self.signers.stop()
         await asyncio.gather(*(app.leave() for app in self.shards))

@@ -57,6 +57,7 @@ def metrics_in_use(folder: Path) -> Metrics:
     signers, shard = SignMetrics(metrics), ShardMetrics(metrics, network.shards[0], 10)
     signers.count_chunk(1, Counter(["invalid_json"]), Counter(["deletion"]))
     signers.observe_lag(0, 1)
+    metrics.copying.lag.labels(0).set(1)
     signers.observe_gauge(1, paused=False)
     with signers.stage(Stage.PARSE_SIGN), shard.stage(Stage.APPLY):
         network.give(made_pages([shares(1, 2, 3, 4)], [SAME]), 0, 1)

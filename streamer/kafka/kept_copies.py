@@ -1,0 +1,432 @@
+"""Kept pages as messages: a copy of each page that was judged unique, in a topic of its own.
+
+A group of consumers follows the verdicts (`--kept-topic`). For each `unique` one, a member fetches
+the page's message and publishes it with the same key, value, headers and timestamp, in the order of
+the verdicts. One transaction holds the copies of a batch of verdicts and the offset behind it. So a
+reader with isolation level read_committed gets each page once, whatever is killed.
+
+**Fencing.** Each partition of verdicts has a transactional id of its own. Whoever is assigned the
+partition starts a producer with that id, which ends or fences the one before, and only then asks
+for the committed offset. A member that lost the partition cannot commit any more. (Fencing by the
+group's generation, KIP-447, would save producers; aiokafka cannot send it.)
+
+**Repeated verdicts.** An owner that was restarted repeats verdicts with their numbers. By shard,
+the number of the next verdict is committed with the offset (kept_offsets.py).
+
+**Failures.** What another member or an outage has caused ends the session: the next one asks again
+where it stands. What lasts ends the worker. It all runs in a thread with an event loop of its own,
+since compressing and copying would delay verdicts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import msgspec
+import structlog
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import (
+    IllegalStateError,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+)
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.structs import OffsetAndMetadata
+
+from streamer.errors import StoreMismatch, StreamerError
+from streamer.kafka.dead_letters import INDEX
+from streamer.kafka.faust_chunks import ending_by
+from streamer.kafka.kept_offsets import CopyProgress, decode_progress, stable_offsets
+from streamer.kafka.kept_topic import KeptTopic
+from streamer.kafka.page_fetcher import PageFetcher
+from streamer.kafka.publisher import append_to, batch_of
+from streamer.kafka.reader import (
+    FETCH_BYTES_MAX,
+    Options,
+    open_reader,
+    stop_consumer,
+)
+from streamer.metrics import CopyMetrics
+from streamer.model import Decision, Location
+
+PAGE = "streamer.page"  # header of a copy: TOPIC/PARTITION@OFFSET of the page
+POLL_MILLISECONDS = 500
+ROUND_SECONDS = 0.1  # from one transaction of a partition to the next, at least
+VERDICTS_MAX = 4000  # of a round
+TRANSACTION_BYTES = 16 << 20  # of copies, after which a transaction ends
+FETCHED_BYTES_MAX = 64 << 20  # of pages, of all partitions
+PARTITION_BYTES_MIN = 1 << 20
+RESTART_SECONDS = 1.0
+
+_PASSING = (  # what the next session need not meet
+    IllegalStateError, InvalidProducerIdMapping, InvalidTxnState, KafkaTimeoutError,
+    OffsetOutOfRangeError, OutOfOrderSequenceNumber, ProducerFenced,
+)  # fmt: skip
+_log = structlog.get_logger()
+
+
+class _KeptOrNot(msgspec.Struct):
+    """What counts of a verdict here."""
+
+    page: Location
+    verdict: Decision
+
+
+_decode = msgspec.json.Decoder(_KeptOrNot).decode
+
+
+class KeptThread:
+    """Copies kept pages in a thread of its own; `fail` ends the process."""
+
+    def __init__(
+        self,
+        client: Options,
+        topic: KeptTopic,
+        metrics: CopyMetrics,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._metrics = metrics
+        self._fail = fail
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="kept-topic", daemon=True)
+        self._thread.start()
+
+    async def leave(self) -> None:
+        """Commit what was begun, and leave the group."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        with ending_by(self._fail), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._copy())
+
+    async def _copy(self) -> None:
+        while not self._stopping.is_set():
+            if (error := await self._session()) is None:
+                continue
+            _raise_if_it_lasts(self._topic, error)
+            _log.warning("kept_topic_restarting", topic=self._topic.name, reason=repr(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RESTART_SECONDS):
+                    await self._stopping.wait()
+
+    async def _session(self) -> KafkaError | None:
+        """Copy as a member of the group until it is time to stop; return what has ended it else."""
+        async with AsyncExitStack() as stack:
+            member = _Member(self._client, self._topic, self._metrics)
+            await member.connect(stack)
+            try:
+                await member.join(stack)
+                while not self._stopping.is_set():
+                    await member.copy_round(self._stopping)
+            except KafkaError as error:
+                return error
+        return None
+
+
+def _raise_if_it_lasts(topic: KeptTopic, error: KafkaError) -> None:
+    """Raise what the next session would meet, too, with what to do."""
+    found = next((each for each in (error, error.__cause__) if isinstance(each, _PASSING)), error)
+    if isinstance(found, _PASSING) or found.retriable:
+        return
+    remedy = "Check the rights of this user (docs/operations.md) and the settings of the topic."
+    if isinstance(found, MessageSizeTooLargeError):
+        remedy = f"Raise max.message.bytes of {topic.name}."
+    raise StreamerError(f"Cannot copy kept pages to {topic.name}: {found!r}. {remedy}") from error
+
+
+class _Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """A member of the group: it has partitions of verdicts, and copies their pages."""
+
+    def __init__(self, client: Options, topic: KeptTopic, metrics: CopyMetrics) -> None:
+        self._client = client
+        self._topic = topic
+        self._metrics = metrics
+        self._turn = asyncio.Lock()  # held during a round: a rebalance waits for its end
+        self._assigned: set[int] | None = None  # assigned, and not begun
+        self._generation = 0
+        self._copiers: dict[int, _Copier] = {}
+        self._verdicts = AIOKafkaConsumer(
+            **client,
+            group_id=topic.names.kept_group,
+            group_instance_id=topic.instance_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+
+    async def connect(self, stack: AsyncExitStack) -> None:
+        """Connect for reading pages; `stack` disconnects.
+
+        Raises:
+            StreamerError: the brokers cannot be reached, or refuse.
+        """
+        fetch_bytes = FETCHED_BYTES_MAX // self._topic.partitions
+        self._reader = await stack.enter_async_context(
+            open_reader(self._client, min(max(fetch_bytes, PARTITION_BYTES_MIN), FETCH_BYTES_MAX))
+        )
+        self._fetcher = PageFetcher(self._reader.consumer, self._topic.names.pages)
+
+    async def join(self, stack: AsyncExitStack) -> None:
+        """Join the group; `stack` leaves it.
+
+        Raises:
+            KafkaError: the brokers refuse.
+        """
+        self._pages = await self._reader.partitions(self._topic.names.pages)
+        stack.push_async_callback(self._stop_producers)
+        stack.push_async_callback(stop_consumer, self._verdicts)
+        await self._verdicts.start()
+        self._verdicts.subscribe([self._topic.names.verdicts], listener=self)
+
+    async def on_partitions_revoked(self, revoked: object) -> None:
+        """Let the transactions at hand end; begin no others."""
+        del revoked
+        async with self._turn:
+            self._generation += 1
+            self._assigned = None
+            await self._stop_producers()
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Have the next round begin with these partitions."""
+        self._generation += 1
+        self._assigned = {place.partition for place in assigned}
+
+    async def copy_round(self, stopping: asyncio.Event) -> None:
+        """Copy the pages of the verdicts that have arrived.
+
+        Raises:
+            KafkaError: this session is over.
+            StreamerError: the copying cannot continue.
+        """
+        began = time.monotonic()
+        generation = self._generation
+        found = await self._verdicts.getmany(timeout_ms=POLL_MILLISECONDS, max_records=VERDICTS_MAX)
+        async with self._turn:
+            if self._assigned is not None:
+                await self._begin()
+            elif found and generation == self._generation:
+                await _all_of(
+                    self._copiers[place.partition].copy(records) for place, records in found.items()
+                )
+                self._fetcher.pause()
+            self._observe_lag()
+        if 0 < sum(map(len, found.values())) < VERDICTS_MAX:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(began + ROUND_SECONDS - time.monotonic()):
+                    await stopping.wait()
+
+    async def _begin(self) -> None:
+        """Fence whoever had these partitions, and find out where to continue."""
+        assigned, self._assigned = self._assigned or set(), None
+        topic = self._topic
+        await self._stop_producers()
+        self._fetcher.assign(self._pages)
+        self._copiers = {
+            each: _Copier(self._client, topic, each, self._fetcher, self._metrics)
+            for each in sorted(assigned)
+        }
+        await _all_of(copier.producer.start() for copier in self._copiers.values())
+        verdicts = topic.names.verdicts
+        committed = await stable_offsets(
+            self._reader.admin, topic.names.kept_group, verdicts, assigned
+        )
+        for partition, copier in self._copiers.items():
+            bounds = await self._reader.bounds(verdicts, partition)
+            offset = copier.begin(committed.get(partition), bounds)
+            self._verdicts.seek(TopicPartition(verdicts, partition), offset)
+            async with copier.producer.transaction():  # else what is left out would seem to lag
+                await copier.send_position()
+            _log.info("kept_topic_assigned", topic=topic.name, partition=partition, position=offset)
+
+    def _observe_lag(self) -> None:
+        for partition, copier in self._copiers.items():
+            place = TopicPartition(self._topic.names.verdicts, partition)
+            end = self._verdicts.highwater(place)
+            if end is not None:
+                self._metrics.lag.labels(partition).set(max(0, end - copier.position))
+
+    async def _stop_producers(self) -> None:
+        copiers, self._copiers = self._copiers, {}
+        for partition in copiers:
+            with suppress(KeyError):
+                self._metrics.lag.remove(partition)
+        await asyncio.gather(
+            *(copier.producer.stop() for copier in copiers.values()), return_exceptions=True
+        )
+
+
+class _Copier:
+    """Copies the pages that the verdicts of one partition name; `progress` is how far it is."""
+
+    def __init__(
+        self,
+        client: Options,
+        topic: KeptTopic,
+        partition: int,
+        fetcher: PageFetcher,
+        metrics: CopyMetrics,
+    ) -> None:
+        self._topic = topic
+        self._place = TopicPartition(topic.names.verdicts, partition)
+        self._fetcher = fetcher
+        self._metrics = metrics
+        self._progress = CopyProgress(*topic.ids)
+        self.position = 0
+        self.producer = AIOKafkaProducer(
+            **client, transactional_id=f"{topic.names.kept_group}.{partition}"
+        )
+
+    def begin(self, committed: tuple[int, str] | None, bounds: tuple[int, int]) -> int:
+        """Return the offset to continue from: the committed one, or the first of `bounds`.
+
+        Raises:
+            StoreMismatch: the verdicts behind it are others, or not there any more.
+        """
+        start, end = bounds
+        self.position = start
+        if committed is None:
+            return start
+        self.position, text = committed
+        if (found := decode_progress(text)) is not None:
+            self._progress = found
+            if (found.verdicts, found.log) != self._topic.ids or self.position > end:
+                raise StoreMismatch(_made_again(self._topic))
+        if self.position < start:
+            self._note_expired("verdicts", self._place.partition, self.position, start)
+            self.position = start
+        return self.position
+
+    async def copy(self, records: Iterable[Any]) -> None:
+        """Copy what is new in messages with verdicts, a transaction after the other.
+
+        Raises:
+            StoreMismatch: a page is there no longer, and may not be left out.
+            KafkaError: the brokers refuse; what was not committed is copied again.
+        """
+        rest = deque(records)
+        while rest:
+            async with self.producer.transaction():
+                copies = _Copies(self.producer, self._topic)
+                while rest and copies.bytes < TRANSACTION_BYTES:
+                    self.position = rest[0].offset + 1
+                    await self._copy_one(rest.popleft(), copies)
+                await copies.arrived()
+                await self.send_position()
+            self._metrics.copied.inc(copies.count)
+
+    async def send_position(self) -> None:
+        """Have the transaction commit where this partition stands."""
+        offset = OffsetAndMetadata(self.position, self._progress.encode())
+        await self.producer.send_offsets_to_transaction(
+            {self._place: offset}, self._topic.names.kept_group
+        )
+
+    async def _copy_one(self, record: Any, copies: _Copies) -> None:  # noqa: ANN401 - the client's
+        is_new = self._progress.take(record.headers)
+        try:
+            judged = _decode(record.value or b"")
+        except msgspec.DecodeError:
+            is_new = None
+        if is_new is None:
+            _log.warning(
+                "not_a_verdict", topic=record.topic, partition=record.partition,
+                offset=record.offset, reason="Another program wrote it.",
+            )  # fmt: skip
+        if not is_new or judged.verdict is not Decision.UNIQUE:
+            return
+        page = judged.page
+        if original := await self._fetcher.at(page.partition, page.offset):
+            await copies.add(original)
+        else:
+            self._note_expired("pages", page.partition, page.offset, page.offset + 1)
+
+    def _note_expired(self, what: str, partition: int, start: int, end: int) -> None:
+        """Count what has expired uncopied; raise StoreMismatch unless it may be left out."""
+        names = self._topic.names
+        where = names.pages if what == "pages" else names.verdicts
+        if not self._topic.skips_expired:
+            raise StoreMismatch(
+                f"The topic {where} has lost {what} that were not copied to {self._topic.name} "
+                f"yet: partition {partition}, offsets {start} to {end - 1}. Raise its retention; "
+                "--kept-expired skip continues without what is lost."
+            )
+        if what == "pages":
+            self._metrics.expired.inc()
+        _log.warning(f"kept_{what}_expired", topic=where, partition=partition, start=start, end=end)
+
+
+class _Copies:
+    """The copies of a transaction, packed by partition; `bytes` counts values."""
+
+    def __init__(self, producer: AIOKafkaProducer, topic: KeptTopic) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._batches: dict[int, BatchBuilder] = {}
+        self._sent: list[asyncio.Future[Any]] = []
+        self.bytes = self.count = 0
+
+    async def add(self, original: Any) -> None:  # noqa: ANN401 - the client library's message
+        """Add a copy; send a batch that is full."""
+        place = f"{original.topic}/{original.partition}@{original.offset}"
+        ours = ((INDEX, self._topic.names.index.encode()), (PAGE, place.encode()))
+        headers = [*original.headers, *ours]
+        message = original.key, original.value, headers, original.timestamp
+        partition = original.partition % self._topic.partitions
+        batch = self._batches.get(partition)
+        if batch is None or not append_to(batch, message):
+            if batch is not None:
+                await self._send(partition, batch)
+            self._batches[partition] = batch_of(
+                message, self._topic.bytes_max, DefaultRecordBatch.CODEC_ZSTD, transactional=True
+            )
+        self.count += 1
+        self.bytes += len(original.value or b"")
+
+    async def arrived(self) -> None:
+        """Send what is left, and wait until all has arrived.
+
+        Raises:
+            KafkaError: it has not.
+        """
+        for partition, batch in self._batches.items():
+            await self._send(partition, batch)
+        await _all_of(self._sent)
+
+    async def _send(self, partition: int, batch: BatchBuilder) -> None:
+        self._sent.append(
+            await self._producer.send_batch(batch, self._topic.name, partition=partition)
+        )
+
+
+async def _all_of(work: Iterable[Awaitable[Any]]) -> None:
+    """Wait until all of it has ended; raise the first error."""
+    for ended in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
+
+
+def _made_again(topic: KeptTopic) -> str:
+    names = topic.names
+    return (
+        f"The group {names.kept_group} has copied from other verdicts than {names.verdicts} has: "
+        f"that topic, or the log {names.log(0)}, was deleted and made again. Delete the group to "
+        "copy from the first verdict that there is, or use another --index-name."
+    )

@@ -1,0 +1,177 @@
+"""How far the kept pages of an index are copied: offsets in verdicts, committed in transactions.
+
+A committed offset carries what else a reader must know to go on: by shard, the number of the next
+verdict that is not copied, since an owner that was restarted repeats verdicts with their numbers;
+and the ids of the topics that offset and numbers belong to.
+
+A transaction that has ended is complete before its offsets can be read. So they are asked for with
+`require_stable` (KIP-447): the brokers refuse to answer as long as an offset is pending. aiokafka
+asks in version 3 at most, which has no such field; so the request is spelled here, as
+OffsetFetchRequest.json in the sources of Apache Kafka has version 7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, KafkaTimeoutError, NotCoordinatorError, for_code
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Int64,
+    Schema,
+    TaggedFields,
+)
+
+from streamer.kafka.owner import SEQUENCE
+from streamer.kafka.reader import COORDINATOR_SECONDS
+
+RETRY_SECONDS = 0.1
+_UNSTABLE = 88  # UNSTABLE_OFFSET_COMMIT
+
+
+class CopyProgress(msgspec.Struct):
+    """What a committed offset carries.
+
+    Attributes:
+        verdicts: the id of the topic of verdicts, in which the offset is.
+        log: the id of shard 0's log; numbers begin again where logs do.
+        following: by shard, the number of the next verdict that is not copied.
+    """
+
+    verdicts: str
+    log: str
+    following: dict[int, int] = {}
+
+    def take(self, headers: Iterable[tuple[str, bytes | None]]) -> bool | None:
+        """Return whether a verdict with these headers is a new one, and count it as copied.
+
+        None: it has no number, so streamer did not write it.
+        """
+        number = next((value for name, value in headers if name == SEQUENCE), None)
+        shard, _, rest = (number or b"").partition(b":")
+        if not (shard.isdigit() and rest.isdigit()):
+            return None
+        is_new = int(rest) >= self.following.get(int(shard), 0)
+        if is_new:
+            self.following[int(shard)] = int(rest) + 1
+        return is_new
+
+    def encode(self) -> str:
+        """Return it as the text that an offset is committed with."""
+        return msgspec.json.encode(self).decode()
+
+
+def decode_progress(text: str | None) -> CopyProgress | None:
+    """Return what an offset was committed with; None: another program committed it."""
+    try:
+        return msgspec.json.decode(text or "", type=CopyProgress)
+    except msgspec.MsgspecError:
+        return None
+
+
+# aiokafka has no types: its classes are Any to mypy, which forbids to inherit from that.
+
+
+class _StableOffsetsResponse(Response):  # type: ignore[misc]
+    API_KEY = 9
+    API_VERSION = 7
+    _PARTITION = (
+        ("partition", Int32),
+        ("offset", Int64),
+        ("leader_epoch", Int32),
+        ("metadata", CompactString()),
+        ("error_code", Int16),
+        ("tags", TaggedFields),
+    )
+    _TOPIC = (
+        ("topic", CompactString()),
+        ("partitions", CompactArray(*_PARTITION)),
+        ("tags", TaggedFields),
+    )
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("topics", CompactArray(*_TOPIC)),
+        ("error_code", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class _StableOffsetsStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 9
+    API_VERSION = 7
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _StableOffsetsResponse
+    _TOPIC = (
+        ("topic", CompactString()),
+        ("partitions", CompactArray(Int32)),
+        ("tags", TaggedFields),
+    )
+    SCHEMA = Schema(
+        ("group", CompactString()),
+        ("topics", CompactArray(*_TOPIC)),
+        ("require_stable", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class _StableOffsetsRequest(Request[_StableOffsetsStruct]):  # type: ignore[misc]
+    API_KEY = 9
+
+    def __init__(self, group: str, topic: str, partitions: list[int]) -> None:
+        self._group = group
+        self._topics: list[tuple[str, list[int], dict[int, bytes]]] = [(topic, partitions, {})]
+
+    def build(self, request_struct_class: type[_StableOffsetsStruct]) -> _StableOffsetsStruct:
+        return request_struct_class(self._group, self._topics, True, {})
+
+
+async def stable_offsets(
+    admin: AIOKafkaAdminClient, group: str, topic: str, partitions: Iterable[int]
+) -> dict[int, tuple[int, str]]:
+    """Return by partition what a group has committed, and with which text; waits for transactions.
+
+    Nothing is returned of partitions of which it has committed nothing.
+
+    Raises:
+        KafkaError: the brokers refuse, or an offset is pending for COORDINATOR_SECONDS.
+    """
+    request = _StableOffsetsRequest(group, topic, sorted(partitions))
+    deadline = time.monotonic() + COORDINATOR_SECONDS
+    while True:
+        try:
+            if (found := await _ask(admin, group, request)) is not None:
+                return found
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError(f"The brokers do not say what {group} has committed.")
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _ask(
+    admin: AIOKafkaAdminClient, group: str, request: _StableOffsetsRequest
+) -> dict[int, tuple[int, str]] | None:
+    """Return what was answered; None: an offset is pending."""
+    client: Any = admin._client  # noqa: SLF001 - the admin client sends no requests of others
+    node = await admin.find_coordinator(group)
+    if not await client.ready(node):
+        raise NotCoordinatorError(group)
+    answer = await client.send(node, request)
+    rows = [row for _, partitions, _ in answer.topics for row in partitions]
+    codes = {answer.error_code, *(row[4] for row in rows)} - {0}
+    if _UNSTABLE in codes:
+        return None
+    for code in codes:
+        raise for_code(code)(group)
+    return {row[0]: (row[1], row[3] or "") for row in rows if row[1] >= 0}

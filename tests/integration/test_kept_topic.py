@@ -1,0 +1,261 @@
+"""`--kept-topic`: each unique page's message in a topic of its own, exactly once, as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import NewTopic, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from streamer.errors import StreamerError
+from streamer.kafka.kept_copies import PAGE
+from streamer.kafka.reader import open_reader
+from streamer.kafka.topics import Names
+from tests.helpers.broker import administer, make_topic, messages_of, send
+from tests.helpers.feeder import fed
+from tests.helpers.fleet import Fleet, fleet
+from tests.integration.chaos import SESSION_SECONDS, kills, load, start_all
+from tests.integration.test_worker import page
+
+OURS = 2  # headers that a copy has in addition
+STAMP = 1_700_000_000_123
+
+
+def topic_of(names: Names) -> str:
+    return f"{names.index}-unique"
+
+
+def as_sent(message: Any) -> tuple[object, ...]:
+    return message.key, message.value, tuple(message.headers), message.timestamp
+
+
+def expected(brokers: str, names: Names) -> dict[int, list[tuple[object, ...]]]:
+    """Return by partition the pages that verdicts call unique, in the order of their verdicts."""
+    pages = {
+        partition: {each.offset: each for each in messages}
+        for partition, messages in messages_of(brokers, names.pages).items()
+    }
+    found: dict[int, dict[int, tuple[object, ...]]] = {partition: {} for partition in pages}
+    for messages in messages_of(brokers, names.verdicts).values():
+        for message in messages:
+            verdict = json.loads(message.value)
+            if verdict["verdict"] == "unique":
+                partition, offset = verdict["page"]["partition"], verdict["page"]["offset"]
+                found[partition].setdefault(offset, as_sent(pages[partition][offset]))
+    return {partition: list(each.values()) for partition, each in found.items()}
+
+
+def copies(brokers: str, topic: str) -> dict[int, list[tuple[object, ...]]]:
+    """Return the copies by partition, without the headers that streamer adds."""
+    return {
+        partition: [
+            (each.key, each.value, tuple(each.headers[:-OURS]), each.timestamp) for each in messages
+        ]
+        for partition, messages in messages_of(brokers, topic).items()
+    }
+
+
+def lag(brokers: str, names: Names) -> int:
+    """Return how many verdicts are not copied yet; 1 where it cannot be asked now."""
+
+    async def ask() -> int:
+        async with open_reader({"bootstrap_servers": brokers}) as reader:
+            committed = await reader.committed(names.kept_group, names.verdicts)
+            ends = [
+                (await reader.bounds(names.verdicts, each))[1] - committed.get(each, 0)
+                for each in await reader.partitions(names.verdicts)
+            ]
+            return sum(ends)
+
+    try:
+        return asyncio.run(ask())
+    except StreamerError:
+        return 1
+
+
+def wait_until_copied(workers: Fleet, seconds: float = 90) -> None:
+    """Wait until all is judged and copied; restart whoever has ended."""
+    workers.wait_until_settled()
+    deadline = time.monotonic() + seconds
+    while lag(workers.brokers, workers.names):
+        assert time.monotonic() < deadline, workers.tails()
+        workers.restart_dead()
+        time.sleep(0.3)
+
+
+def see_copies(brokers: str, names: Names, topic: str) -> None:
+    wanted, found = expected(brokers, names), copies(brokers, topic)
+    assert {p: len(each) for p, each in found.items()} == {p: len(e) for p, e in wanted.items()}
+    assert found == wanted
+
+
+def kept(names: Names) -> tuple[str, str]:
+    return "--kept-topic", topic_of(names)
+
+
+def test_copies_are_the_messages_as_they_came(brokers: str, names: Names, tmp_path: Path) -> None:
+    make_topic(brokers, names.pages, 3)
+    headers = [("type", b"\xff\x00"), ("none", None), ("type", b""), ("empty", b"")]
+
+    async def send_all() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=brokers) as producer:
+            for number in range(9):
+                # Each twice; the second is a duplicate. Some have no key, or an empty one.
+                body = page(number // 2, body=f"{random.Random(number // 2).random()} " * 40)
+                key = (None, b"", b"\xfe key")[number % 3]
+                await producer.send(
+                    names.pages, body, key, 0 if number < 6 else 2, STAMP + number,
+                    headers if number % 2 else None,
+                )  # fmt: skip
+            await producer.send(names.pages, b"{no page", b"bad", 2, STAMP)
+
+    asyncio.run(send_all())
+    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        wait_until_copied(workers)
+        assert workers.kill("all", signal.SIGTERM) == 0, workers.log("all")
+    see_copies(brokers, names, topic_of(names))
+    found = messages_of(brokers, topic_of(names))
+    assert sorted(found) == [0, 1, 2]
+    assert sum(map(len, found.values())) == 5
+    first = found[0][0]
+    assert first.headers[-OURS:] == (
+        ("streamer.index", names.index.encode()), (PAGE, f"{names.pages}/0@0".encode()),
+    )  # fmt: skip
+
+
+def zombies(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Halt a worker for longer than its session and its transaction's place; let it go on."""
+    for _ in range(rounds):
+        name = draw.choice(sorted(each for each in workers.running if each.startswith("sign")))
+        workers.running[name].send_signal(signal.SIGSTOP)
+        time.sleep(SESSION_SECONDS * 1.3)
+        workers.running[name].send_signal(signal.SIGCONT)
+        time.sleep(1)
+        workers.restart_dead()
+
+
+def joins(workers: Fleet, rounds: int, draw: random.Random) -> None:
+    """Let one more worker join the copying, and leave in order or not."""
+    for number in range(rounds):
+        workers.start("sign-more", "--role", "sign")
+        workers.wait_for_log("sign-more", "kept_topic_assigned")
+        time.sleep(draw.random())
+        workers.kill("sign-more", signal.SIGKILL if number % 2 else signal.SIGTERM)
+
+
+DISTURBANCES: list[tuple[Callable[[Fleet, int, random.Random], None], int, int]] = [
+    (kills, 1, 8), (kills, 3, 8), (joins, 1, 3), (zombies, 1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("disturb", "shards", "rounds"), DISTURBANCES, ids=lambda each: getattr(each, "__name__", each)
+)
+def test_each_kept_page_is_copied_once_in_order_under(
+    disturb: Callable[[Fleet, int, random.Random], None],
+    shards: int,
+    rounds: int,
+    brokers: str,
+    names: Names,
+    crawl: Path,
+    tmp_path: Path,
+) -> None:
+    load(brokers, names, crawl)
+    with fleet(tmp_path, brokers, names, shards, kept(names)) as workers:
+        start_all(workers)
+        with fed(brokers, names.pages, crawl, 6_000, rounds * 2.0):
+            workers.wait_for_log("sign-0", "worker_started")
+            disturb(workers, rounds, random.Random(f"{disturb.__name__} {shards}"))
+        wait_until_copied(workers)
+        assert "kept_topic_assigned" in workers.log("sign-0") + workers.log("sign-1")
+    see_copies(brokers, names, topic_of(names))
+
+
+def test_two_indexes_copy_the_same_pages_each_to_its_own_topic(
+    brokers: str, names: Names, crawl: Path, tmp_path: Path
+) -> None:
+    load(brokers, names, crawl)
+    strict = Names(f"{names.index}-strict", names.pages)
+    for each, threshold in ((names, "0.5"), (strict, "0.95")):
+        with fleet(
+            tmp_path / each.index, brokers, each, options=(*kept(each), "--threshold", threshold)
+        ) as workers:
+            workers.start("all", "--index", tmp_path / each.index / "index")
+            wait_until_copied(workers)
+        see_copies(brokers, each, topic_of(each))
+    counts = [sum(map(len, copies(brokers, topic_of(each)).values())) for each in (names, strict)]
+    assert counts[0] < counts[1]
+
+
+def test_a_page_that_expired_uncopied_stops_the_worker_or_is_counted(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    pages = [page(n, body=f"{random.Random(n).random()} " * 40) for n in range(6)]
+    send(brokers, names.pages, [(None, each) for each in pages])
+    with fleet(tmp_path, brokers, names) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0
+        place = TopicPartition(names.pages, 0)
+        administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(4)}))
+        workers.options = kept(names)
+        assert workers.start("all").wait(timeout=60) == 3
+        told = f"The topic {names.pages} has lost pages that were not copied to {topic_of(names)}"
+        assert f"{told} yet: partition 0, offsets 0 to 0. Raise its retention; " in workers.log(
+            "all"
+        )
+        workers.options = (*kept(names), "--kept-expired", "skip")
+        workers.start("all")
+        wait_until_copied(workers)
+        assert workers.log("all").count('"event": "kept_pages_expired"') == 4
+    assert [each[1] for each in copies(brokers, topic_of(names))[0]] == pages[4:]
+
+
+def test_verdicts_that_expired_or_were_made_again_stop_the_worker(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    send(brokers, names.pages, [(None, page(0))])
+    place = TopicPartition(names.verdicts, 0)
+    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
+        workers.start("all", "--index", tmp_path / "index")
+        wait_until_copied(workers)
+        assert workers.kill("all", signal.SIGTERM) == 0
+        workers.options = ()
+        send(brokers, names.pages, [(None, page(1, body="another text of a page " * 30))])
+        workers.start("all")
+        workers.wait_until_settled()
+        assert workers.kill("all", signal.SIGTERM) == 0
+        administer(brokers, lambda admin: admin.delete_records({place: RecordsToDelete(-1)}))
+        workers.options = kept(names)
+        assert workers.start("all").wait(timeout=60) == 3
+        assert f"The topic {names.verdicts} has lost verdicts" in workers.log("all")
+        workers.options = (*kept(names), "--kept-expired", "skip")
+        workers.start("all")
+        wait_until_copied(workers)
+    assert len(copies(brokers, topic_of(names))[0]) == 1
+
+
+def test_a_topic_that_cannot_take_the_copies_is_refused(
+    brokers: str, names: Names, tmp_path: Path
+) -> None:
+    make_topic(brokers, names.pages)
+    small = NewTopic(topic_of(names), 1, 1, topic_configs={"max.message.bytes": "1000"})
+    administer(brokers, lambda admin: admin.create_topics([small]))
+    with fleet(tmp_path, brokers, names, options=kept(names)) as workers:
+        assert workers.start("all", "--index", tmp_path / "index").wait(timeout=60) == 2
+        assert f"The topic {topic_of(names)} has max.message.bytes = 1000" in workers.log("all")
+        for own in (names.pages, names.verdicts, names.log(3), names.dead_letters, "not a name"):
+            workers.options = ("--kept-topic", own)
+            assert workers.start("all").wait(timeout=60) == 2
