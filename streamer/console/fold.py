@@ -1,0 +1,345 @@
+"""The fold: lines of inputs to rows of the view, and the counts that views begin with.
+
+A batch of lines and the position behind it are one transaction, so a fold that was killed goes on
+where it stood. Pages are inserted first; counts of clusters, hosts and similarities are then made
+of the rows that are new: of repeated verdicts of a page the first one counts, as in `streamer
+clusters`. No count is ever made of all rows, which takes seconds at ten million.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from streamer.console.inputs import (
+    WITNESS_BYTES,
+    FoldedLine,
+    InputBatch,
+    is_packed,
+    is_replaced_whole,
+    read_batches,
+    witness_of,
+)
+from streamer.console.view import SOURCES_OF_VIEW_MAX, VerdictView, make_indexes, ref_of, refused
+from streamer.errors import InputError, StreamerError
+from streamer.model import SIMILARITY_ONE, Location
+
+RECORD_BYTES_SHOWN = 16 << 10  # of a dead letter's record
+_NAMES_REMEMBERED = 1 << 16
+_SIGN = 1 << 63  # SQLite's integers have one, hashes have none
+_POLL_SECONDS = 1.0
+
+_log = logging.getLogger("streamer")
+
+_ADD_PAGE = """
+INSERT OR IGNORE INTO page (
+    ref, url, url_key, host, cluster, basis, similarity, same_url, text_bytes, fingerprint,
+    carried, text, change, change_similarity, exact
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_HOST, _FIND_HOST = (
+    "INSERT OR IGNORE INTO host (name) VALUES (?)",
+    "SELECT number FROM host WHERE name = ?",
+)
+_ADD_FINGERPRINT, _FIND_FINGERPRINT = (
+    "INSERT OR IGNORE INTO fingerprint (name) VALUES (?)",
+    "SELECT number FROM fingerprint WHERE name = ?",
+)
+_ADD_SOURCE, _FIND_SOURCE = (
+    "INSERT OR IGNORE INTO source (topic, partition, other) VALUES (?, ?, ?)",
+    "SELECT number FROM source WHERE topic = ? AND partition = ? AND other = ?",
+)
+_ADD_CLUSTER = "INSERT OR IGNORE INTO cluster (ref, url, host) VALUES (?, ?, ?)"
+_ADD_LETTER = """
+INSERT OR IGNORE INTO letter (ref, code, detail, record_key, record, value_bytes)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+# Of the pages and letters after these numbers:
+_COUNTS = (
+    """
+    INSERT INTO verdict_count
+    SELECT iif(cluster IS NULL, 'unique', 'duplicate') AS verdict, basis, count(*),
+        sum(text_bytes)
+    FROM page WHERE number > :page GROUP BY verdict, basis
+    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages,
+        text_bytes = text_bytes + excluded.text_bytes
+    """,
+    """
+    INSERT INTO similarity_count
+    SELECT similarity, count(*) FROM page
+    WHERE number > :page AND basis = 'signature' AND similarity IS NOT NULL GROUP BY similarity
+    ON CONFLICT DO UPDATE SET pages = pages + excluded.pages
+    """,
+    """
+    UPDATE cluster SET duplicates = duplicates + added.pages FROM (
+        SELECT cluster AS ref, count(*) AS pages FROM page
+        WHERE number > :page AND cluster IS NOT NULL GROUP BY cluster
+    ) AS added WHERE cluster.ref = added.ref
+    """,
+    """
+    UPDATE host SET pages = host.pages + added.pages, duplicates = duplicates + added.likes FROM (
+        SELECT host, count(*) AS pages, count(cluster) AS likes FROM page
+        WHERE number > :page GROUP BY host
+    ) AS added WHERE host.number = added.host
+    """,
+    """
+    INSERT INTO letter_count
+    SELECT code, ref >> 40 AS source, count(*) FROM letter WHERE number > :letter
+    GROUP BY code, source
+    ON CONFLICT DO UPDATE SET letters = letters + excluded.letters
+    """,
+)
+_NEWEST = "SELECT ifnull(max(number), 0) FROM {}"
+_ADVANCE = """
+INSERT INTO input VALUES (:path, :position, :lines, :seen_bytes, :witness, '')
+ON CONFLICT DO UPDATE SET position = excluded.position, lines = excluded.lines,
+    seen_bytes = excluded.seen_bytes, witness = excluded.witness
+"""
+_NOTE = """
+INSERT INTO input VALUES (:path, 0, 0, 0, '', :note) ON CONFLICT DO UPDATE SET note = :note
+"""
+
+
+def authority_of(url: str) -> str:
+    """Return what stands between the slashes of a URL; '' where it has none."""
+    parts = url.split("/", 3)
+    return parts[2] if len(parts) > 2 and not parts[1] else ""  # noqa: PLR2004 - scheme, '', it
+
+
+def host_of(authority: str) -> str:
+    """Return the host in lower case, without user and port."""
+    name = re.split(r"[?#\\]", authority, maxsplit=1)[0].rpartition("@")[2].lower()
+    if name.startswith("["):
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0].rstrip(".")
+
+
+def url_key(url: str) -> int:
+    """Return the hash by which the view finds a URL."""
+    return xxhash.xxh3_64_intdigest(url.encode()) - _SIGN
+
+
+class Fold:
+    """Folds files into a view, now and as they grow; for one thread.
+
+    Attributes:
+        is_done: set once all that the files had at the start is folded, and can be looked up.
+    """
+
+    def __init__(self, view: VerdictView, files: Sequence[Path]) -> None:
+        self._view = view
+        self._files = files
+        self._connection = view.open_to_fold()
+        self._numbers = _Numbers(self._connection)
+        self._tried: dict[str, tuple[int, int]] = {}  # size and time of files at their last reading
+        self._stopped = threading.Event()
+        self.is_done = threading.Event()
+
+    def run(self) -> None:
+        """Fold until `stop`; what fails is noted at the input, logged, and tried again."""
+        try:
+            while not self._stopped.is_set():
+                self.go_on()
+                self._stopped.wait(_POLL_SECONDS)
+        except StreamerError as error:
+            _log.error("The fold has ended, and what is shown grows old. %s", error)
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """Have `run` end after the batch in hand."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def go_on(self) -> None:
+        """Fold what the files have now; all of it again if one is no longer what it was.
+
+        Raises:
+            StoreUnavailable: the view cannot be written.
+        """
+        try:
+            if self._has_changed():
+                self.is_done.clear()
+                self._connection.close()
+                self._connection = self._view.make_again()
+                self._numbers = _Numbers(self._connection)
+                self._tried = {}
+            for path in self._files:
+                self._fold_file(path)
+            if not (self.is_done.is_set() or self._stopped.is_set()):
+                make_indexes(self._connection)
+                self.is_done.set()
+        except sqlite3.Error as error:
+            raise refused(self._view.folder, error) from error
+
+    def _has_changed(self) -> bool:
+        """Return whether the view has lines that the files no longer have."""
+        given = {str(path.resolve()): path for path in self._files}
+        found = self._connection.execute("SELECT path, seen_bytes, witness FROM input").fetchall()
+        for name, seen_bytes, witness in found:
+            if name not in given:
+                return True
+            path = given[name]
+            try:
+                size = path.stat().st_size
+                if seen_bytes and (
+                    witness_of(path, seen_bytes) != witness
+                    or (is_replaced_whole(path) and size != seen_bytes)
+                ):
+                    return True
+            except (InputError, OSError):
+                continue  # it is away; `_fold_file` says so
+        return False
+
+    def _fold_file(self, path: Path) -> None:
+        """Fold what a file has more than the view; note at the input why no more of it is read."""
+        name, note = str(path.resolve()), ""
+        try:
+            found = path.stat()
+            if self._tried.get(name) == (found.st_size, found.st_mtime_ns):
+                return
+            self._tried[name] = found.st_size, found.st_mtime_ns
+            self._read_on(name, path, found.st_size)
+        except InputError as error:
+            note = str(error)
+        except OSError as error:
+            note = f"{path}: {error.strerror or error}; check the path"
+        query = "SELECT note FROM input WHERE path = ?"
+        if note != (self._connection.execute(query, (name,)).fetchone() or ("",))[0]:
+            self._connection.execute(_NOTE, {"path": name, "note": note})
+            if note:
+                _log.warning("An input is not read further. %s", note)
+
+    def _read_on(self, name: str, path: Path, size: int) -> None:
+        query = "SELECT position, lines, seen_bytes FROM input WHERE path = ?"
+        position, lines, seen = self._connection.execute(query, (name,)).fetchone() or (0, 0, 0)
+        if size == seen:
+            return
+        packed = is_packed(path)
+        for batch in read_batches(path, position, lines):
+            lines, position = lines + len(batch.lines), batch.position
+            # A part of a packed file is seen until its end is: a fold that is killed goes on then.
+            seen = min(size - 1, WITNESS_BYTES) if packed else position
+            self._take(name, path, batch, (lines, seen))
+            if self._stopped.is_set():
+                return
+        if packed:
+            self._advance(name, path, position, lines, size)
+
+    def _take(self, name: str, path: Path, batch: InputBatch, after: tuple[int, int]) -> None:
+        """Fold a batch, and note what is behind it (lines, bytes seen), in one transaction."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            before = {
+                table: self._connection.execute(_NEWEST.format(table)).fetchone()[0]
+                for table in ("page", "letter")
+            }
+            self._add(batch.lines)
+            for count in _COUNTS:
+                self._connection.execute(count, before)
+            self._advance(name, path, batch.position, *after)
+            self._connection.execute("COMMIT")
+        except (OverflowError, UnicodeEncodeError) as error:
+            self._undo()
+            raise InputError(
+                f"{path}: before line {after[0] + 1}: {error}; check the file"
+            ) from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        self._numbers = _Numbers(self._connection)  # which may have some that are gone
+
+    def _advance(self, name: str, path: Path, position: int, lines: int, seen: int) -> None:
+        at = {"path": name, "position": position, "lines": lines}
+        witness = witness_of(path, seen) if seen else ""
+        self._connection.execute(_ADVANCE, at | {"seen_bytes": seen, "witness": witness})
+
+    def _add(self, lines: Iterable[FoldedLine]) -> None:
+        pages: list[tuple[Any, ...]] = []
+        letters: list[tuple[Any, ...]] = []
+        clusters: dict[int, tuple[int, str, int]] = {}
+        for line in lines:
+            if line.code is not None:
+                letters.append(self._letter(line))
+                continue
+            cluster = None
+            if (other := line.representative) is not None:
+                index = other.index if isinstance(other.index, str) else ""
+                cluster = self._numbers.ref(other.page, index)
+                if cluster not in clusters:
+                    host = self._numbers.host(authority_of(other.url))
+                    clusters[cluster] = cluster, other.url, host
+            pages.append(self._page(line, cluster))
+        self._connection.executemany(_ADD_CLUSTER, clusters.values())
+        self._connection.executemany(_ADD_PAGE, pages)
+        self._connection.executemany(_ADD_LETTER, letters)
+
+    def _page(self, line: FoldedLine, cluster: int | None) -> tuple[Any, ...]:
+        numbers = self._numbers
+        return (
+            numbers.ref(line.page, ""), line.url, url_key(line.url),
+            numbers.host(authority_of(line.url)), cluster, line.basis, _whole(line.similarity),
+            line.same_url, line.text_bytes, numbers.fingerprint(line.index),
+            None if line.carried == b"{}" else bytes(line.carried).decode(),
+            line.text, line.change, _whole(line.change_similarity), line.exact,
+        )  # fmt: skip
+
+    def _letter(self, line: FoldedLine) -> tuple[Any, ...]:
+        ref = self._numbers.ref(line.page, "")
+        key = None if line.key_base64 is None else _bytes(line.key_base64)
+        return ref, line.code, line.detail, key, _bytes(line.value_base64), line.value_bytes
+
+
+def _whole(similarity: float | None) -> int | None:
+    return None if similarity is None else round(similarity * SIMILARITY_ONE)
+
+
+def _bytes(encoded: str) -> bytes:
+    """Return the beginning of a record; what is no base64 stands for itself."""
+    part = encoded[: RECORD_BYTES_SHOWN * 4 // 3]
+    try:
+        return base64.b64decode(part[: len(part) & ~3])
+    except (binascii.Error, ValueError):
+        return part.encode()
+
+
+class _Numbers:
+    """The numbers of sources, hosts and fingerprints; new names get the next one."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        def numbering(add: str, find: str) -> Callable[..., int]:
+            @lru_cache(maxsize=_NAMES_REMEMBERED)
+            def number_of(*values: str | int) -> int:
+                connection.execute(add, values)
+                return int(connection.execute(find, values).fetchone()[0])
+
+            return number_of
+
+        host = numbering(_ADD_HOST, _FIND_HOST)
+        self.host = lru_cache(_NAMES_REMEMBERED)(lambda authority: host(host_of(authority)))
+        self.fingerprint = numbering(_ADD_FINGERPRINT, _FIND_FINGERPRINT)
+        self._source = numbering(_ADD_SOURCE, _FIND_SOURCE)
+
+    def ref(self, page: Location, index: str) -> int:
+        """Return the ref of a place, of a reference index if one is named."""
+        source = self._source(page.topic, page.partition, index)
+        if source >= SOURCES_OF_VIEW_MAX:
+            raise InputError("There are over eight million sources; give fewer files.")
+        return ref_of(source, page.offset)

@@ -1,0 +1,266 @@
+"""What the console reads: files of verdicts and of dead letters, and folders of indexes.
+
+A file is read from a position on, as whole lines in batches of bounded size, and is never written.
+It may grow meanwhile: a line or a compressed part without its end is read later. A witness of what
+was read (a digest of the beginning and the end of it) tells a file that has grown from another one
+under the same name.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal, NamedTuple
+
+import msgspec
+import xxhash
+
+from streamer.compression import zstd
+from streamer.errors import InputError
+from streamer.model import Location, Representative
+from streamer.run.index_folder import shard_folders
+from streamer.run.outputs import is_table, unpacked
+from streamer.run.parquet_verdicts import is_parquet, lines_of_parquet
+from streamer.stored.store import has_index
+
+LINE_BYTES_MAX = 256 << 20  # a dead letter holds its record, which a run may have let be large
+_BATCH_LINES, _BATCH_BYTES = 10_000, 4 << 20
+WITNESS_BYTES = 4096
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+_LETTERS_SUFFIX = ".dead.jsonl"
+_WAITING = "the rest is read when it is there"
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class FoldedLine(msgspec.Struct, frozen=True):
+    """A line of an input: a verdict has `verdict`, a dead letter has `code`.
+
+    Its words are plain strings, not those of model.py: SQLite takes these in half the time.
+    """
+
+    page: Location
+    # of a verdict
+    url: str = ""
+    verdict: Literal["unique", "duplicate"] | None = None
+    basis: Literal["signature", "content", "too_short"] = "signature"
+    similarity: Share | None = None
+    representative: Representative | None = None
+    same_url: bool = False
+    text_bytes: Count = 0
+    index: str = ""
+    carried: msgspec.Raw = msgspec.Raw(b"{}")
+    text: Literal["main", "visible"] | None = None
+    change: Literal["new", "unchanged", "edited", "replaced"] | None = None
+    change_similarity: Share | None = None
+    exact: bool | None = None
+    # of a dead letter
+    code: str | None = None
+    detail: str = ""
+    key_base64: str | None = None
+    value_base64: str = ""
+    value_bytes: Count = 0
+
+    def __post_init__(self) -> None:
+        if (self.verdict is None) == (self.code is None):
+            raise ValueError("it has neither `verdict` nor `code`, or both")
+        if (self.verdict == "duplicate") != (self.representative is not None):
+            raise ValueError("a duplicate, and nothing else, has a representative")
+
+
+_decoder = msgspec.json.Decoder(FoldedLine)
+
+
+class CutOff(InputError):  # noqa: N818 - a state of the file, which may pass
+    """Report a file that ends within a line or a compressed part: all before is read."""
+
+
+class InputBatch(NamedTuple):
+    """Lines of an input; `position` is where they end in its content."""
+
+    lines: list[FoldedLine]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line names: files to fold, and folders of indexes to open."""
+
+    files: tuple[Path, ...]
+    indexes: tuple[Path, ...]
+
+
+def sorted_out(paths: Sequence[Path]) -> Given:
+    """Return the files and indexes among `paths`; a folder without an index stands for its files.
+
+    The dead letters that a run has written next to its verdicts belong to these.
+
+    Raises:
+        InputError: a path is missing or cannot be read, or its file is no verdicts.
+    """
+    files: dict[Path, None] = {}
+    indexes = []
+    for path in paths:
+        if path.is_dir() and has_index(path / shard_folders(path)[0]):
+            indexes.append(path)
+        elif path.is_dir():
+            found = sorted(each for each in path.iterdir() if each.name.endswith(_SUFFIXES))
+            if not found:
+                raise InputError(
+                    f"{path}: has no index, and no file of verdicts (*{', *'.join(_SUFFIXES)}); "
+                    "check the path"
+                )
+            files |= dict.fromkeys(found)
+        else:
+            files[path] = None
+            letters = path.with_name(path.name + _LETTERS_SUFFIX)
+            if letters.is_file():
+                files[letters] = None
+    for path in files:
+        check_first_line(path)
+    return Given(tuple(files), tuple(indexes))
+
+
+def check_first_line(path: Path) -> None:
+    """Raise InputError unless a file can be read and, if it has a line, begins with one of ours."""
+    if is_table(path.name):
+        raise InputError(f"{path}: CSV is not read; give a file of JSON lines or Parquet")
+    with suppress(CutOff):
+        next(read_batches(path, 0, 0, lines_max=1), None)
+
+
+def read_batches(
+    path: Path, position: int, lines_before: int, lines_max: int = _BATCH_LINES
+) -> Iterator[InputBatch]:
+    """Yield what a file has behind a position of its content, which so many lines are before.
+
+    Raises:
+        CutOff: the file has an end that is not whole, behind all that was yielded.
+        InputError: the file cannot be read, or a line is neither a verdict nor a dead letter.
+    """
+    number = lines_before
+    try:
+        for raw in _raw_batches(path, position, lines_max):
+            lines = _decoded(path, raw, number)
+            number += len(raw)
+            position += sum(map(len, raw))
+            yield InputBatch(lines, position)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+
+
+def _raw_batches(path: Path, position: int, lines_max: int) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    cut: CutOff | None = None
+    lines = _lines(path, position)
+    while cut is None:
+        try:
+            line = next(lines, b"")
+        except CutOff as error:
+            cut, line = error, b""
+        if batch and (not line or len(batch) == lines_max or size + len(line) > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        if not line:
+            break
+        batch.append(line)
+        size += len(line)
+    if cut:
+        raise cut
+
+
+def _lines(path: Path, position: int) -> Iterator[bytes]:
+    """Yield the whole lines behind a position of a file's content."""
+    if is_parquet(path.name):
+        for line in lines_of_parquet(path):
+            if position <= 0:
+                yield line
+            position -= len(line)
+        return
+    with path.open("rb") as file:
+        content = unpacked(file, path.name)
+        try:
+            _skip(content, position)
+            while line := content.readline(LINE_BYTES_MAX):
+                if not line.endswith(b"\n"):
+                    _check_last(path, line)
+                yield line
+        except (zlib.error, zstd.ZstdError) as error:
+            raise InputError(f"{path}: is damaged ({error}); copy the file again") from error
+        except EOFError as error:
+            raise CutOff(f"{path}: ends within a compressed part; {_WAITING}") from error
+
+
+def _check_last(path: Path, line: bytes) -> None:
+    """Raise an error unless a line without its end is whole all the same."""
+    if len(line) == LINE_BYTES_MAX:
+        raise InputError(
+            f"{path}: has a line of over {LINE_BYTES_MAX:,} bytes; give a file of verdicts or of "
+            "dead letters"
+        )
+    try:
+        _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CutOff(f"{path}: ends within a line; {_WAITING}") from error
+
+
+def _skip(content: BinaryIO, position: int) -> None:
+    if not isinstance(content, io.BufferedReader):
+        while position and (part := content.read(min(position, 1 << 20))):
+            position -= len(part)
+    elif position:
+        content.seek(position)
+
+
+def _decoded(path: Path, raw: list[bytes], before: int) -> list[FoldedLine]:
+    try:
+        return _decoder.decode_lines(b"".join(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # which of them it is, the loop finds
+    lines = []
+    for number, line in enumerate(raw, before + 1):
+        try:
+            if line.strip():
+                lines.append(_decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(
+                f"{path}:{number}: neither a verdict nor a dead letter ({error}); give what "
+                "`replay --verdicts` or `tail` has written"
+            ) from error
+    return lines
+
+
+def witness_of(path: Path, length: int) -> str:
+    """Return what tells the first `length` stored bytes of a file from others.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    digest = xxhash.xxh3_64()
+    try:
+        with path.open("rb") as file:
+            digest.update(file.read(min(length, WITNESS_BYTES)))
+            file.seek(max(0, length - WITNESS_BYTES))
+            digest.update(file.read(min(length, WITNESS_BYTES)))
+            if os.fstat(file.fileno()).st_size < length:
+                return "shorter"
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; check the path") from error
+    return digest.hexdigest()
+
+
+def is_replaced_whole(path: Path) -> bool:
+    """Return whether a file is only ever replaced, and never grows: Parquet."""
+    return is_parquet(path.name)
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a position in a file's content is no position in the file."""
+    return is_parquet(path.name) or path.name.lower().endswith((".gz", ".zst"))

@@ -1,0 +1,258 @@
+"""The view: what the console shows, folded from verdicts and dead letters into an SQLite database.
+
+Inputs are the truth, and the view is disposable: a file in a folder of its own, which is made again
+when the inputs are not those that it was folded from. So it is written without waiting for the
+disk: after a crash of the machine it is damaged at worst, and made again.
+
+A page is known by its ref: the number that the view gives its source, and its sequence number in
+that. A cluster is known by the ref of its representative. SQLite was measured against DuckDB on a
+million verdicts (docs/console.md): it finds any page in a fraction of a millisecond, has its memory
+bounded by its cache, and is part of Python.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from streamer.errors import SettingsError, StoreUnavailable
+from streamer.model import SEQUENCE_BITS
+
+VIEW_VERSION = 1  # of the tables: a view of another one is made again
+SOURCES_OF_VIEW_MAX = 1 << 23  # refs are SQLite's integers, which have a sign
+
+_TABLES = """
+CREATE TABLE input (
+    path TEXT PRIMARY KEY,
+    position INTEGER NOT NULL,    -- bytes of its content that are folded: whole lines
+    lines INTEGER NOT NULL,       -- that these are
+    seen_bytes INTEGER NOT NULL,  -- of the file as stored, of which `witness` is a digest
+    witness TEXT NOT NULL,
+    note TEXT NOT NULL            -- why it is not read further; '': nothing is wrong
+) WITHOUT ROWID;
+CREATE TABLE source (
+    number INTEGER PRIMARY KEY,
+    topic TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    other TEXT NOT NULL,          -- the reference index that has it; '': the own one
+    UNIQUE (topic, partition, other)
+);
+CREATE TABLE fingerprint (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE host (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    pages INTEGER NOT NULL DEFAULT 0,
+    duplicates INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE page (
+    number INTEGER PRIMARY KEY,   -- in the order of the fold
+    ref INTEGER NOT NULL UNIQUE,
+    url TEXT NOT NULL,
+    url_key INTEGER NOT NULL,     -- a hash: an index of URLs would be as large as the table
+    host INTEGER NOT NULL,
+    cluster INTEGER,              -- NULL: the page is unique
+    basis TEXT NOT NULL,
+    similarity INTEGER,           -- in ten-thousandths, as change_similarity
+    same_url INTEGER NOT NULL,
+    text_bytes INTEGER NOT NULL,
+    fingerprint INTEGER NOT NULL,
+    carried TEXT,
+    text TEXT,
+    change TEXT,
+    change_similarity INTEGER,
+    exact INTEGER
+);
+CREATE TABLE cluster (
+    ref INTEGER PRIMARY KEY,
+    url TEXT NOT NULL,            -- of the representative, which may have no verdict here
+    host INTEGER NOT NULL,
+    duplicates INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE verdict_count (
+    verdict TEXT NOT NULL,
+    basis TEXT NOT NULL,
+    pages INTEGER NOT NULL,
+    text_bytes INTEGER NOT NULL,
+    PRIMARY KEY (verdict, basis)
+) WITHOUT ROWID;
+CREATE TABLE similarity_count (similarity INTEGER PRIMARY KEY, pages INTEGER NOT NULL);
+CREATE TABLE letter (
+    number INTEGER PRIMARY KEY,
+    ref INTEGER NOT NULL UNIQUE,
+    code TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    record_key BLOB,
+    record BLOB NOT NULL,         -- its beginning
+    value_bytes INTEGER NOT NULL
+);
+CREATE TABLE letter_count (
+    code TEXT NOT NULL,
+    source INTEGER NOT NULL,
+    letters INTEGER NOT NULL,
+    PRIMARY KEY (code, source)
+) WITHOUT ROWID;
+"""
+# Made when the first fold is done: sorting all keys once takes a third of the time of adding each.
+# The number of a page stands behind the key in each, so rows come in the order of the fold.
+_INDEXES = """
+CREATE INDEX IF NOT EXISTS page_by_url ON page (url_key);
+CREATE INDEX IF NOT EXISTS page_by_host ON page (host);
+CREATE INDEX IF NOT EXISTS page_by_cluster ON page (cluster) WHERE cluster IS NOT NULL;
+CREATE INDEX IF NOT EXISTS page_by_similarity ON page (similarity) WHERE basis = 'signature';
+CREATE INDEX IF NOT EXISTS cluster_by_size ON cluster (duplicates);
+CREATE INDEX IF NOT EXISTS cluster_by_host ON cluster (host, duplicates);
+CREATE INDEX IF NOT EXISTS host_by_duplicates ON host (duplicates);
+CREATE INDEX IF NOT EXISTS letter_by_code ON letter (code);
+"""
+_CACHE_KIB = 64 << 10  # of the fold
+_READER_CACHE_KIB = 4 << 10
+_STEPS_A_LOOK = 10_000  # of SQLite's machine, a millisecond, until a query looks at the clock
+
+
+class QueryTooLong(Exception):  # noqa: N818 - what happened to the query
+    """End a query that takes longer than it may."""
+
+
+def ref_of(source: int, offset: int) -> int:
+    """Return the ref of a page: its source's number in the view, and its number in that."""
+    return source << SEQUENCE_BITS | offset
+
+
+class VerdictView:
+    """The view in `folder`, which is made if need be and is held by one process.
+
+    Attributes:
+        path: the database; another one once the view is made again.
+
+    Raises:
+        SettingsError: another console has the folder, or it cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SettingsError(
+                f"Cannot write {folder}: {error.strerror}. Name another folder with --view."
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock)
+            raise SettingsError(
+                f"Another console has its view in {folder}. Stop it, or name another folder with "
+                "--view."
+            ) from error
+        self._number = max(map(_number_of, folder.glob("view-*.sqlite")), default=0)
+
+    @property
+    def path(self) -> Path:
+        """Return where the database is."""
+        return self.folder / f"view-{self._number}.sqlite"
+
+    def open_to_fold(self) -> sqlite3.Connection:
+        """Open the database for the fold; one that is damaged or of another version is made again.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        try:
+            connection = self._connect()
+            if connection.execute("PRAGMA user_version").fetchone() == (VIEW_VERSION,):
+                return connection
+            connection.close()
+        except sqlite3.DatabaseError:
+            pass  # which is no view
+        return self.make_again()
+
+    def make_again(self) -> sqlite3.Connection:
+        """Open an empty database in the place of the one that is there.
+
+        A new file is made, so that queries that are being answered end as they began.
+
+        Raises:
+            StoreUnavailable: the disk refuses.
+        """
+        self._number += 1
+        try:
+            connection = self._connect()
+            with connection:
+                connection.executescript(f"{_TABLES}PRAGMA user_version = {VIEW_VERSION};")
+        except sqlite3.Error as error:
+            raise refused(self.folder, error) from error
+        for other in self.folder.glob("view-*"):
+            if not other.name.startswith(f"{self.path.name}"):
+                with suppress(OSError):
+                    other.unlink()
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        # Temporary files, not memory, have what an index of ten million keys is sorted in.
+        connection.executescript(
+            f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
+            f"PRAGMA cache_size = -{_CACHE_KIB};"
+        )
+        return connection
+
+    @contextmanager
+    def read(self, seconds: float) -> Iterator[sqlite3.Connection]:
+        """Open the database for queries that take so long at most, all of them together.
+
+        Rows have names. Nothing can be written.
+
+        Raises:
+            QueryTooLong: they take longer.
+        """
+        deadline = time.monotonic() + seconds
+        address = f"{self.path.as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+            connection.execute("PRAGMA query_only = ON")
+            connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_A_LOOK)
+            try:
+                yield connection
+            except sqlite3.OperationalError as error:
+                if time.monotonic() > deadline:
+                    raise QueryTooLong from error
+                raise
+
+    def close(self) -> None:
+        """Release the folder."""
+        os.close(self._lock)
+
+
+def _number_of(path: Path) -> int:
+    number = path.stem.removeprefix("view-")
+    return int(number) if number.isdecimal() else 0
+
+
+def make_indexes(connection: sqlite3.Connection) -> None:
+    """Make what look-ups need, unless it is there; a minute for ten million pages."""
+    connection.executescript(_INDEXES)
+
+
+def refused(folder: Path, error: sqlite3.Error) -> StoreUnavailable:
+    """Return the error for a view that cannot be written."""
+    return StoreUnavailable(
+        f"The view in {folder} cannot be written ({error}). Free space on its disk, or name "
+        "another folder with --view."
+    )
+
+
+def default_folder(paths: Sequence[Path]) -> Path:
+    """Return where the view of these inputs is kept, in the user's cache."""
+    from hashlib import blake2b  # noqa: PLC0415 - used here alone
+
+    names = "\0".join(sorted(str(path.resolve()) for path in paths))
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    digest = blake2b(names.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return Path(cache) / "streamer" / "console" / digest

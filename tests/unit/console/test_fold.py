@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamer.compression import zstd
+from streamer.console.fold import Fold, authority_of, host_of
+from streamer.console.view import VerdictView
+from streamer.errors import SettingsError
+from streamer.model import DeadLetter, Representative, Verdict
+from streamer.run.parquet_verdicts import lines_name, write_parquet
+from tests.helpers.verdict_lines import duplicate, letter, place, unique, written
+
+LINES: list[Verdict | DeadLetter] = [
+    unique(0),
+    unique(1),
+    duplicate(2, of=0, similarity=0.8123),
+    letter(3),
+    duplicate(4, of=0, similarity=0.9),
+    duplicate(5, of=1, similarity=0.9),
+    letter(6, "invalid_json"),
+]
+COUNTS = {
+    "verdicts": [("duplicate", "signature", 3), ("unique", "signature", 2)],
+    "similarities": [(8123, 1), (9000, 2)],
+    "clusters": [("https://www.site0.example/page-0", 2), ("https://www.site1.example/page-1", 1)],
+    "hosts": [
+        ("www.site0.example", 1, 0),
+        ("www.site1.example", 2, 1),
+        ("www.site2.example", 2, 2),
+    ],
+    "letters": [("invalid_json", 1), ("missing_url", 1)],
+}
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Iterator[VerdictView]:
+    view = VerdictView(tmp_path / "view")
+    yield view
+    view.close()
+
+
+def fold(view: VerdictView, *files: Path) -> None:
+    one = Fold(view, files)
+    one.go_on()
+    one.close()
+
+
+def rows(view: VerdictView, query: str) -> list[Any]:
+    with view.read(5) as connection:
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def counts(view: VerdictView) -> dict[str, list[Any]]:
+    queries = {
+        "verdicts": "SELECT verdict, basis, pages FROM verdict_count ORDER BY verdict, basis",
+        "similarities": "SELECT similarity, pages FROM similarity_count ORDER BY similarity",
+        "clusters": "SELECT url, duplicates FROM cluster ORDER BY ref",
+        "hosts": "SELECT name, pages, duplicates FROM host ORDER BY name",
+        "letters": "SELECT code, sum(letters) FROM letter_count GROUP BY code ORDER BY code",
+    }
+    return {name: rows(view, query) for name, query in queries.items()}
+
+
+def packed(path: Path) -> Path:
+    other = path.with_name(f"{path.name}.gz")
+    other.write_bytes(gzip.compress(path.read_bytes()))
+    return other
+
+
+def test_lines_become_pages_letters_and_counts(tmp_path: Path, view: VerdictView) -> None:
+    fold(view, written(tmp_path / "v.jsonl", *LINES))
+    assert counts(view) == COUNTS
+    assert rows(view, "SELECT count(*) FROM page") == [(5,)]
+    assert rows(view, "SELECT record, value_bytes FROM letter LIMIT 1") == [(b'{"uri": "x"}', 12)]
+
+
+@pytest.mark.parametrize("at", range(len(LINES) + 1))
+def test_a_file_that_has_grown_is_read_on(tmp_path: Path, view: VerdictView, at: int) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES[:at])
+    fold(view, path)
+    before = view.path
+    written(path, *LINES)
+    fold(view, path)
+    assert counts(view) == COUNTS
+    assert view.path == before
+
+
+def test_a_repeated_verdict_counts_once(tmp_path: Path, view: VerdictView) -> None:
+    one, other = (written(tmp_path / f"{name}.jsonl", *LINES) for name in "ab")
+    fold(view, one, other)
+    assert counts(view) == COUNTS
+
+
+@pytest.mark.parametrize("change", ["replaced", "shortened", "left_out"])
+def test_other_inputs_make_the_view_again(tmp_path: Path, view: VerdictView, change: str) -> None:
+    other: list[Verdict | DeadLetter] = [
+        unique(number, f"https://other.example/{number}") for number in range(20)
+    ]
+    path, second = written(tmp_path / "v.jsonl", *other), tmp_path / "second.jsonl"
+    files = [path]
+    if change == "left_out":
+        files.append(written(second, unique(99)))
+    fold(view, *files)
+    lines = [*LINES, *(unique(n) for n in range(10, 40))] if change == "replaced" else LINES
+    written(path, *lines)
+    fold(view, path)
+    assert counts(view)["letters"] == COUNTS["letters"]
+    assert rows(view, "SELECT count(*) FROM page WHERE url LIKE '%other%'") == [(0,)]
+
+
+def test_compressed_files_are_read_on_too(tmp_path: Path, view: VerdictView) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES[:4])
+    first = packed(path)
+    fold(view, first)
+    with first.open("ab") as file:
+        rest = written(path, *LINES[4:]).read_bytes()
+        file.write(gzip.compress(rest)[:-9])
+    fold(view, first)
+    assert "compressed part" in rows(view, "SELECT note FROM input")[0][0]
+    first.write_bytes(first.read_bytes()[: -(len(gzip.compress(rest)) - 9)] + gzip.compress(rest))
+    fold(view, first)
+    assert counts(view) == COUNTS
+    assert rows(view, "SELECT note FROM input") == [("",)]
+
+
+def test_a_parquet_file_is_folded_and_made_again_when_it_is_replaced(
+    tmp_path: Path, view: VerdictView
+) -> None:
+    path = tmp_path / "v.parquet"
+    judged = [line for line in LINES if isinstance(line, Verdict)]
+    for lines in (judged[:2], judged):
+        written(Path(lines_name(str(tmp_path / "v"))), *lines)
+        plain = tmp_path / "v.jsonl.zst"
+        Path(lines_name(str(path))).write_bytes(zstd.compress(plain.read_bytes()))
+        write_parquet(str(path))
+        fold(view, path)
+    assert counts(view) == COUNTS | {"letters": []}
+
+
+def test_a_wrong_line_is_noted_and_what_was_before_it_stays(
+    tmp_path: Path, view: VerdictView
+) -> None:
+    path = written(tmp_path / "v.jsonl", *LINES)
+    fold(view, path)
+    with path.open("ab") as file:
+        file.write(b"<html>\n")
+    fold(view, path)
+    assert counts(view) == COUNTS
+    ((note,),) = rows(view, "SELECT note FROM input")
+    assert "v.jsonl:8: neither a verdict nor a dead letter" in note
+    path.unlink()
+    fold(view, path)
+    assert "No such file" in rows(view, "SELECT note FROM input")[0][0]
+    assert counts(view) == COUNTS
+
+
+@pytest.mark.parametrize("damage", [b"", b"SQLite format 3\0 and no more", b"text"])
+def test_a_damaged_view_is_made_again(tmp_path: Path, damage: bytes) -> None:
+    path, view = written(tmp_path / "v.jsonl", *LINES), VerdictView(tmp_path / "view")
+    fold(view, path)
+    view.path.write_bytes(damage)
+    fold(view, path)
+    assert counts(view) == COUNTS
+    view.close()
+
+
+def test_one_console_has_a_view(view: VerdictView) -> None:
+    with pytest.raises(SettingsError, match=r"Another console .* --view"):
+        VerdictView(view.folder)
+    assert [path.name for path in view.folder.iterdir()] == ["lock"]
+
+
+def test_what_a_verdict_has_beyond_the_usual_is_kept(tmp_path: Path, view: VerdictView) -> None:
+    other = Representative(place(9, "old.jsonl"), "https://else.example/", "last-year")
+    line = msgspec.structs.replace(
+        duplicate(1, of=0, carried={"score": 1.5}), representative=other, exact=True
+    )
+    fold(view, written(tmp_path / "v.jsonl", line))
+    assert rows(view, "SELECT carried, exact FROM page") == [('{"score":1.5}', 1)]
+    query = "SELECT topic FROM source WHERE other = 'last-year'"
+    assert rows(view, query) == [("old.jsonl",)]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://User:pw@WWW.Example.org:8080/a?b#c", "www.example.org"),
+        ("http://example.org?q=//other", "example.org"),
+        ("http://[2001:db8::1]:80/", "[2001:db8::1]"),
+        ("https://example.org.", "example.org"),
+        ("mailto:someone", ""),
+        ("/path//of/nothing", ""),
+        ("", ""),
+    ],
+)
+def test_the_host_of_a_url(url: str, host: str) -> None:
+    assert host_of(authority_of(url)) == host

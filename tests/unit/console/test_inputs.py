@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamer.console.inputs import CutOff, read_batches, sorted_out, witness_of
+from streamer.errors import InputError
+from tests.helpers.verdict_lines import LETTER, UNIQUE, duplicate, written
+
+
+def test_verdicts_and_dead_letters_may_share_a_file(tmp_path: Path) -> None:
+    path = written(tmp_path / "v.jsonl", UNIQUE, LETTER, duplicate(7, of=0))
+    (batch,) = read_batches(path, 0, 0)
+    assert [line.verdict for line in batch.lines] == ["unique", None, "duplicate"]
+    assert batch.lines[1].code == "missing_url"
+    assert batch.position == path.stat().st_size
+
+
+def test_a_file_is_read_on_from_a_position(tmp_path: Path) -> None:
+    path = written(tmp_path / "v.jsonl", UNIQUE, duplicate(1, of=0), duplicate(2, of=0))
+    first, *rest = read_batches(path, 0, 0, lines_max=1)
+    again = [*read_batches(path, first.position, 1, lines_max=1)]
+    assert again == rest
+    assert [line.page.offset for batch in again for line in batch.lines] == [1, 2]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"], ids=["none", "newline", "blank"])
+def test_the_last_line_needs_no_end(tmp_path: Path, end: bytes) -> None:
+    path = tmp_path / "v.jsonl"
+    path.write_bytes(msgspec.json.encode(UNIQUE) + end)
+    assert sum(len(batch.lines) for batch in read_batches(path, 0, 0)) == 1
+
+
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    path = written(tmp_path / "v.jsonl", UNIQUE)
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(duplicate(1, of=0))[:-5])
+    batches = read_batches(path, 0, 0)
+    assert next(batches).position == whole
+    with pytest.raises(CutOff, match="ends within a line"):
+        next(batches)
+
+
+def test_a_compressed_part_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    lines = written(tmp_path / "v.jsonl", UNIQUE, *(duplicate(n, of=0) for n in range(1, 2000)))
+    path = tmp_path / "v.jsonl.gz"
+    path.write_bytes(gzip.compress(lines.read_bytes())[:-20])
+    found: list[int] = []
+    with pytest.raises(CutOff, match="compressed part"):
+        found.extend(len(batch.lines) for batch in read_batches(path, 0, 0, lines_max=100))
+    assert 0 < sum(found) < 2000
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"page":1}', "Expected `object`"),
+        (b'{"page":{"topic":"t","partition":0,"offset":0}}', "neither"),
+        (b"<html>", "malformed"),
+        (b"\xff\xfe", "malformed"),
+    ],
+    ids=["no_page", "no_verdict", "html", "bytes"],
+)
+def test_another_line_is_named_by_its_number(tmp_path: Path, line: bytes, said: str) -> None:
+    path = written(tmp_path / "v.jsonl", UNIQUE)
+    with path.open("ab") as file:
+        file.write(line + b"\n" + msgspec.json.encode(duplicate(1, of=0)) + b"\n")
+    with pytest.raises(InputError, match=f"v.jsonl:2: neither .*{said}"):
+        [*read_batches(path, 0, 0)]
+
+
+def test_a_folder_stands_for_its_files_and_verdicts_bring_their_dead_letters(
+    tmp_path: Path,
+) -> None:
+    verdicts = written(tmp_path / "v.jsonl", UNIQUE)
+    letters = written(tmp_path / "v.jsonl.dead.jsonl", LETTER)
+    (tmp_path / "notes.txt").write_text("other")
+    assert sorted_out([verdicts]).files == (verdicts, letters)
+    assert sorted_out([tmp_path]).files == (verdicts, letters)
+
+
+def test_what_is_no_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        sorted_out([tmp_path / "v.jsonl"])
+    with pytest.raises(InputError, match="has no index, and no file"):
+        sorted_out([tmp_path])
+    with pytest.raises(InputError, match="CSV"):
+        sorted_out([written(tmp_path / "v.csv", UNIQUE)])
+
+
+def test_a_witness_tells_a_file_that_has_grown_from_another_one(tmp_path: Path) -> None:
+    path = written(tmp_path / "v.jsonl", UNIQUE, *(duplicate(n, of=0) for n in range(1, 50)))
+    length = path.stat().st_size
+    seen = witness_of(path, length)
+    with path.open("ab") as file:
+        file.write(b"more")
+    assert witness_of(path, length) == seen
+    path.write_bytes(path.read_bytes().replace(b"page-49", b"page-94"))
+    assert witness_of(path, length) != seen
+    path.write_bytes(b"")
+    assert witness_of(path, length) != seen
